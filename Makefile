@@ -1,0 +1,49 @@
+# `make demo` and `make test` set up everything themselves, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help demo test test-slow lint bench docs torch clean
+help:
+	@echo "make demo    rank the built-in jokes"
+	@echo "make test    run the tests"
+	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make bench   speed and memory beside other libraries"
+	@echo "make docs    build the documentation"
+	@echo "make torch   add the CPU build of PyTorch to the environment"
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt "pip>=25.1"
+	$(PIP) install --quiet --constraint constraints.txt --editable . --group dev
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/corank demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+torch: $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt torch
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt --group docs
+	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build dist

@@ -1,0 +1,159 @@
+"""The few array operations that the array API standard lacks, one way per kind of array.
+
+The only place with code per backend. Everything else is written against the namespace that
+`namespace(x)` returns: NumPy, torch on any device, or any other array API library.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+
+# An array of any array API library; CSR matrices where the docstring says so.
+Array: TypeAlias = Any
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether `x` is a SciPy sparse matrix or array."""
+    return bool(sparse.issparse(x))
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether `x` is an array of a library other than NumPy (torch, array-api-strict, …)."""
+    return bool(array_api_compat.is_array_api_obj(x)) and not array_api_compat.is_numpy_array(x) and not is_sparse(x)
+
+
+def namespace(x: Any) -> Any:
+    """The array API namespace that computes with `x`; NumPy's for CSR."""
+    return array_api_compat.array_namespace(np.empty(0) if is_sparse(x) else x)
+
+
+def device(x: Any) -> Any:
+    """Where `x` lives."""
+    return None if is_sparse(x) else array_api_compat.device(x)
+
+
+def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+    """`x` as a NumPy array, from any device."""
+    if array_api_compat.is_torch_array(x):
+        return np.asarray(x.detach().cpu().numpy())
+    if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
+        return np.asarray(np.from_dlpack(x))
+    return np.asarray(x)
+
+
+def like(values: Any, reference: Array, dtype: str = "float64") -> Array:
+    """`values` as an array of the same library and device as `reference`."""
+    xp = namespace(reference)
+    if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
+        return xp.asarray(values, dtype=getattr(xp, dtype), device=device(reference))
+    if is_foreign(values):
+        values = to_numpy(values)
+    return xp.asarray(np.asarray(values, dtype=dtype), dtype=getattr(xp, dtype), device=device(reference))
+
+
+def dtype_name(x: Array) -> str:
+    """The name that `like` understands: "float32", "float64", "int64"."""
+    return str(x.dtype).rpartition(".")[2]
+
+
+def take(x: Array, rows: Any) -> Array:
+    """Rows `x[rows]`, of an array or a CSR matrix; a slice gives a view where the library can."""
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        return x[rows if isinstance(rows, slice) else to_numpy(rows)]
+    return x[rows, ...] if isinstance(rows, slice) else namespace(x).take(x, like(rows, x, "int64"), axis=0)
+
+
+def float64(x: Array) -> Array:
+    """`x` with float64 entries; dense where dense, CSR where CSR."""
+    if is_sparse(x):
+        return x if x.dtype == np.float64 else x.astype(np.float64)
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def segment_sum(values: Array, segments: Array, n_segments: int) -> Array:
+    """Sum the rows of `values` (n, c) that share a segment number: (n_segments, c)."""
+    xp = namespace(values)
+    if array_api_compat.is_numpy_array(values):
+        n = values.shape[0]
+        indicator = sparse.csr_array((np.ones(n), np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments))
+        return np.asarray(indicator.T @ values)
+    if array_api_compat.is_torch_array(values):
+        return xp.zeros((n_segments, values.shape[1]), dtype=values.dtype, device=values.device).index_add_(
+            0, segments, values
+        )
+    members = segments[None, :] == xp.arange(n_segments, device=device(values))[:, None]
+    return xp.astype(members, values.dtype) @ values
+
+
+def solve_positive(matrix: Array, right: Array) -> Array:
+    """Solve a symmetric positive definite system by Cholesky. `matrix` (k, k) may be overwritten. O(k³/3)."""
+    xp = namespace(matrix)
+    if array_api_compat.is_numpy_array(matrix):
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return scipy.linalg.cho_solve(factor, right, check_finite=False)
+    factor = xp.linalg.cholesky(matrix)
+    if array_api_compat.is_torch_array(matrix):
+        return xp.cholesky_solve(right, factor)
+    return xp.linalg.solve(matrix, right)
+
+
+def cholesky(matrix: Array) -> Array:
+    """Lower Cholesky factor (k, k); raises ValueError when the matrix is not positive definite."""
+    xp = namespace(matrix)
+    try:
+        return xp.linalg.cholesky(matrix)
+    except Exception as error:  # every library has an exception of its own
+        raise ValueError("matrix is not positive definite") from error
+
+
+def solve_lower(factor: Array, right: Array) -> Array:
+    """Solve L x = right with L (k, k) lower triangular, right (k, c)."""
+    xp = namespace(factor)
+    if array_api_compat.is_numpy_array(factor):
+        return scipy.linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+    if array_api_compat.is_torch_array(factor):
+        return xp.linalg.solve_triangular(factor, right, upper=False)
+    return xp.linalg.solve(factor, right)
+
+
+def eigh(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues in ascending order, clipped at 0, and eigenvectors of a positive semi-definite matrix."""
+    xp = namespace(matrix)
+    values, vectors = xp.linalg.eigh(symmetrised(matrix))
+    return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+
+
+def symmetrised(matrix: Array) -> Array:
+    """(A + Aᵀ)/2: what rounding took from a symmetric matrix."""
+    return (matrix + namespace(matrix).matrix_transpose(matrix)) / 2
+
+
+def add_diagonal(matrix: Array, value: float) -> Array:
+    """A + value·I as a new array."""
+    xp = namespace(matrix)
+    return matrix + value * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device(matrix))
+
+
+def first_appearance(values: Array) -> tuple[Array, int]:
+    """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,), count."""
+    xp = namespace(values)
+    if array_api_compat.is_numpy_array(values):
+        _, first, codes = np.unique(values, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+        return rank[codes.reshape(-1)], len(first)
+    distinct, codes = xp.unique_inverse(values)
+    n, count = values.shape[0], distinct.shape[0]
+    # the smallest row of each value: sort codes, ties keep the row order
+    order = xp.argsort(codes, stable=True)
+    ordered = xp.take(codes, order)
+    starts = xp.concat([xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]])
+    first = order[starts] if n else order
+    rank = xp.argsort(xp.argsort(first))
+    return xp.take(xp.astype(rank, xp.int64), codes), int(count)

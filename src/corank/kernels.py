@@ -1,0 +1,211 @@
+"""Kernel blocks: dense values of a kernel between two sets of rows, from dense or CSR features.
+
+linear, rbf, polynomial and cosine run on every backend; scikit-learn's others on NumPy and CSR only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+
+from corank._backend import Array, cholesky, device, float64, is_foreign, is_sparse, like, namespace, take, to_numpy
+
+KernelFunction = Callable[..., Any]
+
+_registered: dict[str, KernelFunction] = {}
+
+NATIVE = ("linear", "rbf", "poly", "polynomial", "cosine")
+WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
+
+
+def register_kernel(name: str, function: KernelFunction) -> None:
+    """Give a kernel function a name, so that models that use it can be saved and loaded.
+
+    Parameters
+    ----------
+    name : str
+        Used as ``kernel=name``; must not be one of scikit-learn's names.
+    function : callable
+        ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values.
+    """
+    if name in PAIRWISE_KERNEL_FUNCTIONS or name == "precomputed":
+        raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
+    if not callable(function):
+        raise TypeError(f"function must be callable, got {function!r}.")
+    _registered[name] = function
+
+
+def kernel_names() -> list[str]:
+    """Every name that `kernel=` understands."""
+    return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *_registered, "precomputed"})
+
+
+def registered_name(function: KernelFunction) -> str | None:
+    """The name a function was registered under, if any."""
+    return next((name for name, f in _registered.items() if f is function), None)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with all its parameters fixed.
+
+    ``precomputed``: features hold kernel values, and basis points are column numbers.
+    """
+
+    name: str | KernelFunction
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether the features already are kernel values."""
+        return isinstance(self.name, str) and self.name == "precomputed"
+
+    def block(self, X: Array, Z: Array) -> Array:
+        """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
+        if self.precomputed:
+            return _columns(X, Z)
+        X, Z = float64(X), float64(Z)
+        function = _registered.get(self.name) if isinstance(self.name, str) else self.name
+        if function is not None:
+            return self._custom(function, X, Z)
+        if self.name in NATIVE:
+            return self._native(X, Z)
+        if is_foreign(X):
+            raise ValueError(
+                f"kernel {self.name!r} runs on NumPy arrays only; use one of {', '.join(NATIVE)} for other arrays."
+            )
+        accepted = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
+
+    def _native(self, X: Array, Z: Array) -> Array:
+        xp = namespace(X)
+        if self.name == "cosine":
+            return product(_unit_rows(X), _unit_rows(Z))
+        if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
+            # distances do not change with the origin; near the points the expansion below loses least to rounding
+            origin = xp.mean(Z, axis=0, keepdims=True)
+            X, Z = X - origin, Z - origin
+        values = product(X, Z)
+        if self.name == "linear":
+            return values
+        assert self.gamma is not None
+        if self.name == "rbf":
+            # −gamma·(|x|² + |z|² − 2 x·z), never above 0
+            values *= 2 * self.gamma
+            values -= self.gamma * squared_norms(X)[:, None]
+            values -= self.gamma * squared_norms(Z)[None, :]
+            if isinstance(values, np.ndarray):
+                np.minimum(values, 0, out=values)
+                return np.exp(values, out=values)
+            return xp.exp(xp.where(values < 0, values, xp.zeros_like(values)))
+        return (self.gamma * values + self.coef0) ** self.degree
+
+    def _custom(self, function: KernelFunction, X: Array, Z: Array) -> Array:
+        values = function(X, Z, **self.params)
+        if getattr(values, "shape", None) != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many rows, "
+                f"got {getattr(values, 'shape', type(values).__name__)}."
+            )
+        return float64(values)
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x) for every row: (n,) float64. For a precomputed kernel X must be the square matrix."""
+        xp = namespace(X)
+        if self.precomputed:
+            return float64(xp.linalg.diagonal(X)) if not is_sparse(X) else X.diagonal()
+        ones = like(np.ones(X.shape[0]), X if not is_sparse(X) else np.empty(0))
+        if self.name == "rbf":
+            return ones
+        if self.name in NATIVE:
+            norms = squared_norms(float64(X))
+            if self.name == "linear":
+                return norms
+            if self.name == "cosine":
+                return xp.where(norms > 0, ones, xp.zeros_like(ones))
+            assert self.gamma is not None
+            return (self.gamma * norms + self.coef0) ** self.degree
+        return xp.concat([self.block(X[i : i + 1, :], X[i : i + 1, :])[:, 0] for i in range(X.shape[0])])
+
+
+def scale_gamma(X: Array, weights: Array | None = None) -> float:
+    """1 / (columns · variance of all entries), the rows weighted: gamma="scale". 1 for constant features."""
+    n, d = X.shape
+    if is_sparse(X):
+        per_row = np.repeat(np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr))
+        values = X.data.astype(np.float64)
+        total = (float(n) if weights is None else float(np.sum(weights))) * d
+        mean = float(per_row @ values) / total
+        # zeros are (0 − mean)² each
+        variance = (float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2) / total
+    else:
+        xp = namespace(X)
+        X = float64(X)
+        w = like(np.ones(n), X) if weights is None else weights
+        total = float(xp.sum(w)) * d
+        mean = float(xp.sum(w[:, None] * X)) / total
+        variance = float(xp.sum(w[:, None] * (X - mean) ** 2)) / total
+    return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def product(X: Array, Z: Array) -> Array:
+    """X Zᵀ as a dense matrix, from dense or CSR."""
+    if is_sparse(X) or is_sparse(Z):
+        values = X @ Z.T
+        return values.toarray() if is_sparse(values) else np.asarray(values)
+    return X @ namespace(X).matrix_transpose(Z)
+
+
+def squared_norms(X: Array) -> Array:
+    """|x|² for every row: (n,)."""
+    if is_sparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    if isinstance(X, np.ndarray):
+        return np.einsum("ij,ij->i", X, X)
+    return namespace(X).sum(X * X, axis=1)
+
+
+def _unit_rows(X: Array) -> Array:
+    """Rows divided by their length; zero rows stay."""
+    xp = namespace(X)
+    norms = xp.sqrt(squared_norms(X))
+    inverse = 1 / xp.where(norms > 0, norms, xp.ones_like(norms))
+    return X.multiply(inverse[:, None]).tocsr() if is_sparse(X) else X * inverse[:, None]
+
+
+def _columns(X: Array, columns: Array) -> Array:
+    if is_sparse(X):
+        return X[:, to_numpy(columns)].toarray().astype(np.float64, copy=False)
+    return float64(namespace(X).take(X, like(columns, X, "int64"), axis=1))
+
+
+def check_precomputed(K: Array) -> None:
+    """Refuse a kernel matrix that is not square, not symmetric or not positive semi-definite."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"Precomputed matrix X must be a square matrix, got shape {tuple(K.shape)}.")
+    dense = float64(like(K.toarray(), np.empty(0))) if is_sparse(K) else float64(K)
+    xp = namespace(dense)
+    size = float(xp.max(xp.abs(dense)))
+    if float(xp.max(xp.abs(dense - dense.T))) > 1e-8 * max(size, 1e-300):
+        raise ValueError("Precomputed matrix X is not symmetric; a kernel matrix must be.")
+    jitter = 1e-8 * max(float(xp.linalg.trace(dense)) / dense.shape[0], 1e-300)
+    shifted = (dense + dense.T) / 2 + jitter * xp.eye(dense.shape[0], dtype=xp.float64, device=device(dense))
+    try:
+        cholesky(shifted)
+    except ValueError:
+        raise ValueError(
+            "Precomputed matrix X is not positive semi-definite, so it is no kernel; "
+            "clip its negative eigenvalues or use another similarity."
+        ) from None
+
+
+def rows_of(kernel: Kernel, X: Array, rows: Any) -> Array:
+    """The basis points that rows of X are: the rows themselves, or their column numbers when precomputed."""
+    return like(rows, X if not is_sparse(X) else np.empty(0), "int64") if kernel.precomputed else take(X, rows)

@@ -1,0 +1,5 @@
+"""The public estimators: thin compositions of comparison, basis and solver."""
+
+from corank.learners.rls import RLS, RankRLS
+
+__all__ = ["RLS", "RankRLS"]

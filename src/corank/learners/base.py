@@ -1,0 +1,271 @@
+"""What the kernel learners share: parameters and their checks, prediction, update, files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank.basis import BasisNotice, FeatureBasis, KernelBasis, check_basis, resolve_basis
+from corank.comparison import Comparison
+from corank.kernels import Kernel, check_precomputed, kernel_names
+from corank.problem import ScoredRows
+from corank.rows import Rows, read_features, read_rows
+from corank.solvers.direct import DualSystem, PrimalSystem
+from corank.solvers.fit import Settings, Solution, Training, solve
+from corank.statistics import BLOCK_ENTRIES, Statistics
+
+MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
+
+
+class KernelLearner(BaseEstimator):  # type: ignore[misc]
+    """Kernel least squares on one view. A learner adds its comparison, its intercept and its score."""
+
+    __metadata_request__fit = {"qid": "groups"}  # noqa: RUF012
+    __metadata_request__score = {"qid": "groups", "sample_weight": True}  # noqa: RUF012
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.target_tags.required = True
+        return tags
+
+    def _comparison(self) -> Comparison:
+        """What is compared with what; checks the learner's own parameters."""
+        raise AssertionError("a learner says what it compares")
+
+    @property
+    def _centred(self) -> bool:
+        return False
+
+    # ---------------------------------------------------------------- fit
+
+    def _settings(self, training: Training) -> Settings:
+        """The parameters, checked against the rows."""
+        if isinstance(self.kernel, str):
+            if self.kernel not in kernel_names():
+                raise ValueError(f"kernel {self.kernel!r} is not known; choose from {', '.join(kernel_names())}.")
+        elif not callable(self.kernel):
+            raise TypeError(f"kernel must be a name or a function, got {self.kernel!r}.")
+        if self.scoring not in (None, "squared", "disagreement"):
+            raise ValueError(f"scoring {self.scoring!r} is not known; use None, 'squared' or 'disagreement'.")
+        if self.basis_selection not in ("pivoted", "random"):
+            raise ValueError(f"basis_selection {self.basis_selection!r} is not known; use 'pivoted' or 'random'.")
+        kernel = Kernel(self.kernel, None, self.degree, self.coef0, dict(self.kernel_params or {}))
+        if kernel.precomputed:
+            check_precomputed(training.everything)
+        return Settings(
+            kernel=kernel,
+            gamma=_candidates(self.gamma, "gamma", ("scale", "tune")),
+            alpha=_candidates(self.alpha, "alpha", ("tune",)),
+            basis=self._basis_spec(training),
+            selection=self.basis_selection,
+            cv=self.cv,
+            scoring=self.scoring or "squared",
+            centred=self._centred,
+            seed=_seed(self.random_state),
+        )
+
+    def _basis_spec(self, training: Training) -> Any:
+        n, columns = len(training.index), int(training.everything.shape[1])
+        spec = check_basis(self.basis, int(training.everything.shape[0]), n)
+        resolved = resolve_basis(spec, n)
+        if isinstance(resolved, str) and resolved == "features":
+            if self.kernel != "linear":
+                raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
+            if training.problem.operator.n_roots > columns > MAX_COLUMNS:
+                raise ValueError(
+                    f"basis='features' with {columns} columns needs a square matrix of that size; "
+                    "use basis='auto' or a number of basis rows."
+                )
+        if isinstance(spec, str) and spec == "auto" and isinstance(resolved, int):
+            warnings.warn(
+                f"basis='auto' takes {resolved} of {n} rows as basis. "
+                f"Say basis={resolved}, another number or 'all' to choose yourself.",
+                BasisNotice,
+                stacklevel=5,
+            )
+        return resolved
+
+    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
+        comparison = self._comparison()
+        everything, rows = read_rows(self, X, y, qid, sample_weight)
+        if rows.n_queries == 1:
+            rows = replace(rows, queries=None)
+        problem = ScoredRows(rows, comparison)
+        return self._fit_training(
+            Training(problem, to_numpy(rows.index), everything, rows.weights), with_queries=qid is not None
+        )
+
+    def _fit_training(self, training: Training, *, with_queries: bool) -> Self:
+        settings = self._settings(training)
+        self._keep(training, solve(training, settings))
+        if settings.tunes and self.path_ is None:
+            warnings.warn(
+                f"alpha was not tuned: too few scored rows to hold any out. It was set to {self.alpha_:.3g}, "
+                "the scale of the data.",
+                UserWarning,
+                stacklevel=4,
+            )
+        self._with_queries = with_queries
+        return self
+
+    def _keep(self, training: Training, solution: Solution) -> None:
+        """Set the fitted attributes, and what `update` needs."""
+        basis = solution.basis
+        self.coef_ = solution.coefficients
+        self.intercept_ = solution.intercept
+        self.alpha_ = solution.alpha
+        self.path_ = solution.path
+        self.basis_ = solution.rows
+        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
+        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
+        self.gamma_ = self._kernel.gamma
+        self._n_seen = int(training.everything.shape[0])
+        self._statistics: Statistics | None = None
+        self._rows: Rows | None = None
+        if not isinstance(training.problem, ScoredRows):
+            return
+        if isinstance(solution.system, PrimalSystem):
+            self._statistics = solution.system.statistics.collapsed()
+        else:
+            self._rows = training.problem.rows
+
+    # ---------------------------------------------------------------- update
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Add newly scored rows to a fitted model.
+
+        Kernel, basis rule and `alpha_` stay; to choose them anew, fit again. A model on all its rows takes the new
+        ones into its basis; a model on a subset only adds to its sums, however many rows it has seen. Rows with a
+        qid form queries of their own; without one they join the one query of a model fitted without qid.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored
+        qid : (n,) query labels, needed where the model was fitted with them
+        sample_weight : (n,) weights
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if self._statistics is None and self._rows is None:
+            raise ValueError("update adds scored rows, but this model was fitted on comparisons; fit it again instead.")
+        if self._kernel.precomputed and self._statistics is None:
+            raise ValueError("update cannot extend a precomputed kernel; fit again with the larger matrix.")
+        if (qid is not None) != self._with_queries and self._comparison().needs_queries:
+            raise ValueError(
+                "qid must be given to update as it was to fit: "
+                + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
+            )
+        _, rows = read_rows(self, X, y, qid, sample_weight, reset=False)
+        if self._statistics is not None:
+            self._update_sums(rows if self._with_queries else replace(rows, queries=None))
+        else:
+            self._update_rows(rows)
+        self._n_seen += int(X.shape[0])
+        return self
+
+    def _update_sums(self, rows: Rows) -> None:
+        assert self._statistics is not None
+        basis: KernelBasis | FeatureBasis
+        if self.basis_points_ is None:
+            basis = FeatureBasis(self.n_features_in_, self.coef_)
+        else:
+            basis = KernelBasis(self._kernel, self.basis_points_, self._gram)
+        new = PrimalSystem.gathered(ScoredRows(rows, self._statistics.comparison), basis)
+        system = PrimalSystem(basis, self._statistics.merged(new.statistics))
+        self.intercept_ = system.gram.mean_score if self._centred else 0.0
+        self.coef_ = system.solve(self.alpha_, self.intercept_)
+        self._statistics = system.statistics
+
+    def _update_rows(self, rows: Rows) -> None:
+        assert self._rows is not None
+        merged = self._rows.extended(rows, self._n_seen)
+        problem = ScoredRows(merged, self._comparison())
+        basis: KernelBasis | FeatureBasis
+        if self.basis_points_ is None:
+            basis = FeatureBasis(self.n_features_in_, self.coef_)
+        else:
+            basis = KernelBasis(self._kernel, merged.features)
+            self.basis_, self.basis_points_ = to_numpy(merged.index), merged.features
+        self.intercept_ = problem.mean_score if self._centred else 0.0
+        self.coef_ = DualSystem(problem, basis).solve(self.alpha_, self.intercept_)
+        self._rows = merged
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any) -> Array:
+        """Scores of the rows of X: higher is better.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`
+
+        Returns
+        -------
+        (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
+        with n beyond the result.
+        """
+        check_is_fitted(self)
+        features = read_features(self, X, reset=False)
+        reference = np.empty(0) if is_sparse(features) else features
+        coefficients = like(self.coef_, reference)
+        points = self.basis_points_
+        if points is not None and not is_sparse(points):
+            points = like(points, reference, dtype_name(points))
+        n = int(features.shape[0])
+        step = max(64, BLOCK_ENTRIES // max(1, int(coefficients.shape[0])))
+        parts = []
+        for begin in range(0, n, step):
+            block = take(features, slice(begin, min(begin + step, n)))
+            parts.append(self._values(block, points) @ coefficients + self.intercept_)
+        xp = namespace(reference)
+        result = parts[0] if len(parts) == 1 else xp.concat(parts)
+        return xp.astype(result, features.dtype if is_foreign(features) else features.dtype.type, copy=False)
+
+    def _values(self, block: Array, points: Array | None) -> Array:
+        if points is None:
+            return (
+                block.astype(np.float64)
+                if is_sparse(block)
+                else namespace(block).astype(block, namespace(block).float64)
+            )
+        if is_sparse(points) and is_foreign(block):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
+        return self._kernel.block(block, points)
+
+
+def _candidates(value: Any, name: str, words: tuple[str, ...]) -> float | str | tuple[float, ...]:
+    """A positive number, one of the words, or a list of positive numbers."""
+    if isinstance(value, str):
+        if value not in words:
+            raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, words))}, a number or a list.")
+        return value
+    if isinstance(value, Mapping) or value is None:
+        raise ValueError(
+            f"{name} must be a number, {' or '.join(map(repr, words))} or a list of numbers, got {value!r}."
+        )
+    try:
+        numbers = np.asarray(to_numpy(value), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or a list of numbers, got {value!r}.") from error
+    if numbers.size == 0 or numbers.ndim > 1 or not np.all(np.isfinite(numbers) & (numbers > 0)):
+        raise ValueError(f"{name} must be greater than 0, got {value!r}.")
+    return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
+
+
+def _seed(random_state: Any) -> int:
+    """None means the same choices every time."""
+    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))

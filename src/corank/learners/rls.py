@@ -1,0 +1,293 @@
+"""RLS and RankRLS: kernel least squares on scores, and on differences of scores within queries."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from corank._backend import Array, first_appearance, take, to_numpy
+from corank.comparison import WEIGHTINGS, Comparison, Pointwise, blend
+from corank.learners.base import KernelLearner
+from corank.learners.ranker import RankerMixin
+from corank.problem import ComparedRows, ScoredRows
+from corank.rows import encode_queries, read_comparisons, read_features
+from corank.solvers.fit import Training
+
+
+class RLS(RegressorMixin, KernelLearner):  # type: ignore[misc]
+    r"""Regularised least squares (kernel ridge regression) with its alpha chosen by leave-one-out.
+
+    .. math:: \min_f \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
+
+    Parameters
+    ----------
+    alpha : "tune", float or list, default="tune"
+        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those values; the one with the
+        least held-out error is taken, all of them from one factorisation.
+    basis : "auto", "all", "scored", "features", int or row indices, default="auto"
+        The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them. "features": the columns
+        themselves (linear kernel).
+    fit_intercept : bool, default=True
+        Take the weighted mean score out and put it back.
+    kernel : str or callable, default="rbf"
+        scikit-learn's names, a name given to `register_kernel`, ``f(X, Z) -> matrix``, or "precomputed".
+    gamma : "scale", "tune", float or list, default="scale"
+        Kernel width; "scale" is 1 / (columns · variance).
+    degree, coef0 : float
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        More arguments for a kernel function.
+    basis_selection : "pivoted" or "random", default="pivoted"
+        How a number of basis rows is chosen; "pivoted" takes rows that the others explain least.
+    cv : splitter or list of splits, default=None
+        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the basis is a subset.
+    scoring : None, "squared" or "disagreement", default=None
+        What the held-out error is; None is "squared".
+    random_state : int, default=None
+        For the choice of basis rows and folds; None makes the same choice every time.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    intercept_ : float
+    basis_ : (r,) row numbers of the basis in X; None for basis="features"
+    basis_points_ : (r, d) those rows
+    alpha_, gamma_ : float, the values used
+    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
+
+    Notes
+    -----
+    All rows as basis: O(n³) once for all alphas and their leave-one-out errors, n² numbers of memory.
+    A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import RLS
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = RLS().fit(X, np.sin(X[:, 0]))
+    >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: Any = "tune",
+        basis: Any = "auto",
+        fit_intercept: bool = True,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        basis_selection: Any = "pivoted",
+        cv: Any = None,
+        scoring: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.basis = basis
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.basis_selection = basis_selection
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+
+    def _comparison(self) -> Comparison:
+        return Pointwise()
+
+    @property
+    def _centred(self) -> bool:
+        return bool(self.fit_intercept)
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) labels; rows with the same label are held out together, nothing else
+        sample_weight : (n,) weights of the squared errors
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight)
+
+    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """R² of the predictions on the rows that have a score; qid plays no part."""
+        predictions, scores = to_numpy(self.predict(X)), to_numpy(y).astype(np.float64)
+        scored = ~np.isnan(scores)
+        weights = None if sample_weight is None else to_numpy(sample_weight)[scored]
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
+
+
+class RankRLS(RankerMixin, KernelLearner):
+    r"""Ranking by regularised least squares on score differences within queries.
+
+    .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
+
+    with c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query of m rows; `beta` blends in the plain
+    squared errors. A subset of the rows as basis gives Sparse RankRLS (000, 004).
+
+    Parameters
+    ----------
+    alpha : "tune", float or list, default="tune"
+        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those values; the one with the
+        least held-out error is taken, all of them from one factorisation.
+    basis : "auto", "all", "scored", "features", int or row indices, default="auto"
+        The rows whose kernels span the function. "auto": all up to 5,000, else 1,000 of them. "features": the columns
+        themselves (linear kernel).
+    weighting : "size", "unit" or "query", default="size"
+        Every item counts the same, every pair, or every query.
+    beta : float in [0, 1], default=0.0
+        Share of the plain squared error in the loss: 0 ranks, 1 regresses (without intercept).
+    kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`.
+    cv : splitter or list of splits, default=None
+        None: leave-query-out in closed form (ten folds of queries where the basis is a subset, ten folds of items
+        where there is one query).
+    scoring : None, "squared" or "disagreement", default=None
+        What the held-out error is; None is "squared", the loss above.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    basis_ : (r,) row numbers of the basis in X; None for basis="features"
+    basis_points_ : (r, d) those rows
+    alpha_, gamma_ : float, the values used
+    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
+
+    Notes
+    -----
+    All rows as basis: O(n³) once for all alphas and their leave-query-out errors, n² numbers of memory.
+    A basis of r rows: O(n r (r + d)), r² numbers of memory a fold.
+
+    Examples
+    --------
+    >>> from corank import RankRLS
+    >>> from corank.datasets import make_ranking
+    >>> data = make_ranking(n_queries=20, random_state=0)
+    >>> model = RankRLS().fit(data.X, data.y, qid=data.qid)
+    >>> bool(model.score(data.X, data.y, qid=data.qid) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: Any = "tune",
+        basis: Any = "auto",
+        weighting: Any = "size",
+        beta: float = 0.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        basis_selection: Any = "pivoted",
+        cv: Any = None,
+        scoring: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.basis = basis
+        self.weighting = weighting
+        self.beta = beta
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.basis_selection = basis_selection
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+
+    def _comparison(self) -> Comparison:
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(f"weighting {self.weighting!r} is not known; use 'size', 'unit' or 'query'.")
+        if not 0 <= self.beta <= 1:
+            raise ValueError(f"beta must lie between 0 (ranking) and 1 (regression), got {self.beta!r}.")
+        return blend(self.weighting, float(self.beta))
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights; a pair counts the product of its two
+
+        Returns
+        -------
+        self
+        """
+        if sample_weight is not None and self.weighting == "query":
+            raise ValueError(
+                "sample_weight does not go with weighting='query', which gives every query the same weight; "
+                "use weighting='size' or 'unit'."
+            )
+        return self._fit_scores(X, y, qid, sample_weight)
+
+    def _warn_if_tied(self, problem: ScoredRows) -> None:
+        pass
+
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label a row of X; comparisons of one query are held out together
+
+        Returns
+        -------
+        self
+        """
+        if self.beta != 0:
+            raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
+        self._comparison()
+        everything = read_features(self, X, reset=True)
+        n = int(everything.shape[0])
+        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n)
+        groups = _comparison_groups(first, second, n, qid)
+        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+        features = everything if len(used) == n else take(everything, used)
+        problem = ComparedRows(features, ends[: len(first)], ends[len(first) :], size, weight, groups)
+        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
+
+
+def _comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
+    """What is held out together: the comparisons of a query, else those of the same two items."""
+    if qid is None:
+        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        groups, _ = first_appearance(low * n_rows + high)
+        return groups
+    queries = to_numpy(encode_queries(qid, n_rows)[0])
+    if np.any(queries[winners] != queries[losers]):
+        row = int(np.argmax(queries[winners] != queries[losers]))
+        raise ValueError(f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]} of X.")
+    groups, _ = first_appearance(queries[winners])
+    return groups

@@ -1,0 +1,286 @@
+"""Rows under a comparison, ready for either form: the dual system or the one-pass statistics.
+
+A *unit* is what a fold takes out: a scored row, or one explicit comparison. Units of one group (query) go together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from corank._backend import Array, first_appearance, is_sparse, like, namespace, take, to_numpy
+from corank.comparison import Comparison, Operator, Pairs, PerQuery, Pointwise
+from corank.metrics import disagreement_error
+from corank.rows import Rows
+from corank.statistics import FeatureMap, Index, Statistics, gather
+
+FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Problem(Protocol):
+    """What the solvers need to know of the training data."""
+
+    @property
+    def features(self) -> Array:
+        """(n_rows, d), dense or CSR."""
+        ...
+
+    @property
+    def operator(self) -> Operator:
+        """The loss on the rows."""
+        ...
+
+    @property
+    def groups(self) -> Index | None:
+        """(n_units,) codes of what must be held out together; None for items of one nameless query."""
+        ...
+
+    @property
+    def targets(self) -> Array:
+        """(n_units, 2): J s and J 1."""
+        ...
+
+    @property
+    def mean_score(self) -> float:
+        """The weighted mean of the scores."""
+        ...
+
+    @property
+    def reference(self) -> Array:
+        """An array of the library and device to compute on."""
+        ...
+
+    def take(self, units: Index) -> Problem:
+        """The problem on some of the units only."""
+        ...
+
+    def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
+        """The sums of one pass; `folds` has one entry a unit."""
+        ...
+
+    def freedom(self, units: Index) -> int:
+        """The rank of the loss on units that are whole groups."""
+        ...
+
+    def unit_features(self, features: FeatureMap, units: Index) -> Array:
+        """Φ of a row, or the difference between the two rows of a comparison: (len(units), r)."""
+        ...
+
+    def residuals(self, predictions: Array) -> Array:
+        """J (s − predictions) for predictions (n_units, k) of all units: (n_units, k)."""
+        ...
+
+    def predictions(self, residuals: Array) -> Array:
+        """The inverse of `residuals`, up to what costs nothing (the level of a query)."""
+        ...
+
+    def unit_root(self, x: Array) -> Array:
+        """J on values of units (n_units, c)."""
+        ...
+
+    def misordered(self, predictions: Array) -> FloatArray:
+        """Share of wrongly ordered pairs, one row a query (or comparison): (·, k), NaN where undefined."""
+        ...
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows with scores, compared within their queries or one by one."""
+
+    rows: Rows
+    comparison: Comparison
+
+    @property
+    def features(self) -> Array:
+        """(n, d)."""
+        return self.rows.features
+
+    @cached_property
+    def operator(self) -> PerQuery:
+        """The comparison on these rows."""
+        rows = self.rows
+        return PerQuery(self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows))
+
+    @cached_property
+    def groups(self) -> Index | None:
+        """The queries; every row for itself where queries play no part and none were given."""
+        if self.rows.queries is not None:
+            return np.asarray(to_numpy(self.rows.queries))
+        return None if self.comparison.needs_queries else np.arange(len(self.rows))
+
+    @cached_property
+    def targets(self) -> Array:
+        """J s and J 1."""
+        xp = namespace(self.reference)
+        return self.operator.root(xp.stack([self.reference, xp.ones_like(self.reference)], axis=1))
+
+    @property
+    def mean_score(self) -> float:
+        """The weighted mean of the scores."""
+        xp = namespace(self.reference)
+        w = xp.ones_like(self.reference) if self.rows.weights is None else self.rows.weights
+        return float(xp.sum(w * self.reference) / xp.sum(w))
+
+    @property
+    def reference(self) -> Array:
+        """The scores."""
+        assert self.rows.scores is not None
+        return self.rows.scores
+
+    def take(self, units: Index) -> ScoredRows:
+        """The problem on some of the rows."""
+        return ScoredRows(self.rows.take(like(units, self.reference, "int64")), self.comparison)
+
+    def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
+        """The sums of one pass over the rows, O(n r (r + d))."""
+        rows = self.rows
+        codes = None if rows.queries is None else self.groups
+        if folds is not None and codes is not None:
+            per_query = np.zeros(rows.n_queries, dtype=np.int64)
+            per_query[codes] = folds
+            folds = per_query
+        return gather(rows.features, self.reference, codes, rows.weights, self.comparison, features, size, folds)
+
+    def freedom(self, units: Index) -> int:
+        """One less a query where its mean costs nothing."""
+        levels = np.asarray(to_numpy(self.operator.queries))[units]
+        free = np.asarray(to_numpy(self.operator.between))[np.unique(levels)] == 0
+        return len(units) - int(free.sum())
+
+    def unit_features(self, features: FeatureMap, units: Index) -> Array:
+        """Φ of the rows."""
+        return features(take(self.rows.features, units))
+
+    def residuals(self, predictions: Array) -> Array:
+        """J (s − predictions)."""
+        return self.operator.root(self.reference[:, None] - predictions)
+
+    def predictions(self, residuals: Array) -> Array:
+        """The scores less the residuals, up to a level a query."""
+        return self.reference[:, None] - self.operator.unroot(residuals)
+
+    def predictions_of_items(self, residuals: Array) -> Array:
+        """The scores less residuals that were scaled by √w only."""
+        return self.reference[:, None] - residuals / self.operator.root_weights[:, None]
+
+    def unit_root(self, x: Array) -> Array:
+        """J x."""
+        return self.operator.root(x)
+
+    def misordered(self, predictions: Array) -> FloatArray:
+        """Per query, all rows one query where none were given."""
+        codes = None if self.rows.queries is None else to_numpy(self.rows.queries)
+        weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
+        scores = to_numpy(self.reference)
+        errors = [
+            disagreement_error(scores, column, qid=codes, sample_weight=weights, average=False)
+            for column in to_numpy(predictions).T
+        ]
+        return np.stack([np.atleast_1d(error) for error in errors], axis=1)
+
+    def regrouped(self, codes: Index) -> ScoredRows:
+        """The same rows with other queries."""
+        queries = like(codes, self.reference, "int64")
+        return replace(self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1))
+
+
+@dataclass(frozen=True)
+class ComparedRows:
+    """Rows with explicit comparisons between them.
+
+    features : (n, d); winners, losers : (p,) int64 rows of it; margins, weights : (p,) float64
+    groups : (p,) int64 codes of what is held out together
+    """
+
+    features: Array
+    winners: Index
+    losers: Index
+    margins: FloatArray
+    weights: FloatArray
+    groups: Index
+
+    @cached_property
+    def reference(self) -> Array:
+        """An empty array beside the features."""
+        return np.empty(0) if is_sparse(self.features) else namespace(self.features).asarray(self.features)[:0, :0]
+
+    @cached_property
+    def operator(self) -> Pairs:
+        """The comparisons as an operator on the rows."""
+        return Pairs(
+            winners=like(self.winners, self.reference, "int64"),
+            losers=like(self.losers, self.reference, "int64"),
+            margins=like(self.margins, self.reference),
+            weights=like(self.weights, self.reference),
+            n_rows=int(self.features.shape[0]),
+        )
+
+    @cached_property
+    def targets(self) -> Array:
+        """W^½ margins, and zeros: a constant cancels in every comparison."""
+        xp = namespace(self.reference)
+        margins = self.operator.targets()
+        return xp.concat([margins, xp.zeros_like(margins)], axis=1)
+
+    @property
+    def mean_score(self) -> float:
+        """0: comparisons know no level."""
+        return 0.0
+
+    def take(self, units: Index) -> ComparedRows:
+        """The problem with some of the comparisons, on all rows."""
+        groups, _ = first_appearance(self.groups[units])
+        return replace(
+            self,
+            winners=self.winners[units],
+            losers=self.losers[units],
+            margins=self.margins[units],
+            weights=self.weights[units],
+            groups=groups,
+        )
+
+    def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
+        """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores."""
+        units = np.arange(len(self.winners))
+        operator = self.operator
+        return gather(
+            units,
+            operator.margins,
+            None,
+            operator.weights,
+            Pointwise(),
+            lambda part: self.unit_features(features, part),
+            size,
+            folds,
+        )
+
+    def freedom(self, units: Index) -> int:
+        """One a comparison."""
+        return len(units)
+
+    def unit_features(self, features: FeatureMap, units: Index) -> Array:
+        """Φ(winner) − Φ(loser)."""
+        winners, losers = self.winners[units], self.losers[units]
+        return features(take(self.features, winners)) - features(take(self.features, losers))
+
+    def residuals(self, predictions: Array) -> Array:
+        """W^½ (margin − predicted difference)."""
+        return self.unit_root(self.operator.margins[:, None] - predictions)
+
+    def predictions(self, residuals: Array) -> Array:
+        """The margins less the residuals."""
+        operator = self.operator
+        return operator.margins[:, None] - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
+
+    def unit_root(self, x: Array) -> Array:
+        """W^½ x."""
+        return namespace(x).sqrt(self.operator.weights)[:, None] * x
+
+    def misordered(self, predictions: Array) -> FloatArray:
+        """Per comparison; NaN where the margin is 0."""
+        gap = to_numpy(predictions)
+        wrong = np.where(gap < 0, 1.0, np.where(gap == 0, 0.5, 0.0))
+        return np.where(self.margins[:, None] > 0, wrong, np.nan)

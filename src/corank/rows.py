@@ -1,0 +1,325 @@
+"""What the user hands over: arrays, frames, CSR matrices, torch tensors → features, scores, query ids.
+
+Everything is checked here, once, before any long work. What is compared with what is not decided here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Number
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
+
+from corank._backend import (
+    Array,
+    device,
+    dtype_name,
+    first_appearance,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows, all on one device.
+
+    Attributes
+    ----------
+    features : (n, d) float32 or float64 array, or CSR
+    scores : (n,) float64, or None
+    queries : (n,) int64 codes 0 … n_queries-1, or None for one query without a name
+    weights : (n,) float64 > 0, or None for ones
+    index : (n,) int64, the row numbers in what the user handed over
+    """
+
+    features: Array
+    scores: Array | None
+    queries: Array | None
+    n_queries: int
+    weights: Array | None
+    index: Array
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    def take(self, rows: Array) -> Rows:
+        """The given rows, queries numbered anew."""
+        part = replace(
+            self,
+            features=take(self.features, rows),
+            scores=None if self.scores is None else take(self.scores, rows),
+            weights=None if self.weights is None else take(self.weights, rows),
+            index=take(self.index, rows),
+        )
+        if self.queries is None:
+            return part
+        queries, n_queries = first_appearance(take(self.queries, rows))
+        return replace(part, queries=queries, n_queries=n_queries)
+
+    def extended(self, other: Rows, first_index: int) -> Rows:
+        """These rows and others after them, whose queries stay apart and whose row numbers start anew."""
+        xp = namespace(self.index)
+        features = (
+            sparse.vstack([self.features, other.features], format="csr")
+            if is_sparse(self.features)
+            else xp.concat([self.features, like(other.features, self.features, dtype_name(self.features))])
+        )
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            both = [
+                like(np.ones(len(rows)), self.index) if rows.weights is None else like(rows.weights, self.index)
+                for rows in (self, other)
+            ]
+            weights = xp.concat(both)
+        queries = None
+        if self.queries is not None:
+            shifted = np.zeros(len(other), dtype=np.int64) if other.queries is None else to_numpy(other.queries)
+            queries = xp.concat([self.queries, like(shifted + self.n_queries, self.index, "int64")])
+        assert self.scores is not None
+        return Rows(
+            features=features,
+            scores=xp.concat([self.scores, like(other.scores, self.scores)]),
+            queries=queries,
+            n_queries=1 if queries is None else self.n_queries + other.n_queries,
+            weights=weights,
+            index=xp.concat([self.index, like(to_numpy(other.index) + first_index, self.index, "int64")]),
+        )
+
+
+def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
+    """Check the features, note (reset) or compare their number and names on the estimator: (n, d).
+
+    NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay where they are.
+    """
+    if is_foreign(X):
+        return _read_foreign_features(estimator, X, reset=reset)
+    _refuse_text_columns(X)
+    return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
+
+
+def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (rows, columns), got shape {tuple(X.shape)}.")
+    if 0 in X.shape:
+        raise ValueError(f"X is empty: shape {tuple(X.shape)}.")
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        vars(estimator).pop("feature_names_in_", None)
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if hasattr(X, "requires_grad") and X.requires_grad:
+        X = X.detach()
+    if not xp.isdtype(X.dtype, "real floating"):
+        if xp.isdtype(X.dtype, "complex floating"):
+            raise ValueError("X holds complex numbers; only real ones can be learned from.")
+        X = xp.astype(X, xp.float64)
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float32)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity; fill in or drop those entries first.")
+    return X
+
+
+def _refuse_text_columns(X: Any) -> None:
+    """Name the columns of a frame that hold no numbers, before a conversion fails with less to say."""
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        return
+    texts = [
+        str(name)
+        for name, dtype in frame.schema.items()
+        if dtype in (nw.String, nw.Categorical, nw.Date, nw.Datetime) or isinstance(dtype, nw.Enum)
+    ]
+    if texts:
+        raise ValueError(
+            f"X has columns without numbers: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. "
+            "Turn them into numbers first, for instance with corank.TableEncoder."
+        )
+
+
+def read_scores(y: Any, n_rows: int, reference: Array, *, name: str = "y") -> Array:
+    """Check scores: (n,) float64 beside `reference`, NaN = unscored."""
+    values = y if is_foreign(y) else _as_floats(y, name)
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn(
+            f"A column-vector {name} was passed when a 1d array was expected; it is used as one column of scores.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array with one score a row, got an array of shape {values.shape}.")
+    if values.shape[0] != n_rows:
+        raise ValueError(f"{name} has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths.")
+    scores = like(values, reference)
+    xp = namespace(scores)
+    if bool(xp.any(xp.isinf(scores))):
+        raise ValueError(f"{name} contains infinity; use NaN for a row without a score.")
+    return scores
+
+
+def _as_floats(values: Any, name: str) -> np.ndarray[Any, Any]:
+    if is_sparse(values):
+        raise TypeError(f"Sparse data was passed for {name}, but dense data is required.")
+    if hasattr(values, "to_numpy") and hasattr(values, "isna"):  # pandas, whose missing marks are many
+        values = values.to_numpy(dtype=float, na_value=np.nan)
+    array = np.asarray(values)
+    if np.iscomplexobj(array):
+        raise ValueError(f"Complex data not supported: {name} holds complex numbers.")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}.") from error
+
+
+def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str = "sample_weight") -> Array | None:
+    """Check weights: (n,) float64 >= 0 beside `reference`, or None for ones."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(n_rows, sample_weight)
+    values = sample_weight if is_foreign(sample_weight) else _as_floats(sample_weight, name)
+    if values.ndim != 1:
+        raise ValueError(f"{name}: sample weights must be 1D array or scalar, got shape {tuple(values.shape)}.")
+    if values.shape[0] != n_rows:
+        raise ValueError(f"{name} has {values.shape[0]} values, but {n_rows} are needed.")
+    weights = like(values, reference)
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights))):
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if bool(xp.any(weights < 0)):
+        raise ValueError(f"{name} contains negative values; weights must be 0 or more.")
+    return weights
+
+
+def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int]:
+    """Number query labels (any hashable, any order) in order of first appearance: codes (n,) int64, count.
+
+    Labels in an array of another library are numbered on their device. O(n) for hashables, O(n log n) for numbers.
+    """
+    if is_foreign(qid):
+        if qid.ndim != 1:
+            raise ValueError(f"{name} must have one label a row, got shape {tuple(qid.shape)}.")
+        xp = namespace(qid)
+        if xp.isdtype(qid.dtype, "real floating") and bool(xp.any(xp.isnan(qid))):
+            raise ValueError(f"{name} has missing labels; give every row a query label or drop it.")
+        labels: Any = qid
+    else:
+        labels = _as_labels(qid, name)
+    if labels.shape[0] != n_rows:
+        raise ValueError(f"{name} has {labels.shape[0]} labels but X has {n_rows} rows; one label a row is needed.")
+    if not is_foreign(labels) and labels.dtype == object:
+        return _encode_hashables(labels, name)
+    return first_appearance(labels)
+
+
+def _as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
+    """One label a row: an object array where NumPy has no type for them, with missing ones refused."""
+    if isinstance(qid, Sequence) and any(isinstance(label, tuple) for label in qid):
+        labels = np.empty(len(qid), dtype=object)
+        labels[:] = qid
+        return labels
+    if np.isscalar(qid) or qid is None:
+        raise ValueError(f"{name} must be one label a row, got {qid!r}.")
+    labels = np.asarray(qid) if not hasattr(qid, "to_numpy") else np.asarray(qid.to_numpy())
+    if isinstance(qid, list | tuple) and labels.dtype.kind in "US" and not all(isinstance(v, str | bytes) for v in qid):
+        labels = np.array(qid, dtype=object)  # NumPy would turn numbers and None into text
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must have one label a row (one dimension), got shape {labels.shape}.")
+    if (labels.dtype.kind == "f" and np.isnan(labels).any()) or (labels.dtype.kind in "mM" and np.isnat(labels).any()):
+        raise ValueError(f"{name} has missing labels; give every row a query label or drop it.")
+    return labels
+
+
+def _encode_hashables(labels: np.ndarray[Any, Any], name: str) -> tuple[Array, int]:
+    numbers: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for row, label in enumerate(labels):
+        if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:  # noqa: PLR0124
+            raise ValueError(f"{name} has a missing label in row {row}; give every row a query label or drop it.")
+        try:
+            codes[row] = numbers.setdefault(label, len(numbers))
+        except TypeError as error:
+            raise ValueError(f"{name} has a label in row {row} that cannot be hashed: {label!r}.") from error
+    return codes, len(numbers)
+
+
+def read_rows(
+    estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
+) -> tuple[Array, Rows]:
+    """Check what `fit` was given: all features, and the scored rows with a positive weight."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    features = read_features(estimator, X, reset=reset)
+    n = int(features.shape[0])
+    reference = features if not is_sparse(features) else np.empty(0)
+    scores = read_scores(y, n, reference)
+    weights = read_weights(sample_weight, n, reference)
+    queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
+    xp = namespace(reference)
+    rows = Rows(
+        features=features,
+        scores=scores,
+        queries=None if queries is None else like(queries, reference, "int64"),
+        n_queries=n_queries,
+        weights=weights,
+        index=xp.arange(n, dtype=xp.int64, device=device(reference)),
+    )
+    keep = ~xp.isnan(scores)
+    if not bool(xp.any(keep)):
+        raise ValueError("y has no scored row: every score is NaN.")
+    if weights is not None:
+        keep = keep & (weights > 0)
+        if not bool(xp.any(keep)):
+            raise ValueError("sample_weight leaves no scored row: all weights are zero.")
+    return features, rows if bool(xp.all(keep)) else rows.take(xp.nonzero(keep)[0])
+
+
+def read_comparisons(
+    winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int
+) -> tuple[np.ndarray[Any, Any], ...]:
+    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights dropped."""
+    first, second = (_as_indices(v, n_rows, name) for v, name in ((winners, "winners"), (losers, "losers")))
+    if len(first) != len(second):
+        raise ValueError(f"winners has {len(first)} rows and losers {len(second)}; a comparison needs one of each.")
+    if len(first) == 0:
+        raise ValueError("winners and losers are empty: at least one comparison is needed.")
+    if np.any(first == second):
+        row = int(first[np.argmax(first == second)])
+        raise ValueError(f"winners and losers hold a comparison of row {row} of X with itself.")
+    reference = np.empty(0)
+    size = read_weights(np.ones(len(first)) if margins is None else margins, len(first), reference, name="margins")
+    weight = read_weights(np.ones(len(first)) if weights is None else weights, len(first), reference, name="weights")
+    assert size is not None
+    assert weight is not None
+    keep = weight > 0
+    if not keep.any():
+        raise ValueError("weights leaves no comparison: all weights are zero.")
+    return first[keep], second[keep], size[keep], weight[keep]
+
+
+def _as_indices(values: Any, n_rows: int, name: str) -> np.ndarray[Any, Any]:
+    array = to_numpy(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be row numbers of X (whole numbers, one dimension), got {array.dtype} values.")
+    if array.size and (array.min() < 0 or array.max() >= n_rows):
+        wrong = int(array.min() if array.min() < 0 else array.max())
+        raise ValueError(f"{name} points at row {wrong}, but X has rows 0 to {n_rows - 1}.")
+    return array.astype(np.int64)

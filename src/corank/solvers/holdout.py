@@ -1,0 +1,365 @@
+"""Held-out errors for every alpha without refitting, in closed form or from per-fold sums.
+
+Whole queries, single rows and single comparisons are deleted rows of the root J; items of one query are not, because
+the query's mean and weight change with them: see math.md section 3. What has no closed form is refitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from corank._backend import Array, device, like, namespace, take, to_numpy
+from corank.basis import Basis, KernelBasis
+from corank.comparison import Blend
+from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
+from corank.solvers.direct import DualSystem, PrimalSystem, System
+from corank.statistics import BLOCK_ENTRIES, N_TARGETS, Index
+
+Scoring: TypeAlias = Literal["squared", "disagreement"]
+Splits: TypeAlias = Sequence[tuple[Index, Index]]
+
+N_FOLDS = 10
+MANY_FOLDS = 20  # more of them are left out one by one instead of keeping sums for each
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Errors (folds, alphas) summed over a fold, and how much each fold counts (folds,)."""
+
+    errors: FloatArray
+    sizes: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Error for every alpha: (alphas,)."""
+        return np.asarray(self.errors.sum(axis=0) / self.sizes.sum())
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Of the mean, over folds: (alphas,)."""
+        k = len(self.sizes)
+        if k < 2:
+            return np.full(self.errors.shape[1], np.nan)
+        spread = self.errors - self.sizes[:, None] * self.mean
+        return np.asarray(np.sqrt((spread**2).sum(axis=0) * k / (k - 1)) / self.sizes.sum())
+
+
+def natural_folds(problem: Problem, *, dual: bool, rng: np.random.Generator) -> Index | None:
+    """The learner's own folds, one number a unit; None where there is too little to hold anything out.
+
+    Queries (or rows, where rows count one by one) one by one in the dual, in ten folds in the primal; items of the
+    only query in up to ten folds of two or more.
+    """
+    groups = problem.groups
+    if groups is not None:
+        n_groups = int(groups.max()) + 1
+        if n_groups < 2:
+            return None
+        return groups if dual else balanced_folds(n_groups, min(N_FOLDS, n_groups), rng)[groups]
+    n = int(problem.targets.shape[0])
+    return balanced_folds(n, min(N_FOLDS, n // 2), rng) if n >= 4 else None
+
+
+def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
+    """Folds of equal size: every run of n_folds neighbours holds each fold once, in random order."""
+    runs = -(-n // n_folds)
+    return rng.permuted(np.tile(np.arange(n_folds), (runs, 1)), axis=1).ravel()[:n]
+
+
+def folds_of_splits(problem: Problem, splits: Splits) -> Index | None:
+    """The splits as fold numbers (-1: never held out) where a closed form serves them, else None.
+
+    That takes disjoint test sets, everything else as training set, and whole groups.
+    """
+    n = int(problem.targets.shape[0])
+    folds = np.full(n, -1, dtype=np.int64)
+    for k, (train, test) in enumerate(splits):
+        whole = len(train) + len(test) == n and len(np.union1d(train, test)) == n
+        if not whole or np.any(folds[test] >= 0):
+            return None
+        folds[test] = k
+    if problem.groups is None:
+        return folds
+    per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
+    per_group[problem.groups] = folds
+    return folds if bool(np.all(per_group[problem.groups] == folds)) else None
+
+
+def has_closed_form(problem: Problem, folds: Index, *, dual: bool) -> bool:
+    """Whether `held_out` serves these folds: whole groups always, items of the only query in most cases."""
+    if problem.groups is not None:
+        return True
+    if dual:
+        return isinstance(problem, ScoredRows) and not isinstance(problem.comparison, Blend)
+    return int(folds.max()) < MANY_FOLDS
+
+
+def splits_of_folds(folds: Index) -> Splits:
+    """(train, test) unit numbers of every fold."""
+    everything = np.arange(len(folds))
+    return [(np.setdiff1d(everything, block), block) for block in _blocks(folds) if len(block)]
+
+
+def held_out(
+    problem: Problem, system: System, alphas: FloatArray, folds: Index, *, scoring: Scoring, centred: bool
+) -> HeldOut:
+    """Held-out errors of every alpha in closed form, kernel and basis kept.
+
+    Parameters
+    ----------
+    problem : Problem
+    system : its system; a PrimalSystem gathered with these folds, or with none where they are more than MANY_FOLDS
+    folds : (n_units,) fold numbers, -1 is never held out; unions of whole groups, or any items of the only query
+    centred : whether the mean score of the rows that are kept is taken out first (regression with an intercept)
+    """
+    blocks = _blocks(folds)
+    if isinstance(system, PrimalSystem) and system.statistics.n_folds > 1:
+        if scoring == "squared":
+            return _losses_from_sums(system, alphas, len(blocks), centred)
+        predictions = _predictions_from_sums(problem, system, alphas, blocks, centred)
+    elif problem.groups is None:
+        assert isinstance(problem, ScoredRows)
+        assert isinstance(system, DualSystem)
+        predictions = problem.predictions_of_items(_leave_items_out(problem, system, alphas, blocks))
+    elif isinstance(system, DualSystem):
+        predictions = problem.predictions(_leave_groups_out(problem, system, alphas, blocks, centred))
+    else:
+        assert isinstance(system, PrimalSystem)
+        predictions = problem.predictions(_leave_groups_out_primal(problem, system, alphas, blocks, centred))
+    return _score(problem, predictions, folds, scoring)
+
+
+def refitted(
+    problem: Problem, basis: Basis, alphas: FloatArray, splits: Splits, *, dual: bool, scoring: Scoring, centred: bool
+) -> HeldOut:
+    """Held-out errors by fitting once a split, for splits that have no closed form."""
+    results = []
+    for train, test in splits:
+        kept, left = problem.take(train), problem.take(test)
+        own = _restricted(problem, basis, train) if dual else basis
+        system: System = DualSystem(kept, own) if dual else PrimalSystem.gathered(kept, own)
+        offset = kept.mean_score if centred else 0.0
+        coefficients = system.path(alphas, offset)
+        predictions = _unit_predictions(left, own, coefficients, np.arange(len(test))) + offset
+        results.append(_score(left, predictions, np.zeros(len(test), dtype=np.int64), scoring))
+    return HeldOut(np.concatenate([r.errors for r in results]), np.concatenate([r.sizes for r in results]))
+
+
+def leave_out(
+    vectors: Array,
+    weights: Array,
+    targets: Array,
+    blocks: Sequence[Index],
+    *,
+    projected: Array | None = None,
+    complement: bool = False,
+) -> list[Array]:
+    """Residuals of each block under the model fitted without it, for every alpha.
+
+    With S = V diag(w) Vᵀ = (J K Jᵀ + alpha I)⁻¹ they are (S_UU)⁻¹ (S y)_U; with `complement`, S = I − V diag(w) Vᵀ.
+    O(n k m) an alpha for n rows in blocks of m.
+
+    Parameters
+    ----------
+    vectors : (n, k)
+    weights : (k, a), one column an alpha
+    targets : (n, t)
+    blocks : row numbers, disjoint
+    projected : (k, t), Vᵀ y over all rows where `vectors` and `targets` are some of them
+
+    Returns
+    -------
+    list of (m, a, t), one a block
+    """
+    xp = namespace(vectors)
+    k = int(vectors.shape[1])
+    projected = vectors.T @ targets if projected is None else projected
+    results: dict[int, Array] = {}
+    sizes = np.asarray([len(block) for block in blocks])
+    for m in (int(size) for size in np.unique(sizes) if size):
+        same = np.flatnonzero(sizes == m)
+        step = max(1, 4 * BLOCK_ENTRIES // (m * k))
+        for begin in range(0, len(same), step):
+            members = same[begin : begin + step]
+            rows = np.concatenate([blocks[i] for i in members])
+            part = xp.reshape(take(vectors, rows), (len(members), m, k))
+            own = xp.reshape(take(targets, rows), (len(members), m, int(targets.shape[1])))
+            solved = xp.stack(
+                [_leave_out_one(part, own, weights[:, a], projected, complement) for a in range(weights.shape[1])],
+                axis=2,
+            )
+            results.update((int(i), solved[position, ...]) for position, i in enumerate(members))
+    return [results.get(i, targets[:0, None, :]) for i in range(len(blocks))]
+
+
+def _leave_out_one(part: Array, own: Array, w: Array, projected: Array, complement: bool) -> Array:
+    """(blocks, m, t) for one alpha; part (blocks, m, k), own (blocks, m, t)."""
+    xp = namespace(part)
+    weighted = part * w[None, None, :]
+    inner = weighted @ xp.matrix_transpose(part)
+    right = weighted @ projected
+    if complement:
+        inner = xp.eye(inner.shape[1], dtype=inner.dtype, device=device(inner))[None, :, :] - inner
+        right = own - right
+    return right / inner if inner.shape[1] == 1 else xp.linalg.solve(inner, right)
+
+
+def _leave_groups_out(
+    problem: Problem, system: DualSystem, alphas: FloatArray, blocks: Sequence[Index], centred: bool
+) -> Array:
+    """Root residuals (n_units, a) of blocks that are whole groups."""
+    weights = _inverse(system.spectrum.values, alphas)
+    left = leave_out(system.spectrum.vectors, weights, problem.targets, blocks)
+    return _scattered(problem.targets, blocks, left, centred)
+
+
+def _leave_groups_out_primal(
+    problem: Problem, system: PrimalSystem, alphas: FloatArray, blocks: Sequence[Index], centred: bool
+) -> Array:
+    """The same from the spectrum of the sums, in a second pass over the rows. O(n r (r + d + m a))."""
+    white, vectors = system.basis.whitening.matrix, system.spectrum.vectors
+    projected = vectors.T @ system.gram.matrix[:-N_TARGETS, -N_TARGETS:]
+    weights = _inverse(system.spectrum.values, alphas)
+    left: list[Array] = []
+    for part in _batches(blocks, int(vectors.shape[0])):
+        rows = np.concatenate(part)
+        own = problem.take(rows)
+        phi = own.unit_features(system.basis.features, np.arange(len(rows))) @ (white @ vectors)
+        ends = np.cumsum([len(block) for block in part])
+        local = [np.arange(end - len(block), end) for block, end in zip(part, ends, strict=True)]
+        left += leave_out(own.unit_root(phi), weights, own.targets, local, projected=projected, complement=True)
+    return _scattered(problem.targets, blocks, left, centred)
+
+
+def _scattered(targets: Array, blocks: Sequence[Index], left: Sequence[Array], centred: bool) -> Array:
+    """Residuals of s, less those of the mean score of the rows kept: (n_units, a)."""
+    if not centred:
+        return _in_order(blocks, [both[..., 0] for both in left], targets.shape[0])
+    xp = namespace(targets)
+    sums = xp.sum(targets * targets[:, 1:], axis=0)  # Σ w s and Σ w where single rows count
+    parts = []
+    for block, both in zip(blocks, left, strict=True):
+        own = take(targets, block)
+        kept = sums - xp.sum(own * own[:, 1:], axis=0)
+        parts.append(both[..., 0] - kept[0] / kept[1] * both[..., 1])
+    return _in_order(blocks, parts, targets.shape[0])
+
+
+def _in_order(blocks: Sequence[Index], parts: Sequence[Array], n: int) -> Array:
+    """The rows of each block's part (m, a) where they belong, zeros where there is no block: (n, a)."""
+    xp = namespace(parts[0])
+    placed = np.concatenate(blocks)
+    rest = np.setdiff1d(np.arange(n), placed)
+    zeros = xp.zeros((len(rest), parts[0].shape[1]), dtype=xp.float64, device=device(parts[0]))
+    return take(xp.concat([*parts, zeros], axis=0), np.argsort(np.concatenate([placed, rest])))
+
+
+def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray, blocks: Sequence[Index]) -> Array:
+    """√w (s − f − level) of items left out of the only query: (n_units, a).
+
+    J = √within P D^½: with the mean direction taken out of the eigenvectors they diagonalise the bordered system of
+    math.md, in which alpha is divided by what the query costs without the items.
+    """
+    operator, spectrum = problem.operator, system.spectrum
+    xp = namespace(spectrum.values)
+    level = (operator.root_weights / xp.sqrt(operator.totals[0]))[:, None]
+    vectors = spectrum.vectors - level @ (level.T @ spectrum.vectors)
+    values = spectrum.values / operator.within[0]
+    targets = (operator.root_weights * problem.reference)[:, None]
+    projected = vectors.T @ targets
+    blocks = [block for block in blocks if len(block)]
+    parts = []
+    for block in blocks:
+        own = take(operator.root_weights, block)
+        _, within = operator.comparison.scales(operator.totals - xp.sum(own * own), operator.counts - float(len(block)))
+        weights = _inverse(values, alphas / float(within[0]))
+        (left,) = leave_out(vectors, weights, targets, [block], projected=projected)
+        parts.append(left[..., 0])
+    return _in_order(blocks, parts, targets.shape[0])
+
+
+def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, centred: bool) -> HeldOut:
+    errors, sizes = [], []
+    for fold in range(n_folds):
+        own = system.statistics.of(fold)
+        if own.freedom > 0:
+            coefficients, offset = system.path_without(fold, alphas, centred)
+            errors.append(to_numpy(own.loss(coefficients, offset)))
+            sizes.append(float(own.freedom))
+    return HeldOut(np.stack(errors), np.asarray(sizes))
+
+
+def _predictions_from_sums(
+    problem: Problem, system: PrimalSystem, alphas: FloatArray, blocks: Sequence[Index], centred: bool
+) -> Array:
+    """A second pass: each fold under the coefficients that did not see it, (n_units, a)."""
+    parts = []
+    for fold, block in enumerate(blocks):
+        coefficients, offset = system.path_without(fold, alphas, centred)
+        own = system.basis.whitening.matrix @ coefficients
+        parts.append(_unit_predictions(problem, system.basis, own, block) + offset)
+    return _in_order(blocks, parts, problem.targets.shape[0])
+
+
+def _unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:
+    """Predictions of units for columns of basis coefficients (r, a): (len(units), a)."""
+    step = max(64, BLOCK_ENTRIES // basis.size)
+    parts = [
+        problem.unit_features(basis.features, units[begin : begin + step]) @ coefficients
+        for begin in range(0, len(units), step)
+    ]
+    return namespace(coefficients).concat(parts, axis=0)
+
+
+def _score(problem: Problem, predictions: Array, folds: Index, scoring: Scoring) -> HeldOut:
+    """The errors of held-out predictions (n_units, alphas); items of one query are compared within their fold."""
+    if problem.groups is None:
+        assert isinstance(problem, ScoredRows)
+        problem = problem.regrouped(np.where(folds < 0, folds.max() + 1, folds))
+    if scoring == "disagreement":
+        kept = np.flatnonzero(folds >= 0)
+        shares = problem.take(kept).misordered(take(predictions, kept))
+        shares = shares[np.isfinite(shares).all(axis=1)]
+        return HeldOut(shares, np.ones(len(shares)))
+    squares = to_numpy(problem.residuals(predictions)) ** 2
+    blocks = [block for block in _blocks(folds) if len(block)]
+    sizes = np.asarray([float(problem.freedom(block)) for block in blocks])
+    errors = np.stack([squares[block].sum(axis=0) for block in blocks])
+    return HeldOut(errors[sizes > 0], sizes[sizes > 0])
+
+
+def _restricted(problem: Problem, basis: Basis, units: Index) -> Basis:
+    """The basis that the dual system of some units has: their rows, where units are rows."""
+    if isinstance(problem, ComparedRows) or not isinstance(basis, KernelBasis):
+        return basis
+    return replace(basis, points=take(basis.points, units), own_gram=None)
+
+
+def _inverse(values: Array, alphas: FloatArray) -> Array:
+    """1 / (eigenvalue + alpha): (k, a)."""
+    return 1 / (values[:, None] + like(alphas, values)[None, :])
+
+
+def _blocks(folds: Index) -> list[Index]:
+    order = np.argsort(folds, kind="stable")
+    bounds = np.searchsorted(folds[order], np.arange(int(folds.max()) + 2))
+    return [order[begin:end] for begin, end in pairwise(bounds)]
+
+
+def _batches(blocks: Sequence[Index], width: int) -> Iterator[list[Any]]:
+    """Runs of blocks that make about one block of features together."""
+    batch: list[Any] = []
+    rows = 0
+    for block in blocks:
+        batch.append(block)
+        rows += len(block)
+        if rows * width >= 4 * BLOCK_ENTRIES:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch

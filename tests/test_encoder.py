@@ -1,0 +1,483 @@
+"""From a table to a matrix: what `TableEncoder` promises."""
+
+import datetime as dt
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from corank.encoder import TableEncoder
+from corank.tables import TableError, read_table, write_table
+
+COLUMNS: dict[str, list[Any]] = {
+    "price": [1.0, None, 4.0, 10.0],
+    "size": [3, 1, 2, 2],
+    "new": [True, False, None, True],
+    "colour": ["red", "blue", None, "red"],
+    "day": [dt.date(2020, 1, 1), dt.date(2020, 1, 3), dt.date(2020, 1, 2), None],
+    "same": [7, 7, 7, 7],
+    "gone": [None, None, None, None],
+}
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+def encoded(columns: dict[str, Any], **parameters: Any) -> dict[str, list[float]]:
+    table = pa.table(columns)
+    encoder = TableEncoder(**parameters).fit(table)
+    matrix = encoder.transform(table)
+    assert matrix.dtype == np.float64
+    names = encoder.get_feature_names_out()
+    assert matrix.shape == (table.num_rows, len(names))
+    return {name: matrix[:, at].tolist() for at, name in enumerate(names)}
+
+
+# ---- what becomes of a column
+
+
+def test_missing_numbers_become_the_median_and_are_marked() -> None:
+    assert encoded({"x": [1.0, None, 4.0, 10.0], "y": [3, 1, 2, 2]}, scale=False) == {
+        "x": [1, 4, 4, 10],
+        "x missing": [0, 1, 0, 0],
+        "y": [3, 1, 2, 2],
+    }
+
+
+def test_nan_is_missing() -> None:
+    assert encoded({"x": [1.0, np.nan, 3.0]}, scale=False) == {"x": [1, 2, 3], "x missing": [0, 1, 0]}
+
+
+def test_scaled_numbers_have_mean_0_and_standard_deviation_1() -> None:
+    result = encoded({"x": [1.0, None, 4.0, 10.0], "big": [1e149, -1e149, 0, 0], "small": [1e-149, 0, 0, 0]})
+    for name in ("x", "big", "small"):
+        np.testing.assert_allclose([np.mean(result[name]), np.std(result[name])], [0, 1], atol=1e-12)
+    assert result["x missing"] == [0, 1, 0, 0]
+
+
+def test_true_and_false_are_numbers() -> None:
+    assert encoded({"x": [True, False, None, True]}, scale=False)["x"] == [1, 0, 1, 1]
+
+
+def test_dates_times_and_durations_are_days() -> None:
+    moment = dt.datetime(1970, 1, 2, 12)
+    assert encoded(
+        {
+            "date": [dt.date(1970, 1, 1), dt.date(1970, 1, 3)],
+            "date64": pa.array([0, 86_400_000], pa.date64()),
+            "moment": [moment, moment + dt.timedelta(days=1)],
+            "nano": pa.array([0, 86_400 * 10**9 // 2], pa.timestamp("ns")),
+            "zone": pa.array([0, 86_400], pa.timestamp("s", tz="Europe/Berlin")),
+            "time": [dt.time(0), dt.time(12)],
+            "time32": pa.array([0, 21_600], pa.time32("s")),
+            "span": [dt.timedelta(days=2), dt.timedelta(hours=6)],
+        },
+        scale=False,
+    ) == {
+        "date": [0, 2],
+        "date64": [0, 1],
+        "moment": [1.5, 2.5],
+        "nano": [0, 0.5],
+        "zone": [0, 1],
+        "time": [0, 0.5],
+        "time32": [0, 0.25],
+        "span": [2, 0.25],
+    }
+
+
+def test_texts_become_one_column_a_value() -> None:
+    assert encoded({"x": ["b", "a", None, "b"], "y": ["u", "v", "u", "u"]}) == {
+        "x=a": [0, 1, 0, 0],
+        "x=b": [1, 0, 0, 1],
+        "x missing": [0, 0, 1, 0],
+        "y=u": [1, 0, 1, 1],
+        "y=v": [0, 1, 0, 0],
+    }
+
+
+def test_rare_texts_share_the_column_other() -> None:
+    assert encoded({"x": ["c", "b", "a", "b", "c", "z", None]}, max_categories=2) == {
+        "x=b": [0, 1, 0, 1, 0, 0, 0],
+        "x=c": [1, 0, 0, 0, 1, 0, 0],
+        "x other": [0, 0, 1, 0, 0, 1, 0],
+        "x missing": [0, 0, 0, 0, 0, 0, 1],
+    }
+
+
+def test_unseen_texts_are_other_if_there_is_one_else_zeros() -> None:
+    table = pa.table({"x": ["a", "a", "b"]})
+    new = pa.table({"x": ["new", None]})
+    assert TableEncoder(max_categories=1).fit(table).transform(new).tolist() == [[0, 1], [0, 0]]
+    assert TableEncoder().fit(table).transform(new).tolist() == [[0, 0], [0, 0]]
+
+
+def test_numbers_declared_as_categories_are_categories_also_when_some_are_missing() -> None:
+    encoder = TableEncoder().fit(pd.DataFrame({"x": pd.Categorical([1, 2, 1])}))
+    assert encoder.get_feature_names_out().tolist() == ["x=1", "x=2"]
+    assert encoder.transform(pd.DataFrame({"x": [2.0, np.nan, 3.5]})).tolist() == [[0, 1], [0, 0], [0, 0]]
+
+
+def test_two_features_never_have_one_name() -> None:
+    assert list(encoded({"x": [1.0, None, 3.0], "x missing": [1, 2, 3]})) == ["x", "x missing", "x missing (2)"]
+
+
+def test_each_feature_knows_its_column() -> None:
+    encoder = TableEncoder().fit(pa.table(COLUMNS))
+    names = encoder.get_feature_names_out()
+    origins = encoder.feature_names_in_[encoder.attributes_]
+    assert all(name.startswith(origin) for name, origin in zip(names, origins, strict=True))
+    assert set(origins) | set(encoder.dropped_) == set(COLUMNS)
+
+
+# ---- what is dropped
+
+
+def test_columns_that_say_nothing_are_dropped_with_the_reason() -> None:
+    table = pa.table({**COLUMNS, "word": ["w"] * 4, "void": pa.array([None] * 4, pa.string()), "tenth": [0.1] * 4})
+    encoder = TableEncoder().fit(table)
+    same, missing = "always the same value", "all values are missing"
+    assert encoder.dropped_ == {"same": same, "gone": missing, "word": same, "void": missing, "tenth": same}
+    assert not {*encoder.dropped_} & {*encoder.get_feature_names_out()}
+
+
+def test_a_dropped_column_need_not_be_there_later() -> None:
+    table = pa.table(COLUMNS)
+    encoder = TableEncoder().fit(table)
+    np.testing.assert_array_equal(encoder.transform(table.drop(["same", "gone"])), encoder.transform(table))
+
+
+def test_one_value_or_missing_keeps_only_the_mark() -> None:
+    assert encoded({"x": [5.0, None, 5.0]}) == {"x missing": [0, 1, 0]}
+
+
+def test_a_text_of_its_own_in_every_row_is_dropped_with_a_warning() -> None:
+    table = pa.table({"name": [f"item {i}" for i in range(21)], "x": range(21)})
+    with pytest.warns(UserWarning, match="column 'name' is dropped: no text occurs twice"):
+        encoder = TableEncoder().fit(table)
+    assert list(encoder.dropped_) == ["name"]
+    assert not TableEncoder().fit(table.slice(0, 20)).dropped_
+
+
+def test_a_table_of_which_nothing_is_left_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no column of the table can be used \('x': always the same value\)"):
+        TableEncoder().fit(pa.table({"x": [1, 1]}))
+    for nothing in (pa.table({"x": pa.array([], pa.float64())}), pa.table({})):
+        with pytest.raises(ValueError, match="the table is empty"):
+            TableEncoder().fit(nothing)
+
+
+# ---- another table than in fit
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_every_kind_of_table_gives_the_same_matrix(library: str) -> None:
+    expected = TableEncoder().fit(pa.table(COLUMNS))
+    encoder = TableEncoder().fit(FRAMES[library](COLUMNS))
+    assert encoder.dropped_ == expected.dropped_
+    assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(encoder.transform(FRAMES[library](COLUMNS)), expected.transform(pa.table(COLUMNS)))
+
+
+def test_order_of_columns_does_not_matter_and_others_are_ignored() -> None:
+    table = pd.DataFrame(COLUMNS)
+    encoder = TableEncoder().fit(table)
+    other = table[list(reversed(COLUMNS))].assign(mixed=pd.Series([1, "a", None, {}], dtype=object))
+    np.testing.assert_array_equal(encoder.transform(other), encoder.transform(table))
+
+
+def test_columns_that_lack_are_named() -> None:
+    encoder = TableEncoder().fit(pa.table(COLUMNS))
+    with pytest.raises(ValueError, match="lacks columns it had in fit: 'price', 'colour'"):
+        encoder.transform(pa.table(COLUMNS).drop(["price", "colour"]))
+
+
+def test_text_in_a_column_of_numbers_is_parsed_or_named() -> None:
+    encoder = TableEncoder(scale=False).fit(pa.table({"x": [1.0, 2.0, 9.0]}))
+    assert encoder.transform(pa.table({"x": ["1.5", " 3 ", "", None, "NA"]})).ravel().tolist() == [1.5, 3, 2, 2, 2]
+    with pytest.raises(TableError, match="column 'x': 'many' in data row 2 is not a number"):
+        encoder.transform(pa.table({"x": ["1", "many", "lots"]}))
+    with pytest.raises(TableError, match="column 'x' should hold numbers"):
+        encoder.transform(pa.table({"x": [dt.date(2020, 1, 1)]}))
+
+
+def test_text_in_a_column_of_dates_is_parsed_or_named() -> None:
+    encoder = TableEncoder(scale=False).fit(pa.table({"day": [dt.date(1970, 1, 2), dt.date(1970, 1, 3)]}))
+    texts = ["1970-01-11", "1970-01-11T12:00", "1970-01-11T12:00+12:00", None]
+    assert encoder.transform(pa.table({"day": texts})).ravel().tolist() == [10, 10.5, 10, 1.5]
+    assert encoder.transform(pa.table({"day": [None]})).ravel().tolist() == [1.5]
+    with pytest.raises(TableError, match="column 'day': 'soon' in data row 1 is not a date like"):
+        encoder.transform(pa.table({"day": ["soon"]}))
+    with pytest.raises(TableError, match="column 'day' should hold a date in each row as in fit, but holds int64"):
+        encoder.transform(pa.table({"day": [5]}))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e200])
+def test_infinite_values_are_named(value: float) -> None:
+    table = pa.table({"x": [1.0, 2.0, value]})
+    with pytest.raises(TableError, match=r"column 'x' has an infinite or far too large value, .* in data row 3"):
+        TableEncoder().fit(table)
+    with pytest.raises(TableError, match="column 'x' has an infinite"):
+        TableEncoder().fit(table.slice(0, 2)).transform(table)
+
+
+@pytest.mark.parametrize("values", [[[1], [2]], [{"a": 1}, {"a": 2}], [b"a", b"b"]])
+def test_values_that_cannot_become_features_are_named(values: list[object]) -> None:
+    with pytest.raises(TableError, match=r"column 'x' holds .* values, which cannot become features"):
+        TableEncoder().fit(pa.table({"x": values}))
+    with pytest.raises(TableError, match=r"column 'x' holds .* values"):
+        TableEncoder().fit(pa.table({"x": pa.array(["a", "b"])})).transform(pa.table({"x": values}))
+
+
+def test_a_new_file_read_with_the_text_columns_is_encoded_alike(tmp_path: Any) -> None:
+    encoder = TableEncoder().fit(pa.table({"code": ["01", "02", "A"], "x": [1, 2, 3]}))
+    write_table({"code": ["01", "02"], "x": [1, 2]}, tmp_path / "new.csv")
+    matrix = encoder.transform(read_table(tmp_path / "new.csv", text=encoder.text_columns))
+    assert matrix[:, :3].tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_no_rows_give_no_rows() -> None:
+    table = pa.table(COLUMNS)
+    encoder = TableEncoder().fit(table)
+    assert encoder.transform(table.slice(0, 0)).shape == (0, len(encoder.get_feature_names_out()))
+
+
+# ---- scikit-learn
+
+
+def test_before_fit_nothing_works() -> None:
+    encoder = TableEncoder()
+    for ask in (encoder.get_feature_names_out, encoder.summary, encoder.to_state, lambda: encoder.transform(None)):
+        with pytest.raises(NotFittedError):
+            ask()
+
+
+def test_it_is_a_scikit_learn_transformer() -> None:
+    table = pd.DataFrame(COLUMNS)
+    encoder = TableEncoder(max_categories=3, scale=False).fit(table)
+    assert encoder.n_features_in_ == len(COLUMNS)
+    assert encoder.feature_names_in_.tolist() == list(COLUMNS)
+    copy = clone(encoder)
+    assert copy.get_params() == {"max_categories": 3, "scale": False}
+    assert not hasattr(copy, "columns_")
+    frame = copy.set_output(transform="pandas").fit_transform(table)
+    assert frame.columns.tolist() == encoder.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_it_works_in_a_pipeline_and_a_search(frame: Any) -> None:
+    rng = np.random.default_rng(0)
+    table = frame({"x": rng.normal(size=40), "colour": rng.choice(["red", "blue"], 40)})
+    y = rng.normal(size=40)
+    search = GridSearchCV(make_pipeline(TableEncoder(), Ridge()), {"tableencoder__max_categories": [1, 2]}, cv=2)
+    assert search.fit(table, y).predict(table).shape == (40,)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "5", None])
+def test_max_categories_is_a_number_from_1(value: Any) -> None:
+    with pytest.raises(ValueError, match="max_categories must be a whole number from 1"):
+        TableEncoder(max_categories=value).fit(pa.table(COLUMNS))
+
+
+def test_the_summary_says_what_is_done_in_plain_words() -> None:
+    summary = TableEncoder(max_categories=1).fit(pa.table({**COLUMNS, "once": [5.0, None, 5.0, 5.0]})).summary()
+    assert [entry["column"] for entry in summary] == [*COLUMNS, "once"]
+    kinds = ["number", "number", "number", "text", "date", "number", "empty", "number"]
+    assert [entry["kind"] for entry in summary] == kinds
+    treatments = {entry["column"]: entry["treatment"] for entry in summary}
+    assert treatments["price"].startswith("as a number, missing becomes 4 and is marked in a 0/1 column, minus 4.75, ")
+    assert treatments["day"].startswith("as days since 1970")
+    assert treatments["colour"] == "one 0/1 column for each of 1 values, one for all others, one for missing"
+    assert treatments["gone"] == "dropped: all values are missing"
+    assert treatments["once"] == "always the same where known: only a 0/1 column for missing is kept"
+
+
+# ---- state
+
+values = st.one_of(
+    st.tuples(st.just(pa.float64()), st.lists(st.none() | st.floats(-1e100, 1e100), min_size=6, max_size=6)),
+    st.tuples(st.just(pa.int64()), st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=6, max_size=6)),
+    st.tuples(st.just(pa.bool_()), st.lists(st.none() | st.booleans(), min_size=6, max_size=6)),
+    st.tuples(st.just(pa.date32()), st.lists(st.none() | st.dates(), min_size=6, max_size=6)),
+    st.tuples(
+        st.just(pa.string()), st.lists(st.none() | st.text(st.characters(codec="utf-8")), min_size=6, max_size=6)
+    ),
+)
+tables = st.dictionaries(st.text(st.characters(codec="utf-8")), values, min_size=1, max_size=4).map(
+    lambda columns: pa.table({name: pa.array(each, kind) for name, (kind, each) in columns.items()})
+)
+
+
+def fitted_or_skipped(table: pa.Table, **parameters: Any) -> TableEncoder:
+    try:
+        return TableEncoder(**parameters).fit(table)
+    except ValueError as error:
+        assume("no column of the table can be used" not in str(error))
+        raise
+
+
+@settings(deadline=None, max_examples=150)
+@given(table=tables, max_categories=st.integers(1, 3), scale=st.booleans())
+def test_any_table_becomes_finite_numbers_and_survives_the_file(
+    table: pa.Table, max_categories: int, scale: bool
+) -> None:
+    seen = table.slice(0, 4)
+    encoder = fitted_or_skipped(seen, max_categories=max_categories, scale=scale)
+    matrix = encoder.transform(table)
+    assert np.isfinite(matrix).all()
+    assert (np.ptp(matrix[:4], axis=0) > 0).all()
+    header, arrays = encoder.to_state()
+    copy = TableEncoder.from_state(json.loads(json.dumps(header)), {key: array.copy() for key, array in arrays.items()})
+    assert copy.transform(table).tobytes() == matrix.tobytes()
+    assert copy.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
+    assert copy.get_params() == encoder.get_params()
+    assert (copy.dropped_, copy.summary(), copy.n_features_in_) == (
+        encoder.dropped_,
+        encoder.summary(),
+        encoder.n_features_in_,
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(table=tables, order=st.permutations(range(6)))
+def test_order_of_rows_does_not_matter(table: pa.Table, order: list[int]) -> None:
+    encoder = fitted_or_skipped(table, max_categories=2)
+    shuffled = TableEncoder(max_categories=2).fit(table.take(order))
+    assert shuffled.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
+    np.testing.assert_allclose(shuffled.transform(table), encoder.transform(table), rtol=1e-7, atol=1e-7)
+
+
+def state() -> tuple[dict[str, Any], dict[str, Any]]:
+    header, arrays = TableEncoder().fit(pa.table(COLUMNS)).to_state()
+    return json.loads(json.dumps(header)), dict(arrays)
+
+
+def test_the_state_is_json_and_numbers() -> None:
+    header, arrays = state()
+    assert header == TableEncoder().fit(pa.table(COLUMNS)).to_state()[0]
+    assert all(array.dtype == np.float64 and array.flags.c_contiguous for array in arrays.values())
+
+
+@pytest.mark.parametrize("header", [None, [], {}, "x", {"columns": []}, {**state()[0], "more": 1}])
+def test_a_header_that_is_none_is_refused(header: Any) -> None:
+    with pytest.raises(ValueError, match="damaged: unusable header"):
+        TableEncoder.from_state(header, state()[1])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("max_categories", 0),
+        ("max_categories", "9"),
+        ("scale", 1),
+        ("columns", {}),
+        ("columns", []),
+        ("columns", [1] * 7),
+    ],
+)
+def test_nonsense_in_the_header_is_refused(key: str, value: Any) -> None:
+    header, arrays = state()
+    with pytest.raises(ValueError):
+        TableEncoder.from_state({**header, key: value}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("at", "key", "value"),
+    [
+        (0, "name", 3),
+        (0, "name", "size"),
+        (0, "kind", "code"),
+        (0, "kind", ["number"]),
+        (0, "kind", "text"),
+        (0, "kind", "empty"),
+        (0, "dropped", None),
+        (0, "values", 1),
+        (0, "missing", "yes"),
+        (0, "other", True),
+        (0, "categories", ["a"]),
+        (1, "values", False),
+        (3, "categories", []),
+        (3, "categories", "red"),
+        (3, "categories", ["red", "red"]),
+        (3, "categories", ["red", 1]),
+        (3, "categories", {"red": 1}),
+        (3, "values", True),
+        (6, "kind", "code"),
+    ],
+)
+def test_nonsense_about_a_column_is_refused(at: int, key: str, value: Any) -> None:
+    header, arrays = state()
+    TableEncoder.from_state(header, arrays)
+    header["columns"][at][key] = value
+    with pytest.raises(ValueError, match="damaged"):
+        TableEncoder.from_state(header, arrays)
+
+
+@pytest.mark.parametrize("change", ["lack", "more"])
+def test_a_column_with_other_entries_is_refused(change: str) -> None:
+    header, arrays = state()
+    if change == "lack":
+        del header["columns"][0]["kind"]
+    else:
+        header["columns"][0]["fill"] = 1.0
+    with pytest.raises(ValueError, match="damaged: unusable entry of a column"):
+        TableEncoder.from_state(header, arrays)
+
+
+@pytest.mark.parametrize("key", ["fill", "centre", "divisor"])
+@pytest.mark.parametrize(
+    "array",
+    [
+        None,
+        [1.0] * 7,
+        np.ones(6),
+        np.ones((7, 1)),
+        np.ones(7, dtype=np.float32),
+        np.ones(7, dtype=object),
+        np.full(7, np.nan),
+        np.full(7, np.inf),
+        np.full(7, 1e300),
+    ],
+)
+def test_nonsense_in_an_array_is_refused(key: str, array: Any) -> None:
+    header, arrays = state()
+    with pytest.raises(ValueError, match=f"damaged: unusable array '{key}'"):
+        TableEncoder.from_state(header, {**arrays, key: array})
+
+
+@pytest.mark.parametrize("divisor", [0.0, -1.0, 5e-324])
+def test_division_by_nothing_is_refused(divisor: float) -> None:
+    header, arrays = state()
+    with pytest.raises(ValueError, match="damaged: unusable array 'divisor'"):
+        TableEncoder.from_state(header, {**arrays, "divisor": np.full(7, divisor)})
+
+
+def test_arrays_of_other_names_are_refused() -> None:
+    header, arrays = state()
+    for wrong in (None, {}, {**arrays, "more": arrays["fill"]}):
+        with pytest.raises(ValueError, match="names of the arrays"):
+            TableEncoder.from_state(header, wrong)
+
+
+def test_an_encoder_that_uses_nothing_is_refused() -> None:
+    header, arrays = state()
+    for column in header["columns"]:
+        column["dropped"] = "no reason"
+    with pytest.raises(ValueError, match="as none is used"):
+        TableEncoder.from_state(header, arrays)
+
+
+def test_fit_is_silent_about_what_is_as_expected() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        TableEncoder().fit_transform(pd.DataFrame(COLUMNS))
+    assert not caught
