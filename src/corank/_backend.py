@@ -1,4 +1,4 @@
-"""The few array operations that the array API standard lacks, one way per kind of array.
+"""The few array operations that the array API standard lacks, and how blocks of rows are worked off.
 
 The only place with code per backend. Everything else is written against the namespace that
 `namespace(x)` returns: NumPy, torch on any device, or any other array API library.
@@ -6,15 +6,24 @@ The only place with code per backend. Everything else is written against the nam
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice, pairwise
+from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat
 import numpy as np
 import scipy.linalg
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 # An array of any array API library; CSR matrices where the docstring says so.
 Array: TypeAlias = Any
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+LOOPED_RUN = 16  # rows a run from which a loop over runs beats a sparse product
 
 
 def is_sparse(x: Any) -> bool:
@@ -157,3 +166,66 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     first = order[starts] if n else order
     rank = xp.argsort(xp.argsort(first))
     return xp.take(xp.astype(rank, xp.int64), codes), int(count)
+
+
+def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
+    """The results of `step` for every job, in the order of the jobs.
+
+    NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results are kept waiting. The sums
+    that callers make of them do not depend on the number of threads. Other libraries: one after the other.
+    """
+    jobs = iter(jobs)
+    first = list(islice(jobs, 2))
+    jobs = chain(first, jobs)
+    workers = 1
+    if array_api_compat.is_numpy_array(reference) and len(first) > 1:
+        controller = ThreadpoolController()
+        workers = max([1, *(pool["num_threads"] for pool in controller.info() if pool["user_api"] == "blas")])
+    if workers == 1:
+        yield from map(step, jobs)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with controller.limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        for job in jobs:
+            waiting.append(pool.submit(step, job))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -> tuple[Array, Array, Array]:
+    """Take the weighted mean of every run of rows out of z (n, c), in place where the library is NumPy.
+
+    `starts` (k,) are the first rows of the runs, weights (n,) or None for ones.
+    Returns the centred z, the runs' total weights (k,) and means (k, c).
+    """
+    xp = namespace(z)
+    n, k = int(z.shape[0]), len(starts)
+    bounds = np.append(starts, n)
+    lengths = np.diff(bounds)
+    if isinstance(z, np.ndarray) and weights is None and (n >= LOOPED_RUN * k or np.all(lengths == lengths[0])):
+        means = np.empty((k, z.shape[1]))
+        if n >= LOOPED_RUN * k:
+            for run, (begin, end) in enumerate(pairwise(bounds)):
+                part = z[begin:end]
+                np.divide(part.sum(axis=0), end - begin, out=means[run])
+                part -= means[run]
+        else:
+            cube = z.reshape(k, int(lengths[0]), z.shape[1])
+            np.divide(cube.sum(axis=1), lengths[0], out=means)
+            cube -= means[:, None, :]
+        return z, lengths.astype(np.float64), means
+    codes = like(np.repeat(np.arange(k), lengths), z, "int64")
+    if weights is None:
+        totals = like(lengths, z)
+        sums = segment_sum(z, codes, k)
+    else:
+        totals = segment_sum(weights[:, None], codes, k)[:, 0]
+        sums = segment_sum(weights[:, None] * z, codes, k)
+    means = sums / totals[:, None]
+    if isinstance(z, np.ndarray):
+        z -= means[codes]
+    else:
+        z = z - xp.take(means, codes, axis=0)
+    return z, totals, means

@@ -63,6 +63,10 @@ class KernelBasis:
         kept = xp.where(values[first:] > 0, values[first:], xp.ones_like(values[first:]))
         return Whitening(vectors[:, first:] / xp.sqrt(kept)[None, :], condition=float(values[-1]) / float(kept[0]))
 
+    def write(self, X: Array, out: Array) -> None:
+        """Φ(X) into a NumPy array (n, r)."""
+        self.kernel.write(X, self.points, out)
+
 
 @dataclass(frozen=True)
 class FeatureBasis:
@@ -79,6 +83,10 @@ class FeatureBasis:
     def features(self, X: Array) -> Array:
         """X itself, as float64; CSR is made dense, so hand over blocks."""
         return X.toarray().astype(np.float64, copy=False) if is_sparse(X) else float64(X)
+
+    def write(self, X: Array, out: Array) -> None:
+        """X into a NumPy array."""
+        out[...] = X.toarray() if is_sparse(X) else X
 
     @cached_property
     def whitening(self) -> Whitening:
@@ -105,6 +113,30 @@ class Whitening:
     def inside(self) -> bool:
         """Whether the features must be whitened before their products are summed (design.md)."""
         return self.condition > WHITEN_INSIDE and not self.trivial
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A basis as the one-pass statistics use it: whitened where that must happen before products are summed."""
+
+    basis: Basis
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int(self.basis.whitening.matrix.shape[1]) if self.basis.whitening.inside else self.basis.size
+
+    def __call__(self, X: Array) -> Array:
+        """(n, size)."""
+        phi = self.basis.features(X)
+        return phi @ self.basis.whitening.matrix if self.basis.whitening.inside else phi
+
+    def write(self, X: Array, out: Array) -> None:
+        """The same into a NumPy array."""
+        if self.basis.whitening.inside:
+            np.matmul(self.basis.features(X), self.basis.whitening.matrix, out=out)
+        else:
+            self.basis.write(X, out)
 
 
 def resolve_basis(basis: BasisSpec, n_candidates: int) -> BasisSpec:

@@ -84,28 +84,45 @@ class Kernel:
         accepted = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
 
+    def write(self, X: Array, Z: Array, out: Array) -> None:
+        """The same as `block`, into a NumPy array (n, r) whose rows may lie apart."""
+        if self.name == "rbf" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+            np.matmul(*self._exponent_factors(float64(X), float64(Z)), out=out)
+            np.exp(out, out=out)
+        else:
+            out[...] = self.block(X, Z)
+
     def _native(self, X: Array, Z: Array) -> Array:
         xp = namespace(X)
         if self.name == "cosine":
             return product(_unit_rows(X), _unit_rows(Z))
         if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
-            # distances do not change with the origin; near the points the expansion below loses least to rounding
-            origin = xp.mean(Z, axis=0, keepdims=True)
-            X, Z = X - origin, Z - origin
+            left, right = self._exponent_factors(X, Z)
+            return xp.exp(left @ right)
         values = product(X, Z)
         if self.name == "linear":
             return values
         assert self.gamma is not None
         if self.name == "rbf":
-            # −gamma·(|x|² + |z|² − 2 x·z), never above 0
             values *= 2 * self.gamma
             values -= self.gamma * squared_norms(X)[:, None]
             values -= self.gamma * squared_norms(Z)[None, :]
-            if isinstance(values, np.ndarray):
-                np.minimum(values, 0, out=values)
-                return np.exp(values, out=values)
-            return xp.exp(xp.where(values < 0, values, xp.zeros_like(values)))
+            return np.exp(values, out=values)
         return (self.gamma * values + self.coef0) ** self.degree
+
+    def _exponent_factors(self, X: Array, Z: Array) -> tuple[Array, Array]:
+        """Two matrices whose product is −gamma·|x − z|²: (n, d + 2), (d + 2, r). The norms ride on the product.
+
+        Distances do not change with the origin; the mean of Z is where the expansion loses least to rounding.
+        """
+        assert self.gamma is not None
+        xp = namespace(X)
+        origin = xp.mean(Z, axis=0, keepdims=True)
+        X, Z = X - origin, Z - origin
+        x_norms, z_norms = squared_norms(X)[:, None], squared_norms(Z)[:, None]
+        left = xp.concat([X, x_norms, xp.ones_like(x_norms)], axis=1)
+        right = xp.concat([2 * Z, -xp.ones_like(z_norms), -z_norms], axis=1)
+        return left, xp.matrix_transpose(self.gamma * right)
 
     def _custom(self, function: KernelFunction, X: Array, Z: Array) -> Array:
         values = function(X, Z, **self.params)

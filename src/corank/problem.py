@@ -130,6 +130,15 @@ class ScoredRows:
         assert self.rows.scores is not None
         return self.rows.scores
 
+    @property
+    def is_tied(self) -> bool:
+        """Whether no comparison can tell two rows apart."""
+        xp = namespace(self.reference)
+        size = float(xp.max(xp.abs(self.reference)))
+        return float(xp.max(xp.abs(self.operator.apply(self.reference[:, None])))) <= 1e-14 * size * float(
+            xp.max(self.operator.within)
+        )
+
     def take(self, units: Index) -> ScoredRows:
         """The problem on some of the rows."""
         return ScoredRows(self.rows.take(like(units, self.reference, "int64")), self.comparison)

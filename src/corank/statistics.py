@@ -7,13 +7,15 @@ count, mean and centred second moments, merged pairwise (Chan, Golub, LeVeque 19
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from itertools import pairwise
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from corank._backend import Array, device, like, namespace, segment_sum, take
+from corank._backend import Array, centre_runs, device, in_order, like, namespace, take
 from corank.comparison import Comparison
 
 N_TARGETS = 2  # the score and the constant 1
@@ -34,6 +36,11 @@ class Gram:
 
     def __add__(self, other: Gram) -> Gram:
         return Gram(self.matrix + other.matrix, self.weight + other.weight, self.freedom + other.freedom)
+
+    def __iadd__(self, other: Gram) -> Self:
+        matrix = self.matrix
+        matrix += other.matrix
+        return type(self)(matrix, self.weight + other.weight, self.freedom + other.freedom)
 
     @property
     def features(self) -> Array:
@@ -68,13 +75,12 @@ class Moments:
     scatter: Array
 
     @classmethod
-    def of(cls, z: Array, weights: Array) -> Moments:
-        """The moments of rows z (n, c) with weights (n,)."""
-        xp = namespace(z)
-        total = float(xp.sum(weights))
-        mean = xp.sum(weights[:, None] * z, axis=0) / total
-        centred = xp.sqrt(weights)[:, None] * (z - mean[None, :])
-        return cls(total, int(z.shape[0]), mean, centred.T @ centred)
+    def of(cls, z: Array, weights: Array | None) -> Moments:
+        """The moments of rows z (n, c) with weights (n,), None for ones. May overwrite z."""
+        z, totals, means = centre_runs(z, np.zeros(1, dtype=np.int64), weights)
+        if weights is not None:
+            z = namespace(z).sqrt(weights)[:, None] * z
+        return cls(float(totals[0]), int(z.shape[0]), means[0, ...], z.T @ z)
 
     def merge(self, other: Moments | None) -> Moments:
         """Both parts as one."""
@@ -162,13 +168,22 @@ class Statistics:
         )
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Rows that make one block: whole queries, a part of the open one, items of the nameless one; or the end of one."""
+
+    kind: Literal["whole", "part", "item", "close"]
+    fold: int
+    rows: Any = None  # slice or row numbers
+
+
 class Accumulator:
     """Takes rows in query order, chunk by chunk, and keeps the sums of every fold.
 
     Parameters
     ----------
     comparison : Comparison
-    features : callable, rows (n, d) → (n, r)
+    features : callable, rows (n, d) → (n, r); with a method ``write(X, out)`` blocks are written in place
     n_features : r
     reference : any array of the library and device to compute on
     folds : (n_queries,) the fold of each query code, or None for a single fold
@@ -185,131 +200,174 @@ class Accumulator:
         self.comparison = comparison
         self.features = features
         self.folds = folds
+        self.reference = reference
         n_folds = 1 if folds is None else int(folds.max()) + 1
         xp = namespace(reference)
-        c = n_features + N_TARGETS
-        self._sums = [Gram(xp.zeros((c, c), dtype=xp.float64, device=device(reference))) for _ in range(n_folds)]
+        self._width = n_features + N_TARGETS
+        place = {"dtype": xp.float64, "device": device(reference)}
+        self._sums = [Gram(xp.zeros((self._width, self._width), **place)) for _ in range(n_folds)]
         self._parts: list[Moments | None] = [None] * n_folds
-        self._block_rows = max(64, BLOCK_ENTRIES // c)
+        self._block_rows = max(64, BLOCK_ENTRIES // self._width)
+        self._workspace = threading.local()
         self._open: Moments | None = None
         self._open_query = -1
 
-    def add(self, X: Array, scores: Array, queries: Index, weights: Array, *, whole: bool = False) -> None:
+    def add(self, X: Array, scores: Array, queries: Index, weights: Array | None, *, whole: bool = False) -> None:
         """Add rows whose queries lie together; `whole` promises that none of them goes on in a later chunk."""
-        if not self.comparison.needs_queries:
-            self._add_whole(X, scores, queries, weights)
-            return
-        starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
-        first = int(starts[1]) if len(starts) > 1 else len(queries)
-        last = int(starts[-1])
-        begin = 0
-        if queries[0] == self._open_query:  # the open query goes on
-            self._extend(X, scores, weights, slice(0, first))
-            begin = first
-        if begin < len(queries):
-            self._close()
-            end = len(queries) if whole else last
-            if end > begin:
-                rows = slice(begin, end)
-                self._add_whole(take(X, rows), scores[rows], queries[rows], weights[rows])
-            if end < len(queries):
-                self._open_query = int(queries[-1])
-                self._extend(X, scores, weights, slice(end, len(queries)))
-        if whole:
-            self._close()
+        self._work(self._plan(queries, whole), X, scores, queries, weights)
 
-    def add_items(self, X: Array, scores: Array, weights: Array, folds: Index) -> None:
+    def add_items(self, X: Array, scores: Array, weights: Array | None, folds: Index) -> None:
         """Add rows of the one nameless query, each with a fold of its own."""
-        for fold in np.unique(folds):
-            rows = np.flatnonzero(folds == fold)
-            for z, w in self._blocks(X, scores, weights, rows):
-                self._parts[fold] = Moments.of(z, w).merge(self._parts[fold])
+        jobs = [
+            _Job("item", int(fold), rows)
+            for fold in np.unique(folds)
+            for rows in self._pieces(np.flatnonzero(folds == fold))
+        ]
+        self._work(jobs, X, scores, folds, weights)
 
     def result(self) -> Statistics:
         """The sums so far, the open query taken as complete."""
-        self._close()
+        self._finish(_Job("close", self._fold(self._open_query)), None)
         return Statistics(self.comparison, tuple(self._sums), tuple(self._parts))
 
+    # ---------------------------------------------------------------- plan
+
     def _fold(self, query: int) -> int:
-        return 0 if self.folds is None else int(self.folds[query])
+        return 0 if self.folds is None or query < 0 else int(self.folds[query])
+
+    def _plan(self, queries: Index, whole: bool) -> Iterator[_Job]:
+        """The blocks of a chunk, in order."""
+        n = len(queries)
+        if not self.comparison.needs_queries:
+            yield from self._plan_whole(queries, 0, n)
+            return
+        starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
+        begin, end = 0, n if whole else int(starts[-1])
+        if queries[0] == self._open_query:  # the open query goes on
+            begin = int(starts[1]) if len(starts) > 1 else n
+            yield from self._plan_open(queries[0], 0, begin)
+        if begin < n:
+            yield _Job("close", self._fold(self._open_query))
+            yield from self._plan_whole(queries, begin, end)
+            if end < n:
+                yield from self._plan_open(queries[-1], end, n)
+                self._open_query = int(queries[-1])
+                return
+        if whole:
+            yield _Job("close", self._fold(int(queries[-1])))
+            self._open_query = -1
+
+    def _plan_open(self, query: int, begin: int, end: int) -> Iterator[_Job]:
+        yield from (_Job("part", self._fold(query), rows) for rows in self._pieces(slice(begin, end)))
+
+    def _plan_whole(self, queries: Index, begin: int, end: int) -> Iterator[_Job]:
+        """Whole queries: their rows brought together fold by fold, then cut into blocks that cut no query."""
+        if begin == end:
+            return
+        if self.folds is None:
+            yield from self._cut(queries[begin:end], 0, begin, None)
+            return
+        folds = self.folds[queries[begin:end]]
+        order = np.argsort(folds, kind="stable")
+        bounds = np.searchsorted(folds[order], np.arange(len(self._sums) + 1))
+        for fold, (low, high) in enumerate(pairwise(bounds)):
+            if low < high:
+                rows = begin + order[low:high]
+                yield from self._cut(queries[rows], fold, 0, rows)
+
+    def _cut(self, queries: Index, fold: int, first: int, rows: Index | None) -> Iterator[_Job]:
+        def piece(low: int, high: int) -> Any:
+            return slice(first + low, first + high) if rows is None else rows[low:high]
+
+        n, step, begin = len(queries), self._block_rows, 0
+        if not self.comparison.needs_queries:
+            yield from (_Job("whole", fold, piece(low, min(low + step, n))) for low in range(0, n, step))
+            return
+        ends = np.append(np.flatnonzero(queries[1:] != queries[:-1]) + 1, n)
+        while begin < n:
+            position = int(np.searchsorted(ends, begin + step, side="right")) - 1
+            if position >= 0 and ends[position] > begin:
+                yield _Job("whole", fold, piece(begin, int(ends[position])))
+                begin = int(ends[position])
+            else:  # one query larger than a block
+                end = int(ends[position + 1])
+                yield from (_Job("part", fold, part) for part in self._pieces(piece(begin, end)))
+                yield _Job("close", fold)
+                begin = end
+
+    def _pieces(self, rows: Any) -> Iterator[Any]:
+        """A slice or row numbers, cut into blocks."""
+        first, n = (rows.start, rows.stop - rows.start) if isinstance(rows, slice) else (0, len(rows))
+        for low in range(0, n, self._block_rows):
+            high = min(low + self._block_rows, n)
+            yield slice(first + low, first + high) if isinstance(rows, slice) else rows[low:high]
+
+    # ---------------------------------------------------------------- work
+
+    def _work(self, jobs: Iterable[_Job], X: Array, scores: Array, queries: Index, weights: Array | None) -> None:
+        def step(job: _Job) -> tuple[_Job, Gram | Moments | None]:
+            if job.kind == "close":
+                return job, None
+            z = self._augmented(take(X, job.rows), take(scores, job.rows))
+            w = None if weights is None else take(weights, job.rows)
+            if job.kind == "whole":
+                return job, self._whole_queries(z, queries[job.rows], w)
+            return job, Moments.of(z, w)
+
+        for job, result in in_order(step, jobs, self.reference):
+            self._finish(job, result)
+
+    def _finish(self, job: _Job, result: Gram | Moments | None) -> None:
+        """Add a block's result, in the order of the blocks."""
+        if isinstance(result, Gram):
+            self._sums[job.fold] += result
+        elif result is None:
+            if self._open is not None:
+                self._sums[job.fold] += self._open.gram(self.comparison)
+            self._open = None
+        elif job.kind == "item":
+            self._parts[job.fold] = result.merge(self._parts[job.fold])
+        else:
+            self._open = result.merge(self._open)
 
     def _augmented(self, X: Array, scores: Array) -> Array:
-        phi = self.features(X)
-        xp = namespace(phi)
-        return xp.concat([phi, scores[:, None], xp.ones_like(scores)[:, None]], axis=1)
+        """(Φ(x), score, 1) for every row, in a buffer of this thread where the library is NumPy."""
+        xp = namespace(scores)
+        n, write = int(scores.shape[0]), getattr(self.features, "write", None)
+        if not isinstance(scores, np.ndarray):
+            return xp.concat([self.features(X), scores[:, None], xp.ones_like(scores)[:, None]], axis=1)
+        buffer = getattr(self._workspace, "buffer", None)
+        if buffer is None or len(buffer) < n:
+            buffer = self._workspace.buffer = np.empty((max(n, min(self._block_rows, 2 * n)), self._width))
+        z: Array = buffer[:n]
+        if write is None:
+            z[:, :-N_TARGETS] = self.features(X)
+        else:
+            write(X, z[:, :-N_TARGETS])
+        z[:, -2] = scores
+        z[:, -1] = 1.0
+        return z
 
-    def _blocks(self, X: Array, scores: Array, weights: Array, rows: Index) -> Iterable[tuple[Array, Array]]:
-        for begin in range(0, len(rows), self._block_rows):
-            part = rows[begin : begin + self._block_rows]
-            yield self._augmented(take(X, part), take(scores, part)), take(weights, part)
-
-    def _extend(self, X: Array, scores: Array, weights: Array, rows: slice) -> None:
-        for z, w in self._blocks(X, scores, weights, np.arange(rows.start, rows.stop)):
-            self._open = Moments.of(z, w).merge(self._open)
-
-    def _close(self) -> None:
-        if self._open is not None:
-            fold = self._fold(self._open_query)
-            self._sums[fold] = self._sums[fold] + self._open.gram(self.comparison)
-        self._open, self._open_query = None, -1
-
-    def _add_whole(self, X: Array, scores: Array, queries: Index, weights: Array) -> None:
-        """Add whole queries: their rows brought together fold by fold, then block by block."""
-        folds = np.zeros(len(queries), dtype=np.int64) if self.folds is None else self.folds[queries]
-        order = np.argsort(folds, kind="stable")
-        for fold in np.unique(folds):
-            rows = order[np.searchsorted(folds[order], fold) : np.searchsorted(folds[order], fold, side="right")]
-            for begin, end in self._cuts(queries[rows]):
-                part = rows[begin:end]
-                if end - begin > self._block_rows and self.comparison.needs_queries:  # one query larger than a block
-                    moments: Moments | None = None
-                    for z, w in self._blocks(X, scores, weights, part):
-                        moments = Moments.of(z, w).merge(moments)
-                    assert moments is not None
-                    gram = moments.gram(self.comparison)
-                else:
-                    z = self._augmented(take(X, part), take(scores, part))
-                    gram = self._whole_queries(z, queries[part], take(weights, part))
-                self._sums[fold] = self._sums[fold] + gram
-
-    def _cuts(self, queries: Index) -> Iterable[tuple[int, int]]:
-        """Blocks of about `_block_rows` rows that cut no query."""
-        n, begin = len(queries), 0
-        if not self.comparison.needs_queries:
-            yield from ((b, min(b + self._block_rows, n)) for b in range(0, n, self._block_rows))
-            return
-        ends = np.r_[np.flatnonzero(queries[1:] != queries[:-1]) + 1, n]
-        while begin < n:
-            fits = int(np.searchsorted(ends, begin + self._block_rows, side="right"))
-            end = (
-                int(ends[fits - 1])
-                if fits > 0 and ends[fits - 1] > begin
-                else int(ends[np.searchsorted(ends, begin, side="right")])
-            )
-            yield begin, end
-            begin = end
-
-    def _whole_queries(self, z: Array, queries: Index, weights: Array) -> Gram:
-        """Σ over whole queries of within·scatter + between·weight·mean meanᵀ."""
+    def _whole_queries(self, z: Array, queries: Index, weights: Array | None) -> Gram:
+        """Σ over whole queries of within·scatter + between·weight·mean meanᵀ. May overwrite z."""
         xp = namespace(z)
         n = int(z.shape[0])
         if not self.comparison.needs_queries:
-            weighted = xp.sqrt(weights)[:, None] * z
-            return Gram(weighted.T @ weighted, float(xp.sum(weights)), n)
-        runs = np.cumsum(np.r_[0, queries[1:] != queries[:-1]])
-        n_runs = int(runs[-1]) + 1
-        codes = like(runs, z, "int64")
-        counts = like(np.bincount(runs), z)
-        sums = segment_sum(xp.concat([weights[:, None] * z, weights[:, None]], axis=1), codes, n_runs)
-        totals = sums[:, -1]
-        means = sums[:, :-1] / totals[:, None]
-        between, within = self.comparison.scales(totals, counts)
-        scaled = xp.sqrt(weights * take(within, codes))[:, None] * (z - take(means, codes))
-        matrix = scaled.T @ scaled
+            z = z if weights is None else xp.sqrt(weights)[:, None] * z
+            return Gram(z.T @ z, float(n) if weights is None else float(xp.sum(weights)), n)
+        starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
+        lengths = np.diff(np.append(starts, n))
+        z, totals, means = centre_runs(z, starts, weights)
+        between, within = self.comparison.scales(totals, like(lengths, z))
+        factors = take(within, np.repeat(np.arange(len(starts)), lengths))
+        factors = factors if weights is None else weights * factors
+        if not bool(xp.all(factors == 1)):
+            z = xp.sqrt(factors)[:, None] * z
+        matrix = z.T @ z
         free = n - int(xp.count_nonzero(between == 0))
         if free == n:
-            scaled_means = xp.sqrt(between * totals)[:, None] * means
-            matrix = matrix + scaled_means.T @ scaled_means
+            scaled = xp.sqrt(between * totals)[:, None] * means
+            matrix = matrix + scaled.T @ scaled
         return Gram(matrix, float(xp.sum(totals)), free)
 
 
@@ -330,18 +388,15 @@ def gather(
     O(n r (r + d)) for r features; memory a few blocks and one (r + 2)² matrix a fold.
     """
     n = int(X.shape[0])
-    ones = like(np.ones(min(n, chunk_rows)), scores)
     by_items = queries is None and comparison.needs_queries
-    codes = (
-        (np.arange(n) if not comparison.needs_queries else np.zeros(n, dtype=np.int64)) if queries is None else queries
-    )
+    codes = np.arange(n) if queries is None else queries
     accumulator = Accumulator(comparison, features, n_features, scores, folds)
     ordered = not comparison.needs_queries or bool(np.all(codes[1:] >= codes[:-1]))
     order = None if ordered else np.argsort(codes, kind="stable")
     for begin in range(0, n, chunk_rows):
         end = min(begin + chunk_rows, n)
         rows: Any = slice(begin, end) if order is None else order[begin:end]
-        w = ones[: end - begin] if weights is None else take(weights, rows)
+        w = None if weights is None else take(weights, rows)
         if by_items:
             parts = np.zeros(end - begin, dtype=np.int64) if folds is None else folds[begin:end]
             accumulator.add_items(take(X, rows), take(scores, rows), w, parts)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from corank._backend import Array, add_diagonal, eigh, float64, like, namespace, solve_positive, symmetrised
-from corank.basis import Basis, FeatureBasis
+from corank.basis import Basis, FeatureBasis, FeatureMap
 from corank.kernels import Kernel
 from corank.problem import FloatArray, Problem
 from corank.statistics import Gram, Index, Statistics
@@ -119,13 +119,9 @@ class PrimalSystem:
     @classmethod
     def gathered(cls, problem: Problem, basis: Basis, folds: Index | None = None) -> PrimalSystem:
         """The system of a problem, in one pass over its rows; `folds` has one number a unit."""
-        white = basis.whitening
-        if white.inside:
-            statistics = problem.statistics(lambda X: basis.features(X) @ white.matrix, white.matrix.shape[1], folds)
-        else:
-            statistics = problem.statistics(basis.features, basis.size, folds)
-            statistics = statistics if white.trivial else statistics.mapped(white.matrix)
-        return cls(basis, statistics)
+        white, features = basis.whitening, FeatureMap(basis)
+        statistics = problem.statistics(features, features.size, folds)
+        return cls(basis, statistics if white.inside or white.trivial else statistics.mapped(white.matrix))
 
     @cached_property
     def gram(self) -> Gram:

@@ -1,0 +1,23 @@
+"""Fixtures shared by the tests."""
+
+import tracemalloc
+from contextlib import contextmanager
+
+import pytest
+
+
+@pytest.fixture
+def memory_limit():
+    """`with memory_limit(megabytes):` fails when the block allocates more than that at any moment."""
+
+    @contextmanager
+    def limit(megabytes):
+        tracemalloc.start()
+        try:
+            yield
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < megabytes * 1e6, f"{peak / 1e6:.1f} MB at the peak, {megabytes} allowed"
+
+    return limit

@@ -1,0 +1,51 @@
+"""Peak memory stays within its bounds: CSR is never made dense, and blocks do not grow with the rows."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from corank import RankRLS
+
+COLUMNS = 195_098  # of the parse ranking data
+
+
+def text_like(n_rows, per_row, seed=0):
+    """CSR with a given number of values a row."""
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.integers(0, COLUMNS, (n_rows, per_row), dtype=np.int32), axis=1)
+    values = rng.random((n_rows, per_row), dtype=np.float32)
+    starts = np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32)
+    X = sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(n_rows, COLUMNS))
+    X.sum_duplicates()
+    return X, rng.normal(size=n_rows), np.arange(n_rows) // 5
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"kernel": "linear"}, {"kernel": "linear", "basis": "features"}, {"basis": 30}, {"kernel": "cosine"}],
+    ids=str,
+)
+def test_a_hundred_parses_fit_and_predict_within_20_mb(parameters, memory_limit):
+    X, y, qid = text_like(100, 520)
+    with memory_limit(20):
+        RankRLS(**parameters).fit(X, y, qid=qid).predict(X)
+
+
+def test_a_hundred_thousand_sparse_rows_fit_within_600_mb(memory_limit):
+    X, y, qid = text_like(100_000, 100)
+    with memory_limit(600):
+        model = RankRLS(basis=300).fit(X, y, qid=qid)
+    with memory_limit(50):
+        model.predict(X)
+
+
+def test_memory_of_a_pass_does_not_grow_with_the_rows(memory_limit):
+    rng = np.random.default_rng(0)
+    model = RankRLS(basis=np.arange(100), alpha=1.0)
+    for n in (20_000, 80_000):
+        X, y, qid = rng.normal(size=(n, 20)), rng.normal(size=n), np.arange(n) // 40
+        rows = n * 8 / 1e6  # one number a row
+        with memory_limit(80 + 8 * rows):
+            model.fit(X, y, qid=qid)
+        with memory_limit(40 + 2 * rows):
+            model.predict(X)

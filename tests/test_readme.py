@@ -1,0 +1,25 @@
+"""README's Python runs as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+from sklearn import config_context
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_readme_python_runs(tmp_path, monkeypatch, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) >= 2
+    monkeypatch.chdir(tmp_path)
+    with config_context():  # the example turns metadata routing on
+        exec(compile("\n".join(blocks), str(README), "exec"), {})  # noqa: S102
+    first = float(capsys.readouterr().out.split()[0])
+    assert first > 0.8
+    assert (tmp_path / "model.corank").exists()
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "CITATION.cff", "LICENSE"])
+def test_what_readme_points_to_is_there(name):
+    assert (README.parent / name).is_file()
