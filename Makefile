@@ -39,6 +39,7 @@ torch: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt torch
 
 bench: $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt --group bench
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)

@@ -11,7 +11,11 @@ html_title = "corank"
 html_show_sourcelink = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator"}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "BaseEstimator",
+    "exclude-members": "set_fit_request, set_score_request, set_transform_request, get_metadata_routing, set_output",
+}
 napoleon_use_rtype = False
 exclude_patterns = ["_build"]
 suppress_warnings = ["myst.header"]

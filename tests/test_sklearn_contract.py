@@ -4,7 +4,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import RLS, RankRLS
 
-
 ROWS_DRAWN = "three basis rows are drawn by row number, and repeating rows changes those numbers"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from itertools import chain, islice, pairwise
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,6 +24,10 @@ Array: TypeAlias = Any
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+NOT_PSD = (
+    "kernel is not positive semi-definite on these rows, so it is no kernel: its matrix has negative eigenvalues; "
+    "use another one."
+)
 LOOPED_RUN = 16  # rows a run from which a loop over runs beats a sparse product
 
 
@@ -85,13 +90,16 @@ def float64(x: Array) -> Array:
     return xp.astype(x, xp.float64, copy=False)
 
 
-def segment_sum(values: Array, segments: Array, n_segments: int) -> Array:
-    """Sum the rows of `values` (n, c) that share a segment number: (n_segments, c)."""
+def segment_sum(values: Array, segments: Array, n_segments: int, weights: Array | None = None) -> Array:
+    """Sum the rows of `values` (n, c) that share a segment number, weighted (n,) or not: (n_segments, c)."""
     xp = namespace(values)
     if array_api_compat.is_numpy_array(values):
         n = values.shape[0]
-        indicator = sparse.csr_array((np.ones(n), np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments))
-        return np.asarray(indicator.T @ values)
+        data = np.ones(n) if weights is None else weights
+        indicator = sparse.csr_array((data, np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments))
+        return np.asarray(indicator.T.tocsr() @ values)
+    if weights is not None:
+        values = weights[:, None] * values
     if array_api_compat.is_torch_array(values):
         return xp.zeros((n_segments, values.shape[1]), dtype=values.dtype, device=values.device).index_add_(
             0, segments, values
@@ -101,14 +109,20 @@ def segment_sum(values: Array, segments: Array, n_segments: int) -> Array:
 
 
 def solve_positive(matrix: Array, right: Array) -> Array:
-    """Solve a symmetric positive definite system by Cholesky. `matrix` (k, k) may be overwritten. O(k³/3)."""
+    """Solve a symmetric positive definite system by Cholesky; ValueError where it is not. O(k³/3).
+
+    `matrix` (k, k) may be overwritten.
+    """
     xp = namespace(matrix)
     if array_api_compat.is_numpy_array(matrix):
-        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except scipy.linalg.LinAlgError as error:
+            raise ValueError("matrix is not positive definite") from error
         return scipy.linalg.cho_solve(factor, right, check_finite=False)
-    factor = xp.linalg.cholesky(matrix)
+    lower = cholesky(matrix)
     if array_api_compat.is_torch_array(matrix):
-        return xp.cholesky_solve(right, factor)
+        return xp.cholesky_solve(right, lower)
     return xp.linalg.solve(matrix, right)
 
 
@@ -131,10 +145,15 @@ def solve_lower(factor: Array, right: Array) -> Array:
     return xp.linalg.solve(factor, right)
 
 
-def eigh(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues in ascending order, clipped at 0, and eigenvectors of a positive semi-definite matrix."""
+def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
+    """Eigenvalues in ascending order, clipped at 0, and eigenvectors of a symmetric positive semi-definite matrix.
+
+    With `size`, the size of kernel values, negative eigenvalues that no rounding explains are a ValueError.
+    """
     xp = namespace(matrix)
-    values, vectors = xp.linalg.eigh(symmetrised(matrix))
+    values, vectors = xp.linalg.eigh(matrix)
+    if size is not None and float(values[0]) < -1e-6 * max(size, float(xp.max(xp.abs(values)))):
+        raise ValueError(NOT_PSD)
     return xp.where(values > 0, values, xp.zeros_like(values)), vectors
 
 
@@ -145,6 +164,10 @@ def symmetrised(matrix: Array) -> Array:
 
 def add_diagonal(matrix: Array, value: float) -> Array:
     """A + value·I as a new array."""
+    if isinstance(matrix, np.ndarray):
+        result = matrix.copy()
+        result.flat[:: matrix.shape[0] + 1] += value
+        return result
     xp = namespace(matrix)
     return matrix + value * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device(matrix))
 
@@ -168,6 +191,12 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     return xp.take(xp.astype(rank, xp.int64), codes), int(count)
 
 
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes milliseconds."""
+    return ThreadpoolController()
+
+
 def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
     """The results of `step` for every job, in the order of the jobs.
 
@@ -179,7 +208,7 @@ def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Arra
     jobs = chain(first, jobs)
     workers = 1
     if array_api_compat.is_numpy_array(reference) and len(first) > 1:
-        controller = ThreadpoolController()
+        controller = _thread_pools()
         workers = max([1, *(pool["num_threads"] for pool in controller.info() if pool["user_api"] == "blas")])
     if workers == 1:
         yield from map(step, jobs)
@@ -222,10 +251,32 @@ def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -
         sums = segment_sum(z, codes, k)
     else:
         totals = segment_sum(weights[:, None], codes, k)[:, 0]
-        sums = segment_sum(weights[:, None] * z, codes, k)
+        sums = segment_sum(z, codes, k, weights)
     means = sums / totals[:, None]
     if isinstance(z, np.ndarray):
         z -= means[codes]
     else:
         z = z - xp.take(means, codes, axis=0)
     return z, totals, means
+
+
+def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) -> Array:
+    """A − S T − (S T)ᵀ for the (n, q) matrix S with one entry `left` (n,) a row, in column `codes` (n,), and T (q, n).
+
+    In place and block by block where the library is NumPy: A is n² numbers.
+    """
+    if not isinstance(matrix, np.ndarray):
+        product = left[:, None] * namespace(matrix).take(rows, codes, axis=0)
+        return matrix - product - product.T
+    n = matrix.shape[0]
+    step = max(1, 2**17 // n)
+
+    def subtract(begin: int) -> None:
+        part = slice(begin, min(begin + step, n))
+        block = matrix[part]
+        block -= left[part, None] * rows[codes[part]]
+        block -= np.take(rows[:, part].T, codes, axis=1) * left
+
+    for _ in in_order(subtract, range(0, n, step), matrix):
+        pass
+    return matrix

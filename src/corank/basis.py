@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from corank._backend import Array, device, eigh, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
-from corank.kernels import Kernel, rows_of
+from corank.kernels import Kernel, checked, rows_of
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -33,11 +33,13 @@ class KernelBasis:
 
     points : (r, d) rows, or column numbers (r,) of a precomputed kernel
     own_gram : (r, r) kernel values between the points, needed for a precomputed kernel only
+    own_whitening : the whitening that sums were gathered with; eigenvectors are not unique, so it is not found again
     """
 
     kernel: Kernel
     points: Array
     own_gram: Array | None = None
+    own_whitening: Whitening | None = None
 
     @property
     def size(self) -> int:
@@ -51,12 +53,14 @@ class KernelBasis:
     @cached_property
     def gram(self) -> Array:
         """Kernel values between the basis points: (r, r)."""
-        return self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram
+        return checked(self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram)
 
     @cached_property
     def whitening(self) -> Whitening:
         """The map to features whose norm is the function's: Φ U w^-½. O(r³)."""
-        values, vectors = eigh(self.gram)
+        if self.own_whitening is not None:
+            return self.own_whitening
+        values, vectors = eigh(self.gram, size=0.0)
         keep = to_numpy(values) > EIGENVALUE_CUT * float(values[-1])
         first = int(np.argmax(keep)) if keep.any() else len(keep) - 1
         xp = namespace(values)

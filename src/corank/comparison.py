@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from corank._backend import Array, like, namespace, segment_sum, take
+from corank._backend import Array, device, namespace, segment_sum, subtract_symmetric, symmetrised, take
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
 WEIGHTINGS: tuple[Weighting, ...] = ("size", "unit", "query")
@@ -106,6 +106,10 @@ class Operator(Protocol):
         """Jᵀ z for z (n_roots, c): (n_rows, c)."""
         ...
 
+    def conjugate(self, matrix: Array) -> Array:
+        """J K Jᵀ for a symmetric K (n_rows, n_rows), which may be overwritten: (n_roots, n_roots)."""
+        ...
+
 
 class PerQuery:
     """A comparison on given rows: J = √L, one block a query, O(n) a column.
@@ -133,8 +137,9 @@ class PerQuery:
         self.comparison = comparison
         self.n_rows = self.n_roots = n_rows
         self.n_queries = n_queries
-        self.queries = like([0] * n_rows, reference, "int64") if queries is None else queries
-        ones = like([1.0] * n_rows, reference)
+        place = {"device": device(reference)}
+        self.queries = xp.zeros(n_rows, dtype=xp.int64, **place) if queries is None else queries
+        ones = xp.ones(n_rows, dtype=xp.float64, **place)
         self.root_weights = ones if weights is None else xp.sqrt(weights)
         sums = segment_sum(xp.stack([ones, self.root_weights**2], axis=1), self.queries, n_queries)
         self.counts, self.totals = sums[:, 0], sums[:, 1]
@@ -151,7 +156,7 @@ class PerQuery:
             return x
         xp = namespace(x)
         direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
-        sums = segment_sum(direction[:, None] * x, self.queries, self.n_queries)
+        sums = segment_sum(x, self.queries, self.n_queries, direction)
         shift = take((between - within)[:, None] * sums, self.queries)
         return take(within, self.queries)[:, None] * x + direction[:, None] * shift
 
@@ -164,6 +169,22 @@ class PerQuery:
         """Jᵀ z."""
         xp = namespace(self.within)
         return self.root_weights[:, None] * self._project(z, xp.sqrt(self.between), xp.sqrt(self.within))
+
+    def conjugate(self, matrix: Array) -> Array:
+        """J K Jᵀ for a symmetric K (n, n), which may be overwritten. O(n²)."""
+        xp = namespace(matrix)
+        factors = self.root_weights * take(xp.sqrt(self.within), self.queries)
+        if not bool(xp.all(factors == 1)):
+            matrix = factors[:, None] * matrix * factors[None, :]
+        if not self.comparison.needs_queries:
+            return matrix
+        # with J = diag(factors) (I − S D Sᵀ), S the unit vectors of the queries: A − S T − (S T)ᵀ
+        damping = 1 - xp.sqrt(self.between / self.within)
+        direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
+        sums = segment_sum(matrix, self.queries, self.n_queries, direction)
+        inner = segment_sum(sums.T, self.queries, self.n_queries, direction).T
+        spread = direction[None, :] * xp.take(inner * damping[None, :], self.queries, axis=1)
+        return subtract_symmetric(matrix, direction, damping[:, None] * (sums - spread / 2), self.queries)
 
     def unroot(self, z: Array) -> Array:
         """The pseudo-inverse of J: unroot(root(x)) = x, up to the mean of a query where that costs nothing."""
@@ -215,6 +236,10 @@ class Pairs:
         """Jᵀ z."""
         weighted = namespace(z).sqrt(self.weights)[:, None] * z
         return segment_sum(weighted, self.winners, self.n_rows) - segment_sum(weighted, self.losers, self.n_rows)
+
+    def conjugate(self, matrix: Array) -> Array:
+        """J K Jᵀ for a symmetric K (n, n)."""
+        return symmetrised(self.root(self.root(matrix).T))
 
     def apply(self, x: Array) -> Array:
         """L x = AᵀWA x."""

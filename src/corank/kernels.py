@@ -88,6 +88,7 @@ class Kernel:
         """The same as `block`, into a NumPy array (n, r) whose rows may lie apart."""
         if self.name == "rbf" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
             np.matmul(*self._exponent_factors(float64(X), float64(Z)), out=out)
+            np.minimum(out, 0.0, out=out)
             np.exp(out, out=out)
         else:
             out[...] = self.block(X, Z)
@@ -98,7 +99,8 @@ class Kernel:
             return product(_unit_rows(X), _unit_rows(Z))
         if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
             left, right = self._exponent_factors(X, Z)
-            return xp.exp(left @ right)
+            exponent = left @ right
+            return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
         values = product(X, Z)
         if self.name == "linear":
             return values
@@ -107,7 +109,7 @@ class Kernel:
             values *= 2 * self.gamma
             values -= self.gamma * squared_norms(X)[:, None]
             values -= self.gamma * squared_norms(Z)[None, :]
-            return np.exp(values, out=values)
+            return np.exp(np.minimum(values, 0.0, out=values), out=values)
         return (self.gamma * values + self.coef0) ** self.degree
 
     def _exponent_factors(self, X: Array, Z: Array) -> tuple[Array, Array]:
@@ -150,6 +152,14 @@ class Kernel:
             assert self.gamma is not None
             return (self.gamma * norms + self.coef0) ** self.degree
         return xp.concat([self.block(X[i : i + 1, :], X[i : i + 1, :])[:, 0] for i in range(X.shape[0])])
+
+
+def checked(values: Array) -> Array:
+    """Kernel values (n, r), refused where they are not finite. A sum shows it in one pass."""
+    xp = namespace(values)
+    if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
+        raise ValueError("kernel gives NaN or infinity on these rows; check its parameters (degree, coef0, gamma).")
+    return values
 
 
 def scale_gamma(X: Array, weights: Array | None = None) -> float:

@@ -39,6 +39,16 @@ class Problem(Protocol):
         ...
 
     @property
+    def n_queries(self) -> int:
+        """Number of queries that were named, 1 for none."""
+        ...
+
+    @property
+    def labels(self) -> tuple[Array, Index | None]:
+        """What a splitter is shown: one number a unit, and the groups where the user named them."""
+        ...
+
+    @property
     def targets(self) -> Array:
         """(n_units, 2): J s and J 1."""
         ...
@@ -88,10 +98,11 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows with scores, compared within their queries or one by one."""
+    """Rows with scores, compared within their queries or one by one. `level` was taken out of the scores."""
 
     rows: Rows
     comparison: Comparison
+    level: float = 0.0
 
     @property
     def features(self) -> Array:
@@ -110,6 +121,16 @@ class ScoredRows:
         if self.rows.queries is not None:
             return np.asarray(to_numpy(self.rows.queries))
         return None if self.comparison.needs_queries else np.arange(len(self.rows))
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return self.rows.n_queries
+
+    @property
+    def labels(self) -> tuple[Array, Index | None]:
+        """The scores and the queries."""
+        return self.reference + self.level, None if self.rows.queries is None else self.groups
 
     @cached_property
     def targets(self) -> Array:
@@ -132,7 +153,9 @@ class ScoredRows:
 
     @property
     def is_tied(self) -> bool:
-        """Whether no comparison can tell two rows apart."""
+        """Whether rows are compared, and no comparison can tell two of them apart."""
+        if not self.comparison.needs_queries:
+            return False
         xp = namespace(self.reference)
         size = float(xp.max(xp.abs(self.reference)))
         return float(xp.max(xp.abs(self.operator.apply(self.reference[:, None])))) <= 1e-14 * size * float(
@@ -141,7 +164,7 @@ class ScoredRows:
 
     def take(self, units: Index) -> ScoredRows:
         """The problem on some of the rows."""
-        return ScoredRows(self.rows.take(like(units, self.reference, "int64")), self.comparison)
+        return replace(self, rows=self.rows.take(like(units, self.reference, "int64")))
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
         """The sums of one pass over the rows, O(n r (r + d))."""
@@ -184,9 +207,12 @@ class ScoredRows:
         codes = None if self.rows.queries is None else to_numpy(self.rows.queries)
         weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
         scores = to_numpy(self.reference)
+        levels = self.reference[:, None] - self.operator.unroot(self.operator.root(self.reference[:, None]))
+        gaps = to_numpy(predictions - levels)
+        unit = 1e-9 * (float(np.ptp(to_numpy(self.reference[:, None] - levels))) or 1.0)  # less is rounding: a tie
         errors = [
             disagreement_error(scores, column, qid=codes, sample_weight=weights, average=False)
-            for column in to_numpy(predictions).T
+            for column in np.round(gaps.T / unit)
         ]
         return np.stack([np.atleast_1d(error) for error in errors], axis=1)
 
@@ -201,7 +227,7 @@ class ComparedRows:
     """Rows with explicit comparisons between them.
 
     features : (n, d); winners, losers : (p,) int64 rows of it; margins, weights : (p,) float64
-    groups : (p,) int64 codes of what is held out together
+    groups : (p,) int64 codes of what is held out together; `named` when they are the user's queries
     """
 
     features: Array
@@ -210,6 +236,17 @@ class ComparedRows:
     margins: FloatArray
     weights: FloatArray
     groups: Index
+    named: bool = False
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, 1 where none were named."""
+        return int(self.groups.max()) + 1 if self.named else 1
+
+    @property
+    def labels(self) -> tuple[Array, Index | None]:
+        """The margins and, where they were given, the queries."""
+        return self.margins, self.groups if self.named else None
 
     @cached_property
     def reference(self) -> Array:

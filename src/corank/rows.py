@@ -5,7 +5,6 @@ Everything is checked here, once, before any long work. What is compared with wh
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
@@ -29,6 +28,7 @@ from corank._backend import (
     take,
     to_numpy,
 )
+from corank._warnings import warn_user
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,29 @@ class Rows:
         queries, n_queries = first_appearance(take(self.queries, rows))
         return replace(part, queries=queries, n_queries=n_queries)
 
+    def beside(self, reference: Array) -> Rows:
+        """The same rows in the library and on the device of a reference; CSR stays CSR."""
+        features = self.features
+        if not is_sparse(features):
+            features = like(features, reference, dtype_name(features))
+        numbers: dict[str, Any] = {
+            name: None if (value := getattr(self, name)) is None else like(value, reference, dtype_name(value))
+            for name in ("scores", "queries", "weights", "index")
+        }
+        return replace(self, features=features, **numbers)
+
+    def lowered(self, level: float) -> Rows:
+        """The same rows with a level taken out of the scores, so that sums of them lose nothing to rounding."""
+        return self if level == 0 or self.scores is None else replace(self, scores=self.scores - level)
+
     def extended(self, other: Rows, first_index: int) -> Rows:
         """These rows and others after them, whose queries stay apart and whose row numbers start anew."""
         xp = namespace(self.index)
-        features = (
-            sparse.vstack([self.features, other.features], format="csr")
-            if is_sparse(self.features)
-            else xp.concat([self.features, like(other.features, self.features, dtype_name(self.features))])
-        )
+        if is_sparse(self.features):
+            features = sparse.vstack([self.features, sparse.csr_array(other.features)], format="csr")
+        else:
+            added = other.features.toarray() if is_sparse(other.features) else other.features
+            features = xp.concat([self.features, like(added, self.features, dtype_name(self.features))])
         weights = None
         if self.weights is not None or other.weights is not None:
             both = [
@@ -136,17 +151,25 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
     return X
 
 
+def _holds_numbers(column: Any) -> bool:
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return True
+    if column.dtype != nw.Object:
+        return False
+    try:
+        column.to_numpy().astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _refuse_text_columns(X: Any) -> None:
     """Name the columns of a frame that hold no numbers, before a conversion fails with less to say."""
     try:
         frame = nw.from_native(X, eager_only=True)
     except TypeError:
         return
-    texts = [
-        str(name)
-        for name, dtype in frame.schema.items()
-        if dtype in (nw.String, nw.Categorical, nw.Date, nw.Datetime) or isinstance(dtype, nw.Enum)
-    ]
+    texts = [str(column.name) for column in frame.iter_columns() if not _holds_numbers(column)]
     if texts:
         raise ValueError(
             f"X has columns without numbers: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. "
@@ -158,10 +181,9 @@ def read_scores(y: Any, n_rows: int, reference: Array, *, name: str = "y") -> Ar
     """Check scores: (n,) float64 beside `reference`, NaN = unscored."""
     values = y if is_foreign(y) else _as_floats(y, name)
     if values.ndim == 2 and values.shape[1] == 1:
-        warnings.warn(
+        warn_user(
             f"A column-vector {name} was passed when a 1d array was expected; it is used as one column of scores.",
             DataConversionWarning,
-            stacklevel=4,
         )
         values = values[:, 0]
     if values.ndim != 1:
@@ -238,7 +260,10 @@ def _as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
         return labels
     if np.isscalar(qid) or qid is None:
         raise ValueError(f"{name} must be one label a row, got {qid!r}.")
-    labels = np.asarray(qid) if not hasattr(qid, "to_numpy") else np.asarray(qid.to_numpy())
+    try:
+        labels = np.asarray(qid.to_numpy() if hasattr(qid, "to_numpy") else qid)
+    except ValueError as error:
+        raise ValueError(f"{name} must have one label a row, and lists cannot be labels: {error}") from error
     if isinstance(qid, list | tuple) and labels.dtype.kind in "US" and not all(isinstance(v, str | bytes) for v in qid):
         labels = np.array(qid, dtype=object)  # NumPy would turn numbers and None into text
     if labels.ndim != 1:

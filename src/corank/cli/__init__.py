@@ -1,1 +1,31 @@
-"""TBD."""
+"""The command `corank`. Each subcommand has a file of its own and imports what is slow to import when it runs."""
+
+import typer
+
+from corank.cli import demo, evaluate, fit, info, rank
+from corank.cli.console import Commands
+
+app = typer.Typer(
+    cls=Commands,
+    name="corank",
+    help="Learn to rank and score items when only a few of them are scored.",
+    epilog="Start with: corank demo",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo.demo, fit.fit, rank.rank, evaluate.evaluate, info.info):
+    app.command()(command)
+
+
+@app.callback()
+def options(debug: bool = typer.Option(False, "--debug", help="Show where an error arose.")) -> None:
+    """Learn to rank and score items when only a few of them are scored."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="corank")
+
+
+__all__ = ["app", "main"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
-from corank.basis import BasisNotice, FeatureBasis, KernelBasis, check_basis, resolve_basis
+from corank._warnings import warn_user
+from corank.basis import BasisNotice, FeatureBasis, KernelBasis, Whitening, check_basis, resolve_basis
 from corank.comparison import Comparison
 from corank.kernels import Kernel, check_precomputed, kernel_names
+from corank.learners.files import Saveable
 from corank.problem import ScoredRows
 from corank.rows import Rows, read_features, read_rows
 from corank.solvers.direct import DualSystem, PrimalSystem
@@ -25,7 +28,7 @@ from corank.statistics import BLOCK_ENTRIES, Statistics
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
 
-class KernelLearner(BaseEstimator):  # type: ignore[misc]
+class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
     """Kernel least squares on one view. A learner adds its comparison, its intercept and its score."""
 
     __metadata_request__fit = {"qid": "groups"}  # noqa: RUF012
@@ -59,6 +62,10 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"scoring {self.scoring!r} is not known; use None, 'squared' or 'disagreement'.")
         if self.basis_selection not in ("pivoted", "random"):
             raise ValueError(f"basis_selection {self.basis_selection!r} is not known; use 'pivoted' or 'random'.")
+        for name in ("degree", "coef0"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not math.isfinite(value):
+                raise ValueError(f"{name} must be a number, got {value!r}.")
         kernel = Kernel(self.kernel, None, self.degree, self.coef0, dict(self.kernel_params or {}))
         if kernel.precomputed:
             check_precomputed(training.everything)
@@ -87,33 +94,37 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
                     "use basis='auto' or a number of basis rows."
                 )
         if isinstance(spec, str) and spec == "auto" and isinstance(resolved, int):
-            warnings.warn(
+            warn_user(
                 f"basis='auto' takes {resolved} of {n} rows as basis. "
                 f"Say basis={resolved}, another number or 'all' to choose yourself.",
                 BasisNotice,
-                stacklevel=5,
             )
         return resolved
 
     def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
         comparison = self._comparison()
+        _check_weights(comparison, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
         if rows.n_queries == 1:
             rows = replace(rows, queries=None)
-        problem = ScoredRows(rows, comparison)
+        level = ScoredRows(rows, comparison).mean_score if self._centred else 0.0
+        rows = rows.lowered(level)
+        problem = ScoredRows(rows, comparison, level)
+        if problem.is_tied:
+            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
         return self._fit_training(
-            Training(problem, to_numpy(rows.index), everything, rows.weights), with_queries=qid is not None
+            Training(problem, to_numpy(rows.index), everything, rows.weights), with_queries=qid is not None, level=level
         )
 
-    def _fit_training(self, training: Training, *, with_queries: bool) -> Self:
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
+        self._level = level
         self._keep(training, solve(training, settings))
         if settings.tunes and self.path_ is None:
-            warnings.warn(
-                f"alpha was not tuned: too few scored rows to hold any out. It was set to {self.alpha_:.3g}, "
-                "the scale of the data.",
-                UserWarning,
-                stacklevel=4,
+            warn_user(
+                f"alpha was not tuned: too few scored rows to hold any out. It was set to {self.alpha_:.3g}"
+                + (", the scale of the data." if isinstance(settings.alpha, str) else "."),
             )
         self._with_queries = with_queries
         return self
@@ -122,7 +133,7 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
         """Set the fitted attributes, and what `update` needs."""
         basis = solution.basis
         self.coef_ = solution.coefficients
-        self.intercept_ = solution.intercept
+        self.intercept_ = self._level + solution.intercept
         self.alpha_ = solution.alpha
         self.path_ = solution.path
         self.basis_ = solution.rows
@@ -130,13 +141,18 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
         self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
         self.gamma_ = self._kernel.gamma
         self._n_seen = int(training.everything.shape[0])
+        self._n_scored = len(training.index)
+        self._n_queries = training.problem.n_queries
+        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+        self._whitening: Whitening | None = None
         self._statistics: Statistics | None = None
         self._rows: Rows | None = None
         if not isinstance(training.problem, ScoredRows):
             return
         if isinstance(solution.system, PrimalSystem):
             self._statistics = solution.system.statistics.collapsed()
-        else:
+            self._whitening = basis.whitening if isinstance(basis, KernelBasis) else None
+        elif not self._kernel.precomputed:  # whose matrix cannot grow
             self._rows = training.problem.rows
 
     # ---------------------------------------------------------------- update
@@ -161,20 +177,26 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if self._statistics is None and self._rows is None:
-            raise ValueError("update adds scored rows, but this model was fitted on comparisons; fit it again instead.")
-        if self._kernel.precomputed and self._statistics is None:
-            raise ValueError("update cannot extend a precomputed kernel; fit again with the larger matrix.")
+            raise ValueError(
+                "update cannot extend a precomputed kernel; fit again with the larger matrix."
+                if self._kernel.precomputed
+                else "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
+            )
         if (qid is not None) != self._with_queries and self._comparison().needs_queries:
             raise ValueError(
                 "qid must be given to update as it was to fit: "
                 + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
             )
-        _, rows = read_rows(self, X, y, qid, sample_weight, reset=False)
+        _check_weights(self._comparison(), sample_weight)
+        everything, rows = read_rows(self, X, y, qid, sample_weight, reset=False)
+        rows = rows.beside(self.coef_).lowered(self._level)
         if self._statistics is not None:
             self._update_sums(rows if self._with_queries else replace(rows, queries=None))
         else:
             self._update_rows(rows)
-        self._n_seen += int(X.shape[0])
+        self._n_seen += int(everything.shape[0])
+        self._n_scored += len(rows)
+        self._n_queries += rows.n_queries if self._with_queries else 0
         return self
 
     def _update_sums(self, rows: Rows) -> None:
@@ -183,16 +205,19 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
         if self.basis_points_ is None:
             basis = FeatureBasis(self.n_features_in_, self.coef_)
         else:
-            basis = KernelBasis(self._kernel, self.basis_points_, self._gram)
+            basis = KernelBasis(self._kernel, self.basis_points_, own_whitening=self._whitening)
         new = PrimalSystem.gathered(ScoredRows(rows, self._statistics.comparison), basis)
         system = PrimalSystem(basis, self._statistics.merged(new.statistics))
-        self.intercept_ = system.gram.mean_score if self._centred else 0.0
-        self.coef_ = system.solve(self.alpha_, self.intercept_)
+        offset = system.gram.mean_score if self._centred else 0.0
+        self.coef_, self.intercept_ = system.solve(self.alpha_, offset), self._level + offset
         self._statistics = system.statistics
 
     def _update_rows(self, rows: Rows) -> None:
         assert self._rows is not None
-        merged = self._rows.extended(rows, self._n_seen)
+        kept = self._rows
+        if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
+            kept = replace(kept, queries=kept.index * 0)
+        merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
         problem = ScoredRows(merged, self._comparison())
         basis: KernelBasis | FeatureBasis
         if self.basis_points_ is None:
@@ -200,8 +225,8 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
         else:
             basis = KernelBasis(self._kernel, merged.features)
             self.basis_, self.basis_points_ = to_numpy(merged.index), merged.features
-        self.intercept_ = problem.mean_score if self._centred else 0.0
-        self.coef_ = DualSystem(problem, basis).solve(self.alpha_, self.intercept_)
+        offset = problem.mean_score if self._centred else 0.0
+        self.coef_, self.intercept_ = DualSystem(problem, basis).solve(self.alpha_, offset), self._level + offset
         self._rows = merged
 
     # ---------------------------------------------------------------- predict
@@ -245,6 +270,14 @@ class KernelLearner(BaseEstimator):  # type: ignore[misc]
         if is_sparse(points) and is_foreign(block):
             raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return self._kernel.block(block, points)
+
+
+def _check_weights(comparison: Comparison, sample_weight: Any) -> None:
+    if sample_weight is not None and getattr(comparison, "weighting", None) == "query":
+        raise ValueError(
+            "sample_weight does not go with weighting='query', which gives every query the same weight; "
+            "use weighting='size' or 'unit'."
+        )
 
 
 def _candidates(value: Any, name: str, words: tuple[str, ...]) -> float | str | tuple[float, ...]:

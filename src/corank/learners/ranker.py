@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from corank._warnings import warn_user
 from corank.metrics import disagreement_error
 
 
@@ -29,10 +29,8 @@ class RankerMixin:
         """
         predictions = self.predict(X)  # type: ignore[attr-defined]
         if qid is None and self._with_queries:
-            warnings.warn(
+            warn_user(
                 "The model was fitted with qid but is scored without: all rows count as one query. In a search or "
-                "cross-validation turn on sklearn.set_config(enable_metadata_routing=True) and pass groups=.",
-                UserWarning,
-                stacklevel=2,
+                "cross-validation turn on sklearn.set_config(enable_metadata_routing=True) and pass groups=."
             )
         return 1.0 - float(disagreement_error(y, predictions, qid=qid, sample_weight=sample_weight))

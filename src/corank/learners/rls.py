@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from corank._backend import Array, first_appearance, take, to_numpy
 from corank.comparison import WEIGHTINGS, Comparison, Pointwise, blend
 from corank.learners.base import KernelLearner
 from corank.learners.ranker import RankerMixin
-from corank.problem import ComparedRows, ScoredRows
-from corank.rows import encode_queries, read_comparisons, read_features
+from corank.problem import ComparedRows
+from corank.rows import encode_queries, read_comparisons, read_features, read_scores
 from corank.solvers.fit import Training
 
 
@@ -126,11 +128,10 @@ class RLS(RegressorMixin, KernelLearner):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """R² of the predictions on the rows that have a score; qid plays no part."""
-        predictions, scores = to_numpy(self.predict(X)), to_numpy(y).astype(np.float64)
+        predictions = to_numpy(self.predict(X))
+        scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
         scored = ~np.isnan(scores)
         weights = None if sample_weight is None else to_numpy(sample_weight)[scored]
-        from sklearn.metrics import r2_score
-
         return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
 
 
@@ -219,7 +220,7 @@ class RankRLS(RankerMixin, KernelLearner):
     def _comparison(self) -> Comparison:
         if self.weighting not in WEIGHTINGS:
             raise ValueError(f"weighting {self.weighting!r} is not known; use 'size', 'unit' or 'query'.")
-        if not 0 <= self.beta <= 1:
+        if not isinstance(self.beta, Real) or not 0 <= self.beta <= 1:
             raise ValueError(f"beta must lie between 0 (ranking) and 1 (regression), got {self.beta!r}.")
         return blend(self.weighting, float(self.beta))
 
@@ -237,15 +238,7 @@ class RankRLS(RankerMixin, KernelLearner):
         -------
         self
         """
-        if sample_weight is not None and self.weighting == "query":
-            raise ValueError(
-                "sample_weight does not go with weighting='query', which gives every query the same weight; "
-                "use weighting='size' or 'unit'."
-            )
         return self._fit_scores(X, y, qid, sample_weight)
-
-    def _warn_if_tied(self, problem: ScoredRows) -> None:
-        pass
 
     def fit_comparisons(
         self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
@@ -275,7 +268,9 @@ class RankRLS(RankerMixin, KernelLearner):
         groups = _comparison_groups(first, second, n, qid)
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         features = everything if len(used) == n else take(everything, used)
-        problem = ComparedRows(features, ends[: len(first)], ends[len(first) :], size, weight, groups)
+        problem = ComparedRows(
+            features, ends[: len(first)], ends[len(first) :], size, weight, groups, named=qid is not None
+        )
         return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
 
 

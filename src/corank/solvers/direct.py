@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from corank._backend import Array, add_diagonal, eigh, float64, like, namespace, solve_positive, symmetrised
+from corank._backend import Array, add_diagonal, eigh, float64, like, namespace, solve_positive
 from corank.basis import Basis, FeatureBasis, FeatureMap
-from corank.kernels import Kernel
+from corank.kernels import Kernel, checked
 from corank.problem import FloatArray, Problem
 from corank.statistics import Gram, Index, Statistics
 
@@ -28,6 +28,18 @@ class Spectrum:
         """(A + alpha I)⁻¹ right for every alpha: right (k, 1), alphas (a,) → (k, a). O(k² a)."""
         projected = self.vectors.T @ right
         return self.vectors @ (projected / (self.values[:, None] + alphas[None, :]))
+
+
+def _solved(matrix: Array, alpha: float, right: Array, size: float | None) -> Array:
+    """(A + alpha I)⁻¹ right by Cholesky, or a word on why there is none."""
+    try:
+        return solve_positive(add_diagonal(matrix, alpha), right)
+    except ValueError:
+        values, _ = eigh(matrix, size)  # refuses what is no kernel
+        raise ValueError(
+            f"alpha = {alpha:.3g} is too small for these rows: beside eigenvalues up to {float(values[-1]):.3g} it "
+            "is lost to rounding; use a larger one, or alpha='tune'."
+        ) from None
 
 
 class System(Protocol):
@@ -67,13 +79,14 @@ class DualSystem:
     def __init__(self, problem: Problem, basis: Basis) -> None:
         self.problem = problem
         self.basis = basis
-        operator = problem.operator
         matrix = (
             Kernel("linear").block(problem.features, problem.features)
             if isinstance(basis, FeatureBasis)
             else basis.features(problem.features)
         )
-        self.matrix = symmetrised(operator.root(operator.root(matrix).T))
+        xp = namespace(matrix)
+        self._size = float(xp.max(xp.abs(xp.linalg.diagonal(matrix))))
+        self.matrix = problem.operator.conjugate(checked(matrix))
 
     @property
     def scale(self) -> float:
@@ -83,7 +96,7 @@ class DualSystem:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Of J K Jᵀ."""
-        return Spectrum(*eigh(self.matrix))
+        return Spectrum(*eigh(self.matrix, self._size))
 
     def _targets(self, offset: float) -> Array:
         return self.problem.targets[:, :1] - offset * self.problem.targets[:, 1:]
@@ -94,7 +107,7 @@ class DualSystem:
 
     def solve(self, alpha: float, offset: float) -> Array:
         """One alpha, by Cholesky."""
-        return self._to_basis(solve_positive(add_diagonal(self.matrix, alpha), self._targets(offset)))[:, 0]
+        return self._to_basis(_solved(self.matrix, alpha, self._targets(offset), self._size))[:, 0]
 
     def path(self, alphas: FloatArray, offset: float) -> Array:
         """Every alpha, from one eigendecomposition."""
@@ -141,8 +154,7 @@ class PrimalSystem:
 
     def solve(self, alpha: float, offset: float) -> Array:
         """One alpha, by Cholesky."""
-        matrix = add_diagonal(symmetrised(self.gram.features), alpha)
-        return (self.basis.whitening.matrix @ solve_positive(matrix, self.gram.right(offset)))[:, 0]
+        return (self.basis.whitening.matrix @ _solved(self.gram.features, alpha, self.gram.right(offset), None))[:, 0]
 
     def path(self, alphas: FloatArray, offset: float) -> Array:
         """Every alpha, from one eigendecomposition."""

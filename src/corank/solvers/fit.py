@@ -131,15 +131,27 @@ def _splits(training: Training, cv: Any) -> Splits | None:
         return None
     problem = training.problem
     n = problem.operator.n_roots
-    parts = check_cv(cv).split(np.empty((n, 1)), to_numpy(problem.targets[:, 0]), problem.groups)
-    splits = [(np.asarray(train), np.asarray(test)) for train, test in parts]
-    if not hasattr(cv, "split") and not isinstance(cv, int) and isinstance(problem, ScoredRows):
+    scores, groups = problem.labels
+    parts = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
+    listed = not hasattr(cv, "split") and not isinstance(cv, int) and isinstance(problem, ScoredRows)
+    units = np.arange(n)
+    if listed:
         units = np.full(int(training.everything.shape[0]), -1, dtype=np.int64)
         units[training.index] = np.arange(n)
-        splits = [(units[train][units[train] >= 0], units[test][units[test] >= 0]) for train, test in splits]
+    splits = []
+    for train, test in parts:
+        both = [units[_checked_rows(rows, len(units))] for rows in (train, test)]
+        splits.append((both[0][both[0] >= 0], both[1][both[1] >= 0]))
     if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
         raise ValueError("cv gives no split, or one without scored rows to train or test on.")
     return splits
+
+
+def _checked_rows(given: Any, n_rows: int) -> Index:
+    rows: np.ndarray[Any, Any] = np.asarray(given)
+    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)):
+        raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
+    return rows.astype(np.int64)
 
 
 def _candidate(training: Training, settings: Settings, kernel: Kernel, splits: Splits | None) -> _Candidate:

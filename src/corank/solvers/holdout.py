@@ -177,36 +177,40 @@ def leave_out(
     list of (m, a, t), one a block
     """
     xp = namespace(vectors)
-    k = int(vectors.shape[1])
+    (k, a), t = weights.shape, int(targets.shape[1])
     projected = vectors.T @ targets if projected is None else projected
+    filtered = xp.reshape(weights[:, :, None] * projected[:, None, :], (k, a * t))
     results: dict[int, Array] = {}
     sizes = np.asarray([len(block) for block in blocks])
     for m in (int(size) for size in np.unique(sizes) if size):
         same = np.flatnonzero(sizes == m)
-        step = max(1, 4 * BLOCK_ENTRIES // (m * k))
+        step = max(1, BLOCK_ENTRIES // 2 // (m * k))
         for begin in range(0, len(same), step):
             members = same[begin : begin + step]
             rows = np.concatenate([blocks[i] for i in members])
-            part = xp.reshape(take(vectors, rows), (len(members), m, k))
-            own = xp.reshape(take(targets, rows), (len(members), m, int(targets.shape[1])))
-            solved = xp.stack(
-                [_leave_out_one(part, own, weights[:, a], projected, complement) for a in range(weights.shape[1])],
-                axis=2,
-            )
+            part, shape = take(vectors, rows), (len(members), m)
+            right = xp.reshape(part @ filtered, (*shape, a, t))
+            if complement:
+                right = xp.reshape(take(targets, rows), (*shape, 1, t)) - right
+            if m == 1:
+                inner = (part * part) @ weights
+                solved = right / (1 - inner if complement else inner)[:, None, :, None]
+            else:
+                cube = xp.reshape(part, (*shape, k))
+                parts = [_solve_blocks(cube, weights[:, j], right[:, :, j, :], complement) for j in range(a)]
+                solved = xp.stack(parts, axis=2)
             results.update((int(i), solved[position, ...]) for position, i in enumerate(members))
-    return [results.get(i, targets[:0, None, :]) for i in range(len(blocks))]
+    empty = xp.zeros((0, a, t), dtype=xp.float64, device=device(vectors))
+    return [results.get(i, empty) for i in range(len(blocks))]
 
 
-def _leave_out_one(part: Array, own: Array, w: Array, projected: Array, complement: bool) -> Array:
-    """(blocks, m, t) for one alpha; part (blocks, m, k), own (blocks, m, t)."""
+def _solve_blocks(part: Array, w: Array, right: Array, complement: bool) -> Array:
+    """(S_UU)⁻¹ right for one alpha: part (blocks, m, k), right (blocks, m, t)."""
     xp = namespace(part)
-    weighted = part * w[None, None, :]
-    inner = weighted @ xp.matrix_transpose(part)
-    right = weighted @ projected
+    inner = (part * w[None, None, :]) @ xp.matrix_transpose(part)
     if complement:
         inner = xp.eye(inner.shape[1], dtype=inner.dtype, device=device(inner))[None, :, :] - inner
-        right = own - right
-    return right / inner if inner.shape[1] == 1 else xp.linalg.solve(inner, right)
+    return xp.linalg.solve(inner, right)
 
 
 def _leave_groups_out(
@@ -291,7 +295,7 @@ def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, ce
             coefficients, offset = system.path_without(fold, alphas, centred)
             errors.append(to_numpy(own.loss(coefficients, offset)))
             sizes.append(float(own.freedom))
-    return HeldOut(np.stack(errors), np.asarray(sizes))
+    return HeldOut(np.reshape(errors, (len(sizes), len(alphas))), np.asarray(sizes))
 
 
 def _predictions_from_sums(

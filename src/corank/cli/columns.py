@@ -1,0 +1,88 @@
+"""Which columns of a table are features, and how a model sees a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from corank.tables import TableError, column, is_number, numbers
+
+ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
+
+
+def feature_columns(
+    table: pa.Table, roles: dict[str, str | None], wanted: Sequence[str], dropped: Sequence[str]
+) -> list[str]:
+    """Names of the feature columns, in the order of the table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    roles : dict
+        What other columns are for (score, query, id) and their names.
+    wanted, dropped : sequence of str
+        Names and patterns such as `text_*`, each possibly several with commas between. Nothing wanted = every column.
+    """
+    taken = {name: role for role, name in roles.items() if name is not None}
+    for name in _split(wanted, table):
+        if name in taken:
+            raise TableError(f"column {name!r} is the {taken[name]}: it cannot be a feature too")
+    chosen = _matching(table, wanted, "--features") if wanted else set(table.column_names)
+    chosen -= _matching(table, dropped, "--drop") | set(taken)
+    if not chosen:
+        raise TableError("no column is left as a feature")
+    return [name for name in table.column_names if name in chosen]
+
+
+def _split(patterns: Sequence[str], table: pa.Table) -> list[str]:
+    """One name or pattern each; a column whose name has a comma is found by its whole name."""
+    parts: list[str] = []
+    for pattern in patterns:
+        parts += [pattern] if pattern in table.column_names else [part.strip() for part in pattern.split(",")]
+    return [part for part in parts if part]
+
+
+def _matching(table: pa.Table, patterns: Sequence[str], option: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in _split(patterns, table):
+        here = {name for name in table.column_names if name == pattern or fnmatchcase(name, pattern)}
+        if not here:
+            if not set(pattern) & set("*?["):
+                column(table, pattern, option)  # raises, and says what may have been meant
+            raise TableError(f"{option}: no column is called like {pattern!r}")
+        found |= here
+    return found
+
+
+def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
+    """Whether a column numbers the rows rather than saying something about them."""
+    if len(values) < 2 or not ID_NAME.search(name) or not is_number(values.type) or pa.types.is_boolean(values.type):
+        return False
+    found = numbers(values, name)
+    return bool(np.isfinite(found).all() and (found == np.round(found)).all() and len(np.unique(found)) == len(found))
+
+
+def features_of(model: Any, table: pa.Table) -> NDArray[np.float64]:
+    """A table as the features of a model: by its encoder, or by the names of the columns it was fitted on."""
+    if model.encoder_ is not None:
+        features: NDArray[np.float64] = model.encoder_.transform(table)
+        return features
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise ValueError(
+            "the model does not know names of columns, as it was fitted in Python on an array: "
+            "save it with encoder=, or use corank fit"
+        )
+    return np.stack([numbers(column(table, name, "feature"), name) for name in names], axis=1)
+
+
+def text_columns(model: Any, *names: str | None) -> list[str]:
+    """Columns that stay text when a file is read for this model, among them those of the given names."""
+    known = [] if model.encoder_ is None else model.encoder_.text_columns
+    return [*known, *(name for name in names if name is not None)]

@@ -1,0 +1,95 @@
+"""`corank evaluate`: how well a model orders the scored rows of a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corank.cli.console import count, grid, show, working
+
+READING = {
+    "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
+    "ndcg_at_10": "gain of the first ten beside the best possible: 1 is perfect",
+    "r2": "share of the spread of scores that is explained: 1 is perfect, 0 no better than their mean",
+}
+NAMES = {"disagreement": "disagreement", "ndcg_at_10": "NDCG@10", "r2": "R²"}
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Table of items with scores.", show_default=False)],
+    score: Annotated[
+        str | None, typer.Option(help="Column with the scores. Default: as in fit.", show_default=False)
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Say how well a model ranks rows whose scores are known."""
+    with working(f"evaluating on {file.name} …", quiet=as_json):
+        result = _measured(model, file, score, query)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+        return
+    rows = f"{count(result['scored'], 'scored row')} of {file.name}"
+    queries = f", {count(result['queries'], 'query', 'queries')}" if result["queries"] is not None else ""
+    table = grid(
+        f"{result['method']} on {rows}{queries}", ("measure", "value", "±"), right=("value", "±"), last="how to read it"
+    )
+    for measure, words in READING.items():
+        if result.get(measure) is not None:
+            value, error = result[measure]["value"], result[measure].get("standard_error")
+            table.add_row(NAMES[measure], f"{value:.4f}", "" if error is None else f"{error:.4f}", words)
+    show(table)
+
+
+def _measured(model_file: Path, file: Path, score: str | None, query: str | None) -> dict[str, Any]:
+    import numpy as np
+    from sklearn.metrics import r2_score
+
+    from corank.cli.columns import features_of, text_columns
+    from corank.learners import RLS, load
+    from corank.metrics import disagreement_error, ndcg
+    from corank.tables import query_column, read_table, score_column
+
+    model = load(model_file)
+    remembered = model.table_ or {}
+    score, query = score or remembered.get("score"), query or remembered.get("query")
+    if score is None:
+        raise ValueError("the model does not remember a score column: say which with --score")
+    table = read_table(file, text=text_columns(model, query, remembered.get("id")))
+    y = score_column(table, score)
+    scored = ~np.isnan(y)
+    if not scored.any():
+        raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare with")
+    labels = None if query is None else query_column(table, query)[scored]
+    y, predicted = y[scored], np.asarray(model.predict(features_of(model, table.filter(scored))))
+    result: dict[str, Any] = {
+        "model": str(model_file),
+        "method": type(model).__name__,
+        "rows": len(table),
+        "scored": len(y),
+        "queries": None if labels is None else len(np.unique(labels)),
+        "disagreement": _mean(disagreement_error(y, predicted, qid=labels, average=False)),
+        "ndcg_at_10": _mean(ndcg(y, predicted, qid=labels, k=10, average=False)) if y.min() >= 0 else None,
+    }
+    if result["disagreement"] is None:
+        raise ValueError(f"there is nothing to compare: no query of {file} has two rows with different scores")
+    if isinstance(model, RLS):
+        result["r2"] = {"value": float(r2_score(y, predicted))}
+    return result
+
+
+def _mean(values: Any) -> dict[str, float | None] | None:
+    """Mean and standard error over the queries where the measure is defined."""
+    import numpy as np
+
+    defined = values[~np.isnan(values)]
+    if len(defined) == 0:
+        return None
+    error = float(np.std(defined, ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else None
+    return {"value": float(defined.mean()), "standard_error": error}

@@ -1,0 +1,107 @@
+"""`corank rank`: a model file and a new table → the table in order, best first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from corank.cli.console import check_output, count, grid, note, show, working
+
+TOP = 10
+SHOWN_COLUMNS = 5
+
+
+def rank(
+    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Table of items: .csv, .tsv or .parquet.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the ranking. Default: show the best ten.", show_default=False)
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option("--id", help="Write only this column beside rank and score. Default: all.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+) -> None:
+    """Rank the items of a table, within each query: 1 is the best."""
+    if out is not None:
+        check_output(out, file, force=force)
+    with working(f"ranking {file.name} …"):
+        ranked, by = _ranked(model, file, query, id)
+    if out is None:
+        _show(ranked, by, file)
+        return
+    from corank.tables import write_table
+
+    write_table(ranked, out, overwrite=force)
+    queries = "" if by is None else f" in {count(len(ranked[by].unique()), 'query', 'queries')}"
+    show(Text(f"{count(len(ranked), 'row')} ranked{queries}: {out}"))
+
+
+def _ranked(model_file: Path, file: Path, query: str | None, id_column: str | None) -> tuple[Any, str | None]:
+    """The table in order with its ranks and scores, and the name of the query column."""
+    import numpy as np
+    import pyarrow as pa
+
+    from corank.cli.columns import features_of, text_columns
+    from corank.learners import load
+    from corank.rows import encode_queries
+    from corank.tables import column, query_column, read_table
+
+    model = load(model_file)
+    remembered = model.table_ or {}
+    by = query or remembered.get("query")
+    table = read_table(file, text=text_columns(model, by, id_column, remembered.get("id")))
+    if by is not None and query is None and by not in table.column_names:
+        note(f"{file} has no column {by!r}, by which the model was fitted: all rows are ranked together")
+        by = None
+    labels = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
+    codes = np.asarray(encode_queries(labels, len(table))[0])
+    scores = np.asarray(model.predict(features_of(model, table)))
+    order = np.lexsort((-scores, codes))  # stable: ties stay in the order of the file
+    begins = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
+    ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1
+    if id_column is not None:
+        column(table, id_column, "id")
+        table = table.select(list(dict.fromkeys(name for name in (by, id_column) if name is not None)))
+    taken = set(table.column_names)
+    names = [name if name not in taken else f"predicted_{name}" for name in ("rank", "score")]
+    if set(names) & taken:
+        raise ValueError(
+            f"the table has columns {' and '.join(map(repr, sorted(set(names) & taken)))} already: rename them"
+        )
+    ordered = table.take(pa.array(order))
+    parts = dict(zip(names, (pa.array(ranks), pa.array(scores[order])), strict=True))
+    return pa.table({**parts, **dict(zip(ordered.column_names, ordered.columns, strict=True))}), by
+
+
+def _show(ranked: Any, by: str | None, file: Path) -> None:
+    """The best of the first query."""
+    first = ranked
+    title, more = f"The best of {count(len(ranked), 'row')} of {file.name}", ""
+    if by is not None:
+        label = ranked[by][0]
+        n_queries = len(ranked[by].unique())
+        ranks = ranked.column(0).to_pylist()
+        size = next((at for at in range(1, len(ranks)) if ranks[at] == 1), len(ranks))
+        first = ranked.slice(0, size).drop_columns([by])
+        title = f"The best of {by} {label}, {count(size, 'row')} of {file.name}"
+        more = f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
+    first = first.slice(0, TOP)
+    names = first.column_names[: 2 + SHOWN_COLUMNS]
+    table = grid(title, names, right=names[:2])
+    for row in first.select(names).to_pylist():
+        table.add_row(*(Text(_cell(row[name])) for name in names))
+    show(table, Text.assemble((f"{more}--out FILE writes them all", "dim")))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,623 @@
+"""The command line: what each command promises, and that errors are one sentence and lose nothing."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import corank
+from corank import RLS, RankRLS, TableEncoder, load
+from corank.cli import app, taste
+from corank.cli.columns import looks_like_id
+from corank.metrics import disagreement_error, ndcg
+from corank.tables import read_table, to_arrow
+
+demo_module = importlib.import_module("corank.cli.demo")
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "100"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def error(*words, **options):
+    """What is said on stderr when a command fails: one sentence."""
+    result = run(*words, code=2, **options)
+    *notes, last = result.stderr.splitlines()
+    assert all(line.startswith("corank: note: ") for line in notes), result.stderr
+    assert last.startswith("corank: ")
+    assert result.stdout == ""
+    return last.removeprefix("corank: ")
+
+
+def books(n=160, seed=0, users=12):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "book_id": np.arange(n) + 1,
+            "user": [f"{user:03d}" for user in rng.integers(0, users, n)],
+            "kind": rng.choice(["poetry", "travel", "crime"], n),
+            "pages": rng.integers(40, 900, n).astype(float),
+            "price": rng.gamma(3, 5, n).round(2),
+            "language": "en",
+        }
+    )
+    frame["rating"] = (
+        (3 + (frame["kind"] == "poetry") - 0.003 * frame["pages"] + rng.normal(0, 0.2, n)).clip(0).round(2)
+    )
+    frame.loc[rng.random(n) < 0.1, "pages"] = np.nan
+    frame.loc[rng.random(n) < 0.3, "rating"] = np.nan
+    return frame
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    books().to_csv("books.csv", index=False)
+    books(seed=1, n=60, users=4).to_csv("new.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def fitted(folder):
+    run("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank", "--quiet")
+    return folder
+
+
+# ---- fit
+
+
+def test_fit_is_what_python_does(fitted):
+    frame = books()
+    features = frame[["kind", "pages", "price", "language"]]
+    encoder = TableEncoder().fit(features)
+    model = RankRLS().fit(encoder.transform(features), frame["rating"], qid=frame["user"])
+    loaded = load("b.corank")
+    assert type(loaded) is RankRLS
+    assert loaded.encoder_.summary() == encoder.summary()
+    np.testing.assert_array_equal(
+        loaded.predict(encoder.transform(features)), model.predict(encoder.transform(features))
+    )
+
+
+def test_fit_says_what_it_did(folder):
+    result = run("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    scored = int(books()["rating"].notna().sum())
+    words = " ".join(result.stdout.split())
+    for part in (
+        "RankRLS fitted on books.csv",
+        f"rows 160, {scored} of them scored",
+        "queries 12 (user)",
+        "features 6 numbers from 3 columns",
+        "the best of 20",
+        "held-out error",
+        "time",
+        "saved as b.corank",
+        "language text dropped: always the same value",
+        "corank rank b.corank",
+    ):
+        assert part in words
+    assert result.stderr == ""
+
+
+def test_fit_in_json(folder):
+    options = ("--kernel", "linear", "--alpha", "0.1,1", "--weighting", "query", "--drop", "lang*,price", "--json")
+    result = run(
+        "fit", "books.csv", "--score", "rating", "--id", "book_id", "--query", "user", "--out", "b.corank", *options
+    )
+    said = json.loads(result.stdout)
+    assert said["method"] == "RankRLS"
+    assert said["alpha"] in (0.1, 1.0)
+    assert (said["rows"], said["queries"], said["kernel"]) == (160, 12, "linear")
+    assert [column["column"] for column in said["columns"]] == ["kind", "pages"]
+    model = load("b.corank")
+    assert (model.weighting, model.alpha, said["held_out_error"]) == ("query", [0.1, 1.0], model.path_.error.min())
+
+
+def test_fit_quietly(folder):
+    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", "--quiet")
+    assert result.output == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ((), ["kind", "pages", "price", "language"]),
+        (("--features", "p*"), ["pages", "price"]),
+        (("--features", "kind,pri*"), ["kind", "price"]),
+        (("--features", "kind", "--features", "price"), ["kind", "price"]),
+        (("--features", "*", "--drop", "p*"), ["kind", "language"]),
+        (("--drop", "price", "--drop", "kind,language"), ["pages"]),
+    ],
+)
+def test_features_are_chosen_by_name_and_pattern(folder, options, columns):
+    run("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank", *options)
+    assert list(load("b.corank").encoder_.feature_names_in_) == columns
+
+
+def test_a_numeric_id_is_noticed(folder):
+    result = run("fit", "books.csv", "--score", "rating", "--query", "user", "--out", "b.corank")
+    assert re.search(r"^corank: note: column 'book_id' looks like .*--id book_id$", result.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "like"),
+    [
+        ("id", [1, 2, 3], True),
+        ("item_id", [7.0, 5.0, 6.0], True),
+        ("ItemID", [1, 2, 3], True),
+        ("row", [1, 2, 3], True),
+        ("id", [1, 1, 2], False),
+        ("id", [1.5, 2.5, 3.5], False),
+        ("id", [1, None, 2], False),
+        ("id", ["a", "b", "c"], False),
+        ("grid", [1, 2, 3], False),
+        ("price", [1, 2, 3], False),
+        ("id", [True, False], False),
+    ],
+)
+def test_what_looks_like_an_id(name, values, like):
+    assert looks_like_id(name, to_arrow({name: values})[name]) is like
+
+
+def test_warnings_are_notes_of_one_line(folder):
+    frame = books()
+    frame["title"] = [f"title {row}" for row in range(len(frame))]
+    frame.to_csv("books.csv", index=False)
+    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    assert "corank: note: column 'title' is dropped: " in result.stderr
+    assert "Warning" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "semicolon"])
+def test_every_kind_of_table_gives_the_same_model(folder, kind):
+    frame = books()
+    if kind == "parquet":
+        frame.to_parquet("same.parquet", index=False)
+    elif kind == "semicolon":
+        frame.to_csv("same.csv", index=False, sep=";", decimal=",")
+    else:
+        frame.to_csv(f"same.{kind}", index=False, sep="\t" if kind == "tsv" else ",")
+    file = "same.csv" if kind == "semicolon" else f"same.{kind}"
+    for source, model in (("books.csv", "a.corank"), (file, "b.corank")):
+        run("fit", source, "--score", "rating", "--query", "user", "--id", "book_id", "--out", model, "--quiet")
+    np.testing.assert_array_equal(load("a.corank").coef_, load("b.corank").coef_)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--score", "ratng"], "there is no score column 'ratng'; did you mean 'rating'?"),
+        (["--score", "kind"], "is not a number"),
+        (["--score", "rating", "--query", "usr"], "there is no query column 'usr'; did you mean 'user'?"),
+        (["--score", "rating", "--id", "bok_id"], "there is no id column 'bok_id'"),
+        (["--score", "rating", "--features", "pags"], "there is no --features column 'pags'; did you mean 'pages'?"),
+        (["--score", "rating", "--features", "text_*"], "--features: no column is called like 'text_*'"),
+        (["--score", "rating", "--features", "rating"], "column 'rating' is the score: it cannot be a feature too"),
+        (["--score", "rating", "--drop", "*"], "no column is left as a feature"),
+        (["--score", "rating", "--kernel", "rfb"], "kernel 'rfb' is not known"),
+        (["--score", "rating", "--kernel", "precomputed"], "needs a kernel matrix"),
+        (["--score", "rating", "--alpha", "-1"], "alpha must be greater than 0"),
+        (["--score", "rating", "--alpha", "much"], "alpha 'much' is not known"),
+        (["--score", "rating", "--basis", "features"], "needs kernel='linear'"),
+        (["--score", "rating", "--basis", "100000"], "basis = 100000 must lie between"),
+        (["--score", "rating", "--method", "rls", "--weighting", "unit"], "--weighting goes with --method rankrls"),
+        (["--score", "rating", "--method", "svm"], "'svm'"),
+        ([], "missing option '--score'"),
+        (["--score", "rating", "--colour", "red"], "no such option: --colour"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(folder, words, what):
+    before = sorted(folder.iterdir())
+    assert what in error("fit", "books.csv", "--out", "b.corank", *words)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_nothing_is_overwritten_without_force(folder):
+    words = ("fit", "books.csv", "--score", "rating", "--id", "book_id", "--quiet", "--out")
+    run(*words, "b.corank")
+    before = (folder / "b.corank").read_bytes()
+    assert "b.corank is already there: use --force to replace it" in error(*words, "b.corank")
+    assert (folder / "b.corank").read_bytes() == before
+    run(*words, "b.corank", "--method", "rls", "--force")
+    assert type(load("b.corank")) is RLS
+    assert "is the file that is read" in error(*words, "books.csv", "--force")
+    assert "does not exist" in error(*words, "nowhere/b.corank")
+    assert "is a folder" in error(*words, ".", "--force")
+
+
+def test_a_folder_without_permission_is_named_before_any_work(folder, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
+    assert "no permission in the folder" in error("fit", "nothing.csv", "--score", "rating", "--out", "b.corank")
+
+
+def test_files_that_are_no_tables_are_refused(folder):
+    (folder / "empty.csv").write_text("")
+    (folder / "broken.parquet").write_bytes(b"PAR1 nonsense")
+    (folder / "uneven.csv").write_text("a,rating\n1,2\n1,2,3\n")
+    for file, what in {
+        "nothing.csv": "there is no file nothing.csv",
+        "empty.csv": "empty.csv is empty",
+        "broken.parquet": "may be damaged",
+        "uneven.csv": "data row 2 of uneven.csv has 3 fields, but the header has 2",
+        "books.xlsx": "does not end like a table",
+    }.items():
+        assert what in error("fit", file, "--score", "rating", "--out", "b.corank")
+
+
+def test_scores_that_are_all_empty_are_an_error(folder):
+    books().assign(rating=np.nan).to_csv("unscored.csv", index=False)
+    assert "no scored row" in error("fit", "unscored.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+
+
+# ---- rank
+
+
+def ranked(file):
+    return read_table(file, text=["user", "book_id"]).to_pandas()
+
+
+def test_rank_orders_within_queries(fitted):
+    result = run("rank", "b.corank", "new.csv", "--out", "ranked.csv")
+    assert "60 rows ranked in 4 queries: ranked.csv" in result.stdout
+    table, new = ranked("ranked.csv"), books(seed=1, n=60, users=4)
+    assert list(table.columns) == ["rank", "score", *new.columns]
+    assert list(dict.fromkeys(table["user"])) == list(dict.fromkeys(new["user"]))
+    for _, part in table.groupby("user", sort=False):
+        assert list(part["rank"]) == list(range(1, len(part) + 1))
+        assert part["score"].is_monotonic_decreasing
+    model = load("b.corank")
+    scores = dict(zip(new["book_id"].astype(str), model.predict(model.encoder_.transform(new)), strict=True))
+    assert [scores[book] for book in table["book_id"]] == list(table["score"])
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "csv.gz"])
+def test_rank_writes_any_kind_of_table(fitted, kind):
+    run("rank", "b.corank", "new.csv", "--id", "book_id", "--out", f"ranked.{kind}")
+    table = ranked(f"ranked.{kind}")
+    assert list(table.columns) == ["rank", "score", "user", "book_id"]
+    assert table["book_id"].nunique() == 60
+
+
+def test_rank_understands_labels_that_look_like_numbers_and_other_layouts(fitted):
+    books(seed=1, n=60, users=4).drop(columns="rating").iloc[:, ::-1].to_csv(
+        "semi.csv", index=False, sep=";", decimal=","
+    )
+    run("rank", "b.corank", "new.csv", "--id", "book_id", "--out", "a.csv")
+    run("rank", "b.corank", "semi.csv", "--id", "book_id", "--out", "b.csv")
+    pd.testing.assert_frame_equal(ranked("a.csv"), ranked("b.csv"))
+    assert set(ranked("a.csv")["user"]) == {"000", "001", "002", "003"}
+
+
+def test_rank_without_the_query_column_ranks_all_rows_together(fitted):
+    books(seed=1, n=60).drop(columns="user").to_csv("one.csv", index=False)
+    result = run("rank", "b.corank", "one.csv", "--out", "ranked.csv")
+    assert "corank: note: one.csv has no column 'user'" in result.stderr
+    assert list(ranked("ranked.csv")["rank"]) == list(range(1, 61))
+    assert "there is no query column 'user'" in error("rank", "b.corank", "one.csv", "--query", "user")
+
+
+def test_rank_can_be_told_another_query_column(fitted):
+    run("rank", "b.corank", "new.csv", "--query", "kind", "--out", "ranked.csv")
+    assert ranked("ranked.csv").groupby("kind")["rank"].min().to_dict() == {"crime": 1, "poetry": 1, "travel": 1}
+
+
+def test_rank_keeps_ties_in_the_order_of_the_file(fitted):
+    frame = pd.concat([books(seed=1, n=1)] * 4).assign(book_id=["d", "b", "c", "a"])
+    frame.to_csv("ties.csv", index=False)
+    run("rank", "b.corank", "ties.csv", "--out", "ranked.csv")
+    assert list(ranked("ranked.csv")["book_id"]) == ["d", "b", "c", "a"]
+
+
+def test_rank_gives_way_to_columns_that_have_its_names(fitted):
+    books(seed=1, n=20).assign(score=1, rank=2).to_csv("named.csv", index=False)
+    run("rank", "b.corank", "named.csv", "--out", "ranked.csv")
+    assert list(ranked("ranked.csv").columns)[:2] == ["predicted_rank", "predicted_score"]
+    assert set(ranked("ranked.csv")["rank"]) == {2}
+
+
+def test_rank_shows_the_best_ten(fitted):
+    result = run("rank", "b.corank", "new.csv")
+    lines = result.stdout.splitlines()
+    first = books(seed=1, n=60, users=4)["user"][0]
+    assert f"The best of user {first}" in lines[0]
+    assert [line.split()[0] for line in lines if re.match(r"\s+\d", line)] == [str(n) for n in range(1, 11)]
+    assert "and 3 more queries; --out FILE writes them all" in result.stdout
+    assert max(map(len, lines)) <= 100
+
+
+def test_columns_that_are_not_there_are_named(fitted):
+    books(seed=1).drop(columns=["pages", "price"]).to_csv("lack.csv", index=False)
+    assert error("rank", "b.corank", "lack.csv").endswith("'pages', 'price'")
+    books(seed=1).assign(pages="many").to_csv("words.csv", index=False)
+    assert "column 'pages': 'many' in data row 1 is not a number" in error("rank", "b.corank", "words.csv")
+
+
+def test_rank_overwrites_nothing_unasked(fitted):
+    before = (fitted / "new.csv").read_bytes()
+    assert "is the file that is read" in error("rank", "b.corank", "new.csv", "--out", "new.csv", "--force")
+    assert "use --force" in error("rank", "b.corank", "new.csv", "--out", "books.csv")
+    assert (fitted / "new.csv").read_bytes() == before
+    run("rank", "b.corank", "new.csv", "--out", "books.csv", "--force")
+
+
+def test_models_that_python_saved_can_rank_too(folder):
+    frame = books()[["price", "pages"]].fillna(0)
+    RankRLS(0.3).fit(frame, books()["rating"]).save("named.corank")
+    frame.assign(id="x").iloc[:, ::-1].to_csv("items.csv", index=False)
+    run("rank", "named.corank", "items.csv", "--out", "ranked.csv")
+    RankRLS(0.3).fit(frame.to_numpy(), books()["rating"]).save("plain.corank")
+    assert "save it with encoder=" in error("rank", "plain.corank", "items.csv")
+    assert "say which with --score" in error("evaluate", "plain.corank", "items.csv")
+
+
+def test_a_file_that_is_no_model_is_refused(folder):
+    assert "new.csv is not a model file" in error("rank", "new.csv", "books.csv")
+    assert "there is no file no.corank" in error("rank", "no.corank", "books.csv")
+
+
+# ---- evaluate
+
+
+@pytest.mark.parametrize("method", ["rankrls", "rls"])
+def test_evaluate_measures_on_the_scored_rows(folder, method):
+    fit = ("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    run(*fit, "--method", method, "--quiet")
+    said = json.loads(run("evaluate", "b.corank", "new.csv", "--json").stdout)
+    new, model = books(seed=1, n=60, users=4), load("b.corank")
+    predicted = model.predict(model.encoder_.transform(new))
+    errors = disagreement_error(new["rating"], predicted, qid=new["user"], average=False)
+    assert said["disagreement"]["value"] == pytest.approx(errors.mean())
+    assert said["disagreement"]["standard_error"] == pytest.approx(errors.std(ddof=1) / 2)
+    assert said["ndcg_at_10"]["value"] == pytest.approx(ndcg(new["rating"], predicted, qid=new["user"], k=10))
+    assert (said["scored"], said["queries"]) == (new["rating"].notna().sum(), 4)
+    assert ("r2" in said) == (method == "rls")
+    if method == "rls":
+        features = model.encoder_.transform(new)
+        assert said["r2"]["value"] == pytest.approx(model.score(features, new["rating"]))
+    shown = run("evaluate", "b.corank", "new.csv").stdout
+    assert f"{errors.mean():.4f}" in shown
+    assert ("R²" in shown) == (method == "rls")
+
+
+def test_evaluate_has_no_ndcg_for_negative_scores_and_no_error_for_one_query(fitted):
+    new = books(seed=1, n=60)
+    new.assign(rating=new["rating"] - 5, user="u").to_csv("negative.csv", index=False)
+    said = json.loads(run("evaluate", "b.corank", "negative.csv", "--json").stdout)
+    assert said["ndcg_at_10"] is None
+    assert said["disagreement"]["standard_error"] is None
+    assert "NDCG" not in run("evaluate", "b.corank", "negative.csv").stdout
+
+
+def test_evaluate_needs_scores_to_compare_with(fitted):
+    new = books(seed=1, n=60)
+    new.assign(rating=np.nan).to_csv("unscored.csv", index=False)
+    assert "there is nothing to compare with" in error("evaluate", "b.corank", "unscored.csv")
+    new.assign(rating=3).to_csv("tied.csv", index=False)
+    assert "no query of tied.csv has two rows with different scores" in error("evaluate", "b.corank", "tied.csv")
+    new.rename(columns={"rating": "stars"}).to_csv("renamed.csv", index=False)
+    assert "there is no score column 'rating'" in error("evaluate", "b.corank", "renamed.csv")
+    run("evaluate", "b.corank", "renamed.csv", "--score", "stars")
+    new.drop(columns="user").to_csv("one.csv", index=False)
+    assert "there is no query column 'user'" in error("evaluate", "b.corank", "one.csv")
+
+
+# ---- info
+
+
+def test_info_names_what_is_installed():
+    shown = run("info").stdout
+    for word in ("corank", "numpy", "scipy", "scikit-learn", "torch", "cores", "devices"):
+        assert word in shown
+    assert json.loads(run("info", "--json").stdout)["corank"] == corank.__version__
+
+
+def test_info_says_what_a_model_is(fitted):
+    words = " ".join(run("info", "b.corank").stdout.split())
+    scored = int(books()["rating"].notna().sum())
+    assert "RankRLS: ranks items within a query" in words
+    assert f"fitted on 160 rows, {scored} scored, 12 queries (user)" in words
+    assert "6 numbers from 3 columns: kind, pages, price" in words
+    assert f"written by corank {corank.__version__}" in words
+    assert "kB" in words
+
+
+def test_info_counts_the_rows_of_an_update(fitted):
+    model, new = load("b.corank"), books(seed=1, n=60)
+    model.update(model.encoder_.transform(new), new["rating"], qid=new["user"])
+    model.save("b.corank", overwrite=True)
+    scored = int(books()["rating"].notna().sum() + new["rating"].notna().sum())
+    assert f"fitted on 220 rows, {scored} scored" in " ".join(run("info", "b.corank").stdout.split())
+
+
+@pytest.mark.parametrize("basis", ["all", 7, "features"])
+def test_info_of_any_model(folder, basis):
+    X = books()[["price", "pages"]].fillna(0).to_numpy()
+    RLS(0.3, kernel="linear", basis=basis).fit(X, books()["rating"]).save("p.corank")
+    words = " ".join(run("info", "p.corank").stdout.split())
+    assert "RLS: predicts scores" in words
+    assert "columns without names" in words
+
+
+# ---- demo
+
+
+@pytest.fixture
+def small_demo(folder, monkeypatch):
+    monkeypatch.setattr(demo_module, "SEEDS", 1)
+    monkeypatch.setattr(taste, "jokes", partial(taste.jokes, 6))
+    return folder
+
+
+def test_demo_shows_a_table_and_saves_a_model(small_demo):
+    result = run("demo")
+    for word in ("popularity", "RLS", "RankRLS", "Sparse RankRLS", "10 scored", "40 scored", "corank info"):
+        assert word in result.stdout
+    assert len(re.findall(r"0\.\d{3} ± 0\.\d{3}", result.stdout)) == 12
+    model = load("corank-demo.corank")
+    assert type(model) is RankRLS
+    assert model.encoder_ is not None
+    assert "corank-demo.corank (" in result.stdout
+    run("info", "corank-demo.corank")
+
+
+def test_demo_overwrites_nothing_unasked(small_demo):
+    (small_demo / "corank-demo.corank").write_text("mine")
+    result = run("demo")
+    assert "already there, so the model will be corank-demo-2.corank" in result.stderr
+    assert (small_demo / "corank-demo.corank").read_text() == "mine"
+    load("corank-demo-2.corank")
+    assert "use --force" in error("demo", "--out", "corank-demo.corank")
+    run("demo", "--force")
+    load("corank-demo.corank")
+    run("demo", "--out", "other.corank")
+    load("other.corank")
+
+
+def test_demo_without_the_jokes_takes_made_up_data(small_demo, monkeypatch):
+    def missing():
+        raise FileNotFoundError
+
+    monkeypatch.setattr(taste, "load_jokes", missing)
+    result = run("demo")
+    assert "corank: note: the joke ratings are not part of this installation" in result.stderr
+    assert "popularity" not in result.stdout
+    load("corank-demo.corank")
+
+
+def test_the_demo_tests_on_users_that_had_no_part_in_choosing_parameters():
+    everyone, tested = taste.jokes(200), taste.jokes()
+    assert len(everyone.users) == 200
+    assert len(tested.users) == 100
+    assert min(len(items) for items, _ in everyone.users) >= 70
+    for (items, scores), (later_items, later_scores) in zip(everyone.users[100:], tested.users, strict=True):
+        np.testing.assert_array_equal(items, later_items)
+        np.testing.assert_array_equal(scores, later_scores)
+    np.testing.assert_allclose(tested.items.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(tested.items.std(axis=0), 1)
+    np.testing.assert_allclose(tested.popularity, tested.table.mean(axis=1))
+
+
+def test_the_demo_never_tests_on_what_it_was_told(monkeypatch):
+    small, told = taste.jokes(2), []
+
+    class Spy:
+        def fit(self, X, y):
+            told.append(X)
+            return self
+
+        def predict(self, X):
+            known = {row.tobytes() for row in told[-1]}
+            assert not known & {row.tobytes() for row in X}
+            return X[:, 0]
+
+    monkeypatch.setattr(taste.Taste, "learners", {"spy": lambda n, seed: Spy()})
+    results = taste.compare(small, (10, 40), seeds=2)
+    assert sorted({len(X) for X in told}) == [10, 40]
+    assert set(results.errors) == {"popularity", "spy"}
+
+
+@pytest.mark.slow
+def test_the_demo_finds_what_its_text_says():
+    results = taste.compare(taste.jokes(), demo_module.SCORED, demo_module.SEEDS)
+    expected = {
+        "popularity": [0.377, 0.377, 0.376],
+        "RLS": [0.393, 0.375, 0.358],
+        "RankRLS": [0.393, 0.375, 0.357],
+        "Sparse RankRLS": [0.404, 0.380, 0.362],
+    }
+    for method, errors in expected.items():
+        np.testing.assert_allclose(results.mean(method), errors, atol=0.003, err_msg=method)
+    words = demo_module._reading(results)
+    assert "With 10 ratings what everybody likes" in words
+    assert "coincide" in words
+
+
+# ---- the frame
+
+
+def test_an_interrupt_leaves_nothing_behind(folder, monkeypatch):
+    def interrupted(self, *args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RankRLS, "fit", interrupted)
+    before = sorted(folder.iterdir())
+    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", code=130)
+    assert result.stderr == "corank: interrupted\n"
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_behind(fitted, monkeypatch):
+    def full(self, target):
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    before = sorted(fitted.iterdir())
+    assert error("rank", "b.corank", "new.csv", "--out", "ranked.csv") == ".: no space left on device"
+    assert sorted(fitted.iterdir()) == before
+
+
+def test_debug_shows_where_an_error_arose(folder):
+    for words in (["--debug", "info", "books.csv"], ["info", "books.csv", "--debug"]):
+        result = run(*words, code=2)
+        assert "Traceback" in result.stderr
+        assert "ModelFileError" in result.stderr
+    assert "Traceback" not in run("info", "books.csv", code=2).stderr
+
+
+def test_errors_of_our_own_are_owned_up_to(folder, monkeypatch):
+    def broken(*args, **kwargs):
+        raise KeyError("oops")
+
+    monkeypatch.setattr(RankRLS, "fit", broken)
+    said = error("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    assert "something went wrong inside corank (KeyError: 'oops'); --debug shows where" in said
+    monkeypatch.setattr(RankRLS, "fit", lambda *args, **kwargs: np.empty((10**8, 10**8)))
+    assert "not enough memory" in error("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+
+
+def test_unknown_commands_are_refused_with_a_guess(folder):
+    assert "Did you mean 'fit'? See corank --help" in error("fti")
+    assert "see corank rank --help" in error("rank")
+
+
+def test_without_words_there_is_help():
+    shown = run().stdout
+    for command in ("demo", "fit", "rank", "evaluate", "info"):
+        assert command in shown
+        assert "--" in run(command, "--help").stdout
+
+
+def shell(*words, cwd):
+    return subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_real_command_line(folder):
+    corank = ("-m", "corank")
+    fit = shell(*corank, "fit", "books.csv", "--score", "rating", "--query", "user", "--out", "b.corank", cwd=folder)
+    assert (fit.returncode, len(fit.stderr.splitlines())) == (0, 1)  # the note on book_id
+    rank = shell(*corank, "rank", "b.corank", "new.csv", "--out", "ranked.csv", cwd=folder)
+    assert (rank.returncode, rank.stderr) == (0, "")
+    wrong = shell(*corank, "rank", "b.corank", "nothing.csv", cwd=folder)
+    assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "corank: there is no file nothing.csv\n")
+
+
+def test_help_does_not_wait_for_what_it_does_not_need(tmp_path):
+    program = "import sys, corank.cli; print({'numpy', 'sklearn', 'pyarrow', 'scipy'} & set(sys.modules))"
+    assert shell("-c", program, cwd=tmp_path).stdout == "set()\n"
+
+
+def test_names_are_found_when_first_used(tmp_path):
+    program = "import corank; print(corank.metrics.__name__, corank.load.__name__, 'RLS' in dir(corank), hasattr(corank, 'x'))"
+    assert shell("-c", program, cwd=tmp_path).stdout == "corank.metrics load True False\n"
+    for name in corank.__all__:
+        assert getattr(corank, name) is not None
