@@ -20,6 +20,7 @@ BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequ
 
 AUTO_LIMIT, AUTO_SIZE = 5_000, 1_000
 EIGENVALUE_CUT = 1e-10  # smaller eigenvalues of the basis Gram, relative to the largest, are dropped
+MAX_REJECTIONS = 100
 WHITEN_INSIDE = 1e6  # condition of the basis Gram above which features are whitened before they are summed
 
 
@@ -245,6 +246,7 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
     floor = EIGENVALUE_CUT * float(diagonal.max(initial=0.0))
     factor = xp.zeros((n, size), dtype=xp.float64, device=device(X))  # K ≈ factor factorᵀ, filled from the left
     chosen: list[int] = []
+    rejections = 0
     while len(chosen) < size and left.max() > floor:
         k = len(chosen)
         block = max(1, min(size - k, max(10, size // 10)))
@@ -253,6 +255,9 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
         proposed = np.minimum(proposed, n - 1)
         accepted, lower = _thin(_residual_block(kernel, X, factor[:, :k], proposed), proposed, left, rng)
         if not accepted:
+            rejections += 1
+            if rejections == MAX_REJECTIONS:  # the diagonal and the values of a kernel contradict each other
+                break
             continue
         rows = proposed[accepted]
         columns = kernel.block(X, rows_of(kernel, X, rows)) - factor[:, :k] @ take(factor, rows)[:, :k].T

@@ -44,6 +44,11 @@ def kernel_names() -> list[str]:
     return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *_registered, "precomputed"})
 
 
+def is_registered(name: str) -> bool:
+    """Whether a name was given to `register_kernel`."""
+    return name in _registered
+
+
 def registered_name(function: KernelFunction) -> str | None:
     """The name a function was registered under, if any."""
     return next((name for name, f in _registered.items() if f is function), None)

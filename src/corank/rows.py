@@ -219,7 +219,8 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         sample_weight = np.full(n_rows, sample_weight)
     values = sample_weight if is_foreign(sample_weight) else _as_floats(sample_weight, name)
     if values.ndim != 1:
-        raise ValueError(f"{name}: sample weights must be 1D array or scalar, got shape {tuple(values.shape)}.")
+        wanted = "sample weights must be 1D array or scalar" if name == "sample_weight" else "one number each is needed"
+        raise ValueError(f"{name}: {wanted}, got shape {tuple(values.shape)}.")
     if values.shape[0] != n_rows:
         raise ValueError(f"{name} has {values.shape[0]} values, but {n_rows} are needed.")
     weights = like(values, reference)
@@ -227,7 +228,7 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
     if not bool(xp.all(xp.isfinite(weights))):
         raise ValueError(f"{name} contains NaN or infinity.")
     if bool(xp.any(weights < 0)):
-        raise ValueError(f"{name} contains negative values; weights must be 0 or more.")
+        raise ValueError(f"{name} contains negative values; they must be 0 or more.")
     return weights
 
 

@@ -238,7 +238,7 @@ class Accumulator:
     def _plan(self, queries: Index, whole: bool) -> Iterator[_Job]:
         """The blocks of a chunk, in order."""
         n = len(queries)
-        if not self.comparison.needs_queries:
+        if n == 0 or not self.comparison.needs_queries:
             yield from self._plan_whole(queries, 0, n)
             return
         starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])

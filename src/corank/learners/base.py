@@ -17,7 +17,7 @@ from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, name
 from corank._warnings import warn_user
 from corank.basis import BasisNotice, FeatureBasis, KernelBasis, Whitening, check_basis, resolve_basis
 from corank.comparison import Comparison
-from corank.kernels import Kernel, check_precomputed, kernel_names
+from corank.kernels import Kernel, check_precomputed, is_registered, kernel_names
 from corank.learners.files import Saveable
 from corank.problem import ScoredRows
 from corank.rows import Rows, read_features, read_rows
@@ -62,6 +62,8 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"scoring {self.scoring!r} is not known; use None, 'squared' or 'disagreement'.")
         if self.basis_selection not in ("pivoted", "random"):
             raise ValueError(f"basis_selection {self.basis_selection!r} is not known; use 'pivoted' or 'random'.")
+        if self.kernel_params and isinstance(self.kernel, str) and not is_registered(self.kernel):
+            raise ValueError(f"kernel_params go with a kernel function, not with kernel={self.kernel!r}.")
         for name in ("degree", "coef0"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not math.isfinite(value):
@@ -123,7 +125,7 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         self._keep(training, solve(training, settings))
         if settings.tunes and self.path_ is None:
             warn_user(
-                f"alpha was not tuned: too few scored rows to hold any out. It was set to {self.alpha_:.3g}"
+                f"alpha was not tuned: too little to hold anything out. It was set to {self.alpha_:.3g}"
                 + (", the scale of the data." if isinstance(settings.alpha, str) else "."),
             )
         self._with_queries = with_queries
@@ -286,7 +288,7 @@ def _candidates(value: Any, name: str, words: tuple[str, ...]) -> float | str | 
         if value not in words:
             raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, words))}, a number or a list.")
         return value
-    if isinstance(value, Mapping) or value is None:
+    if isinstance(value, Mapping | bool) or value is None:
         raise ValueError(
             f"{name} must be a number, {' or '.join(map(repr, words))} or a list of numbers, got {value!r}."
         )

@@ -16,6 +16,8 @@ from corank.kernels import Kernel, checked
 from corank.problem import FloatArray, Problem
 from corank.statistics import Gram, Index, Statistics
 
+EPSILON = 2.0**-52
+
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -36,10 +38,14 @@ def _solved(matrix: Array, alpha: float, right: Array, size: float | None) -> Ar
         return solve_positive(add_diagonal(matrix, alpha), right)
     except ValueError:
         values, _ = eigh(matrix, size)  # refuses what is no kernel
-        raise ValueError(
-            f"alpha = {alpha:.3g} is too small for these rows: beside eigenvalues up to {float(values[-1]):.3g} it "
-            "is lost to rounding; use a larger one, or alpha='tune'."
-        ) from None
+        raise ValueError(_too_small(alpha, float(values[-1]))) from None
+
+
+def _too_small(alpha: float, size: float) -> str:
+    return (
+        f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is lost to rounding; "
+        "use a larger one, or alpha='tune'."
+    )
 
 
 class System(Protocol):
@@ -85,7 +91,7 @@ class DualSystem:
             else basis.features(problem.features)
         )
         xp = namespace(matrix)
-        self._size = float(xp.max(xp.abs(xp.linalg.diagonal(matrix))))
+        self._size = float(xp.max(xp.abs(xp.linalg.diagonal(matrix))))  # of kernel values, before means are taken out
         self.matrix = problem.operator.conjugate(checked(matrix))
 
     @property
@@ -107,6 +113,8 @@ class DualSystem:
 
     def solve(self, alpha: float, offset: float) -> Array:
         """One alpha, by Cholesky."""
+        if alpha < 4 * EPSILON * self._size:  # coefficients of 1/alpha no longer cancel where they should
+            raise ValueError(_too_small(alpha, self._size))
         return self._to_basis(_solved(self.matrix, alpha, self._targets(offset), self._size))[:, 0]
 
     def path(self, alphas: FloatArray, offset: float) -> Array:
