@@ -127,18 +127,23 @@ class FeatureMap:
     basis: Basis
 
     @property
+    def whitened(self) -> bool:
+        """Whether whitening is done here; else it is done on the sums."""
+        return self.basis.whitening.inside
+
+    @property
     def size(self) -> int:
         """Number of features."""
-        return int(self.basis.whitening.matrix.shape[1]) if self.basis.whitening.inside else self.basis.size
+        return int(self.basis.whitening.matrix.shape[1]) if self.whitened else self.basis.size
 
     def __call__(self, X: Array) -> Array:
         """(n, size)."""
         phi = self.basis.features(X)
-        return phi @ self.basis.whitening.matrix if self.basis.whitening.inside else phi
+        return phi @ self.basis.whitening.matrix if self.whitened else phi
 
     def write(self, X: Array, out: Array) -> None:
         """The same into a NumPy array."""
-        if self.basis.whitening.inside:
+        if self.whitened:
             np.matmul(self.basis.features(X), self.basis.whitening.matrix, out=out)
         else:
             self.basis.write(X, out)

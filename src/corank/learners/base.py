@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._warnings import warn_user
 from corank.basis import BasisNotice, FeatureBasis, KernelBasis, Whitening, check_basis, resolve_basis
 from corank.comparison import Comparison
-from corank.kernels import Kernel, check_precomputed, is_registered, kernel_names
+from corank.kernels import Kernel, check_precomputed
 from corank.learners.files import Saveable
+from corank.learners.parameters import candidates, check_choice, check_weights, read_kernel, seed
 from corank.problem import ScoredRows
 from corank.rows import Rows, read_features, read_rows
 from corank.solvers.direct import DualSystem, PrimalSystem
@@ -53,34 +50,21 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _settings(self, training: Training) -> Settings:
         """The parameters, checked against the rows."""
-        if isinstance(self.kernel, str):
-            if self.kernel not in kernel_names():
-                raise ValueError(f"kernel {self.kernel!r} is not known; choose from {', '.join(kernel_names())}.")
-        elif not callable(self.kernel):
-            raise TypeError(f"kernel must be a name or a function, got {self.kernel!r}.")
-        if self.scoring not in (None, "squared", "disagreement"):
-            raise ValueError(f"scoring {self.scoring!r} is not known; use None, 'squared' or 'disagreement'.")
-        if self.basis_selection not in ("pivoted", "random"):
-            raise ValueError(f"basis_selection {self.basis_selection!r} is not known; use 'pivoted' or 'random'.")
-        if self.kernel_params and isinstance(self.kernel, str) and not is_registered(self.kernel):
-            raise ValueError(f"kernel_params go with a kernel function, not with kernel={self.kernel!r}.")
-        for name in ("degree", "coef0"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not math.isfinite(value):
-                raise ValueError(f"{name} must be a number, got {value!r}.")
-        kernel = Kernel(self.kernel, None, self.degree, self.coef0, dict(self.kernel_params or {}))
+        kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
+        check_choice(self.scoring, "scoring", (None, "squared", "disagreement"))
+        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
         if kernel.precomputed:
             check_precomputed(training.everything)
         return Settings(
             kernel=kernel,
-            gamma=_candidates(self.gamma, "gamma", ("scale", "tune")),
-            alpha=_candidates(self.alpha, "alpha", ("tune",)),
+            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
             basis=self._basis_spec(training),
             selection=self.basis_selection,
             cv=self.cv,
             scoring=self.scoring or "squared",
             centred=self._centred,
-            seed=_seed(self.random_state),
+            seed=seed(self.random_state),
         )
 
     def _basis_spec(self, training: Training) -> Any:
@@ -105,7 +89,7 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
         comparison = self._comparison()
-        _check_weights(comparison, sample_weight)
+        check_weights(comparison, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
         if rows.n_queries == 1:
             rows = replace(rows, queries=None)
@@ -189,7 +173,7 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
                 "qid must be given to update as it was to fit: "
                 + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
             )
-        _check_weights(self._comparison(), sample_weight)
+        check_weights(self._comparison(), sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight, reset=False)
         rows = rows.beside(self.coef_).lowered(self._level)
         if self._statistics is not None:
@@ -272,35 +256,3 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         if is_sparse(points) and is_foreign(block):
             raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return self._kernel.block(block, points)
-
-
-def _check_weights(comparison: Comparison, sample_weight: Any) -> None:
-    if sample_weight is not None and getattr(comparison, "weighting", None) == "query":
-        raise ValueError(
-            "sample_weight does not go with weighting='query', which gives every query the same weight; "
-            "use weighting='size' or 'unit'."
-        )
-
-
-def _candidates(value: Any, name: str, words: tuple[str, ...]) -> float | str | tuple[float, ...]:
-    """A positive number, one of the words, or a list of positive numbers."""
-    if isinstance(value, str):
-        if value not in words:
-            raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, words))}, a number or a list.")
-        return value
-    if isinstance(value, Mapping | bool) or value is None:
-        raise ValueError(
-            f"{name} must be a number, {' or '.join(map(repr, words))} or a list of numbers, got {value!r}."
-        )
-    try:
-        numbers = np.asarray(to_numpy(value), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number or a list of numbers, got {value!r}.") from error
-    if numbers.size == 0 or numbers.ndim > 1 or not np.all(np.isfinite(numbers) & (numbers > 0)):
-        raise ValueError(f"{name} must be greater than 0, got {value!r}.")
-    return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
-
-
-def _seed(random_state: Any) -> int:
-    """None means the same choices every time."""
-    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +9,9 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from corank._backend import Array, first_appearance, take, to_numpy
-from corank.comparison import WEIGHTINGS, Comparison, Pointwise, blend
+from corank.comparison import Comparison, Pointwise
 from corank.learners.base import KernelLearner
+from corank.learners.parameters import read_comparison
 from corank.learners.ranker import RankerMixin
 from corank.problem import ComparedRows
 from corank.rows import encode_queries, read_comparisons, read_features, read_scores
@@ -218,11 +218,7 @@ class RankRLS(RankerMixin, KernelLearner):
         self.random_state = random_state
 
     def _comparison(self) -> Comparison:
-        if self.weighting not in WEIGHTINGS:
-            raise ValueError(f"weighting {self.weighting!r} is not known; use 'size', 'unit' or 'query'.")
-        if not isinstance(self.beta, Real) or not 0 <= self.beta <= 1:
-            raise ValueError(f"beta must lie between 0 (ranking) and 1 (regression), got {self.beta!r}.")
-        return blend(self.weighting, float(self.beta))
+        return read_comparison(self.weighting, self.beta)
 
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit on the rows that have a score.

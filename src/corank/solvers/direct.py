@@ -32,7 +32,7 @@ class Spectrum:
         return self.vectors @ (projected / (self.values[:, None] + alphas[None, :]))
 
 
-def _solved(matrix: Array, alpha: float, right: Array, size: float | None) -> Array:
+def solve_shifted(matrix: Array, alpha: float, right: Array, size: float | None = None) -> Array:
     """(A + alpha I)⁻¹ right by Cholesky, or a word on why there is none."""
     try:
         return solve_positive(add_diagonal(matrix, alpha), right)
@@ -115,7 +115,7 @@ class DualSystem:
         """One alpha, by Cholesky."""
         if alpha < 4 * EPSILON * self._size:  # coefficients of 1/alpha no longer cancel where they should
             raise ValueError(_too_small(alpha, self._size))
-        return self._to_basis(_solved(self.matrix, alpha, self._targets(offset), self._size))[:, 0]
+        return self._to_basis(solve_shifted(self.matrix, alpha, self._targets(offset), self._size))[:, 0]
 
     def path(self, alphas: FloatArray, offset: float) -> Array:
         """Every alpha, from one eigendecomposition."""
@@ -162,7 +162,7 @@ class PrimalSystem:
 
     def solve(self, alpha: float, offset: float) -> Array:
         """One alpha, by Cholesky."""
-        return (self.basis.whitening.matrix @ _solved(self.gram.features, alpha, self.gram.right(offset), None))[:, 0]
+        return (self.basis.whitening.matrix @ solve_shifted(self.gram.features, alpha, self.gram.right(offset)))[:, 0]
 
     def path(self, alphas: FloatArray, offset: float) -> Array:
         """Every alpha, from one eigendecomposition."""

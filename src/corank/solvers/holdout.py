@@ -243,7 +243,7 @@ def _leave_groups_out_primal(
 def _scattered(targets: Array, blocks: Sequence[Index], left: Sequence[Array], centred: bool) -> Array:
     """Residuals of s, less those of the mean score of the rows kept: (n_units, a)."""
     if not centred:
-        return _in_order(blocks, [both[..., 0] for both in left], targets.shape[0])
+        return in_place(blocks, [both[..., 0] for both in left], targets.shape[0])
     xp = namespace(targets)
     sums = xp.sum(targets * targets[:, 1:], axis=0)  # Σ w s and Σ w where single rows count
     parts = []
@@ -251,10 +251,10 @@ def _scattered(targets: Array, blocks: Sequence[Index], left: Sequence[Array], c
         own = take(targets, block)
         kept = sums - xp.sum(own * own[:, 1:], axis=0)
         parts.append(both[..., 0] - kept[0] / kept[1] * both[..., 1])
-    return _in_order(blocks, parts, targets.shape[0])
+    return in_place(blocks, parts, targets.shape[0])
 
 
-def _in_order(blocks: Sequence[Index], parts: Sequence[Array], n: int) -> Array:
+def in_place(blocks: Sequence[Index], parts: Sequence[Array], n: int) -> Array:
     """The rows of each block's part (m, a) where they belong, zeros where there is no block: (n, a)."""
     xp = namespace(parts[0])
     placed = np.concatenate(blocks)
@@ -284,7 +284,7 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
         weights = _inverse(values, alphas / float(within[0]))
         (left,) = leave_out(vectors, weights, targets, [block], projected=projected)
         parts.append(left[..., 0])
-    return _in_order(blocks, parts, targets.shape[0])
+    return in_place(blocks, parts, targets.shape[0])
 
 
 def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, centred: bool) -> HeldOut:
@@ -307,7 +307,7 @@ def _predictions_from_sums(
         coefficients, offset = system.path_without(fold, alphas, centred)
         own = system.basis.whitening.matrix @ coefficients
         parts.append(_unit_predictions(problem, system.basis, own, block) + offset)
-    return _in_order(blocks, parts, problem.targets.shape[0])
+    return in_place(blocks, parts, problem.targets.shape[0])
 
 
 def _unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:

@@ -1,0 +1,156 @@
+"""Views: several looks at the same items (other columns, kernels or basis rows) that should agree on unscored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from corank._backend import Array, is_sparse, like, namespace, to_numpy
+from corank._warnings import warn_user
+
+Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
+
+
+@dataclass(frozen=True)
+class View:
+    """One look at the items.
+
+    Parameters
+    ----------
+    columns : names, globs ("text_*"), indices, a slice or a list of those; None for all columns
+    kernel, gamma : as in `RankRLS`
+    basis : as in `RankRLS`; None takes the learner's
+    penalty : float > 0, weight of this view's norm
+    name : what to call it
+    """
+
+    columns: Columns = None
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    basis: Any = None
+    penalty: float = 1.0
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class random_split:
+    """Divide the columns at random into views of equal size.
+
+    Parameters
+    ----------
+    n_views : int
+    attributes : (n_columns,) the attribute each column stems from; columns of one attribute stay together
+    """
+
+    n_views: int = 2
+    attributes: Any = None
+
+    def views(self, n_columns: int, rng: np.random.Generator) -> list[View]:
+        """The views of a table with that many columns."""
+        owner = np.arange(n_columns) if self.attributes is None else np.asarray(self.attributes)
+        if owner.shape != (n_columns,):
+            raise ValueError(f"attributes must name one attribute for each of {n_columns} columns, got {owner.shape}.")
+        attributes = np.unique(owner)
+        if len(attributes) < self.n_views:
+            raise ValueError(
+                f"{len(attributes)} columns cannot be divided into {self.n_views} views; see random_bases."
+            )
+        parts = np.array_split(rng.permutation(attributes), self.n_views)
+        return [
+            View(columns=np.flatnonzero(np.isin(owner, part)), name=f"part {k + 1}") for k, part in enumerate(parts)
+        ]
+
+
+@dataclass(frozen=True)
+class random_bases:
+    """Views that see all columns but span their functions with different rows.
+
+    Parameters
+    ----------
+    n_views : int
+    """
+
+    n_views: int = 2
+
+    def views(self, n_columns: int, rng: np.random.Generator) -> list[View]:
+        """The views; which rows each one gets is drawn when the rows are known."""
+        return [View(name=f"basis {k + 1}") for k in range(self.n_views)]
+
+
+def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.Generator) -> list[View]:
+    """The list of views that a learner was asked for, with their columns as indices."""
+    if isinstance(views, Integral) and not isinstance(views, bool):
+        if views < 1:
+            raise ValueError(f"views must be at least 1, got {views}.")
+        views = random_split(int(views)) if n_columns >= views else random_bases(int(views))
+    if isinstance(views, random_split | random_bases):
+        views = views.views(n_columns, rng)
+    if not isinstance(views, Sequence) or not views or not all(isinstance(view, View) for view in views):
+        raise TypeError("views must be a number, random_split(n), random_bases(n) or a list of View.")
+    read = [_read_view(view, position, n_columns, names) for position, view in enumerate(views)]
+    _warn_of_overlap(read, n_columns)
+    return read
+
+
+def _read_view(view: View, position: int, n_columns: int, names: Array | None) -> View:
+    name = view.name or f"view {position + 1}"
+    if not isinstance(view.penalty, Real) or not 0 < view.penalty < np.inf:
+        raise ValueError(f"penalty of {name} must be greater than 0, got {view.penalty!r}.")
+    columns = _column_numbers(view.columns, n_columns, names, name)
+    return View(columns, view.kernel, view.gamma, view.basis, float(view.penalty), name)
+
+
+def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view: str) -> np.ndarray[Any, Any]:
+    """Columns as sorted numbers without repetition."""
+    if columns is None:
+        return np.arange(n_columns)
+    if isinstance(columns, slice):
+        chosen = np.arange(n_columns)[columns]
+    elif isinstance(columns, str):
+        chosen = _matching(columns, names, view)
+    elif isinstance(columns, Integral):
+        chosen = np.asarray([columns])
+    else:
+        parts = [_matching(c, names, view) if isinstance(c, str) else np.atleast_1d(to_numpy(c)) for c in list(columns)]
+        chosen = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    if chosen.dtype.kind not in "iu":
+        raise ValueError(f"columns of {view} must be names, globs, indices or a slice, got {columns!r}.")
+    if len(chosen) == 0:
+        raise ValueError(f"columns of {view} are empty: {columns!r}.")
+    if chosen.min() < -n_columns or chosen.max() >= n_columns:
+        raise ValueError(f"columns of {view} lie outside X, which has {n_columns} columns: {columns!r}.")
+    return np.unique(chosen % n_columns).astype(np.int64)
+
+
+def _matching(pattern: str, names: Array | None, view: str) -> np.ndarray[Any, Any]:
+    if names is None:
+        raise ValueError(f"columns of {view} are given by name ({pattern!r}), but X has no column names.")
+    found = np.flatnonzero([fnmatchcase(str(name), pattern) for name in names])
+    if len(found) == 0:
+        raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}.")
+    return found
+
+
+def _warn_of_overlap(views: list[View], n_columns: int) -> None:
+    if all(len(view.columns) == n_columns for view in views):
+        return  # on purpose: other kernels or basis rows
+    for position, view in enumerate(views):
+        for other in views[:position]:
+            if len(shared := np.intersect1d(view.columns, other.columns)):
+                warn_user(
+                    f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement is then cheap."
+                )
+
+
+def select(X: Array, columns: np.ndarray[Any, Any]) -> Array:
+    """The columns of a view, CSR where X is CSR."""
+    if len(columns) == X.shape[1]:
+        return X
+    if is_sparse(X):
+        return X.tocsc()[:, columns].tocsr()
+    return namespace(X).take(X, like(columns, X, "int64"), axis=1)
