@@ -71,10 +71,10 @@ def test_features(call, message):
         "qid of ragged lists": (lambda: fit(qid=[[1], [2, 3]] * 6), "qid"),
         "qid one label": (lambda: fit(qid=3), "qid must be one label a row"),
         "qid one word": (lambda: fit(qid="abcdefghijkl"), "qid must be one label a row"),
-        "NaN in qid": (lambda: fit(qid=with_entry(QID, 0, np.nan)), "qid has missing labels"),
+        "NaN in qid": (lambda: fit(qid=with_entry(QID, 0, np.nan)), "qid has a missing label"),
         "None in qid": (lambda: fit(qid=[None, *QID[1:]]), "qid has a missing label in row 0"),
         "NA in qid": (lambda: fit(qid=pd.Series([pd.NA, *QID[1:]], dtype="Int64")), "qid has .*missing label"),
-        "null in qid": (lambda: fit(qid=pl.Series([None, *QID[1:].tolist()])), "qid has missing"),
+        "null in qid": (lambda: fit(qid=pl.Series([None, *QID[1:].tolist()])), "qid has a missing"),
     }
 )  # fmt: skip
 def test_scores_and_queries(call, message):

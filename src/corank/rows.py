@@ -121,7 +121,17 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
     _refuse_text_columns(X)
-    return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
+    features = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order=None,
+        ensure_all_finite=False,
+    )
+    _refuse_non_numbers(features, getattr(estimator, "feature_names_in_", None))
+    return features
 
 
 def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
@@ -151,6 +161,26 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
     return X
 
 
+def _refuse_non_numbers(features: Array, names: Array | None) -> None:
+    """Name the first entry that is NaN or infinite."""
+    values = features.data if is_sparse(features) else features
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)) or np.isfinite(values).all():
+            return
+    if is_sparse(features):
+        features = features.tocoo()
+        first = int(np.argmin(np.isfinite(features.data)))
+        row, column, value = int(features.row[first]), int(features.col[first]), features.data[first]
+    else:
+        row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(features)))
+        value = features[row, column]
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise ValueError(
+        f"X contains {'NaN' if np.isnan(value) else 'infinity'}, first in row {row}, {where}; fill in or drop such "
+        "entries first, for instance with corank.TableEncoder."
+    )
+
+
 def _holds_numbers(column: Any) -> bool:
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         return True
@@ -163,12 +193,16 @@ def _holds_numbers(column: Any) -> bool:
     return True
 
 
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns: pandas, polars, pyarrow."""
+    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+
+
 def _refuse_text_columns(X: Any) -> None:
     """Name the columns of a frame that hold no numbers, before a conversion fails with less to say."""
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError:
+    if not is_frame(X):
         return
+    frame = nw.from_native(X, eager_only=True)
     texts = [str(column.name) for column in frame.iter_columns() if not _holds_numbers(column)]
     if texts:
         raise ValueError(
@@ -200,15 +234,15 @@ def read_scores(y: Any, n_rows: int, reference: Array, *, name: str = "y") -> Ar
 def _as_floats(values: Any, name: str) -> np.ndarray[Any, Any]:
     if is_sparse(values):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required.")
-    if hasattr(values, "to_numpy") and hasattr(values, "isna"):  # pandas, whose missing marks are many
-        values = values.to_numpy(dtype=float, na_value=np.nan)
-    array = np.asarray(values)
-    if np.iscomplexobj(array):
-        raise ValueError(f"Complex data not supported: {name} holds complex numbers.")
     try:
-        return array.astype(np.float64)
+        if hasattr(values, "to_numpy") and hasattr(values, "isna"):  # pandas, whose missing marks are many
+            values = values.to_numpy(dtype=float, na_value=np.nan)
+        array = np.asarray(values)
+        if not np.iscomplexobj(array):
+            return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers: {error}.") from error
+    raise ValueError(f"Complex data not supported: {name} holds complex numbers.")
 
 
 def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str = "sample_weight") -> Array | None:
@@ -269,8 +303,9 @@ def _as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
         labels = np.array(qid, dtype=object)  # NumPy would turn numbers and None into text
     if labels.ndim != 1:
         raise ValueError(f"{name} must have one label a row (one dimension), got shape {labels.shape}.")
-    if (labels.dtype.kind == "f" and np.isnan(labels).any()) or (labels.dtype.kind in "mM" and np.isnat(labels).any()):
-        raise ValueError(f"{name} has missing labels; give every row a query label or drop it.")
+    if labels.dtype.kind in "fmM" and (missing := np.isnan(labels)).any():
+        row = int(np.argmax(missing))
+        raise ValueError(f"{name} has a missing label in row {row}; give every row a query label or drop it.")
     return labels
 
 

@@ -17,7 +17,7 @@ from corank.kernels import Kernel, check_precomputed
 from corank.learners.files import Saveable
 from corank.learners.parameters import candidates, check_choice, check_weights, read_kernel, seed
 from corank.problem import ScoredRows
-from corank.rows import Rows, read_features, read_rows
+from corank.rows import Rows, is_frame, read_features, read_rows
 from corank.solvers.direct import DualSystem, PrimalSystem
 from corank.solvers.fit import Settings, Solution, Training, solve
 from corank.statistics import BLOCK_ENTRIES, Statistics
@@ -174,8 +174,13 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
                 + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
             )
         check_weights(self._comparison(), sample_weight)
-        everything, rows = read_rows(self, X, y, qid, sample_weight, reset=False)
+        everything, rows = read_rows(self, self._encoded(X), y, qid, sample_weight, reset=False)
         rows = rows.beside(self.coef_).lowered(self._level)
+        if self._with_queries and ScoredRows(rows, self._comparison()).is_tied:
+            warn_user(
+                "update: no two of the new rows can be compared, so nothing was learned from them. New rows form "
+                "queries of their own; to add to a query that is already known, fit again with all rows."
+            )
         if self._statistics is not None:
             self._update_sums(rows if self._with_queries else replace(rows, queries=None))
         else:
@@ -222,7 +227,8 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`
+        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`. A table
+            goes through the model's `encoder_` first, where it has one
 
         Returns
         -------
@@ -230,7 +236,7 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         with n beyond the result.
         """
         check_is_fitted(self)
-        features = read_features(self, X, reset=False)
+        features = read_features(self, self._encoded(X), reset=False)
         reference = np.empty(0) if is_sparse(features) else features
         coefficients = like(self.coef_, reference)
         points = self.basis_points_
@@ -245,6 +251,10 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         xp = namespace(reference)
         result = parts[0] if len(parts) == 1 else xp.concat(parts)
         return xp.astype(result, features.dtype if is_foreign(features) else features.dtype.type, copy=False)
+
+    def _encoded(self, X: Any) -> Any:
+        """A table as the features of a model that was saved with a TableEncoder; anything else as it is."""
+        return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
     def _values(self, block: Array, points: Array | None) -> Array:
         if points is None:

@@ -67,6 +67,7 @@ def _check_path(path: Any) -> None:
     if path is None:
         return
     demand(isinstance(path, Path) and type(path.best) is int and path.scoring in ("squared", "disagreement"), "path")
+    demand(_is_number(path.constant) and (path.agreement is None or _is_array(path.agreement, 1)), "path")
     length = len(path.alpha) if _is_array(path.alpha, 1) else 0
     parts = (path.alpha, path.gamma, path.error, path.standard_error)
     demand(all(_is_array(part, 1) and len(part) == length for part in parts) and 0 <= path.best < length, "path")

@@ -25,7 +25,7 @@ from corank.solvers.holdout import (
     refitted,
     splits_of_folds,
 )
-from corank.solvers.path import Path, alpha_grid, best_position
+from corank.solvers.path import Path, alpha_grid, best_position, constant_error
 from corank.statistics import Index
 
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
@@ -96,8 +96,8 @@ def solve(training: Training, settings: Settings) -> Solution:
     """Choose what is to be tuned by held-out error, then solve."""
     splits = _splits(training, settings.cv) if settings.tunes else None
     found = [_candidate(training, settings, kernel, splits) for kernel in _kernels(training, settings)]
-    chosen, alpha, path = _choose(found, settings)
     offset = training.problem.mean_score if settings.centred else 0.0
+    chosen, alpha, path = _choose(found, settings, constant_error([training.problem], offset, settings.scoring))
     coefficients = chosen.system.solve(alpha, offset)
     return Solution(chosen.basis, chosen.rows, coefficients, offset, alpha, chosen.system, path)
 
@@ -194,7 +194,7 @@ def _alphas(system: System, settings: Settings) -> FloatArray:
     return alpha_grid(system.scale) if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
 
 
-def _choose(found: list[_Candidate], settings: Settings) -> tuple[_Candidate, float, Path | None]:
+def _choose(found: list[_Candidate], settings: Settings, constant: float) -> tuple[_Candidate, float, Path | None]:
     """The candidate and alpha of least error; without errors the middle one at the scale of the data."""
     results = [c.errors for c in found if c.errors is not None and len(c.errors.sizes)]
     if len(results) < len(found):
@@ -213,5 +213,6 @@ def _choose(found: list[_Candidate], settings: Settings) -> tuple[_Candidate, fl
         standard_error=np.concatenate([result.standard_error for result in results]),
         best=best,
         scoring=settings.scoring,
+        constant=constant,
     )
     return found[int(np.searchsorted(np.cumsum(counts), best, side="right"))], float(alpha[best]), path

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from corank.problem import FloatArray
+from corank._backend import namespace
+from corank.problem import FloatArray, Problem
 
 GRID = np.logspace(-6, 3, 20)  # in units of the mean eigenvalue of the loss
 
@@ -23,6 +25,8 @@ class Path:
     standard_error : (a,) of that error, over what was held out
     best : position of the chosen one
     scoring : what the error is: "squared" (held-out loss) or "disagreement"
+    constant : the same error of a function that is constant: what any model should beat
+    agreement : (a,) that go with them, for learners with several views
     """
 
     alpha: FloatArray
@@ -31,6 +35,8 @@ class Path:
     standard_error: FloatArray
     best: int
     scoring: str
+    constant: float
+    agreement: FloatArray | None = None
 
 
 def alpha_grid(scale: float) -> FloatArray:
@@ -43,3 +49,15 @@ def best_position(error: FloatArray, alpha: FloatArray) -> int:
     least = np.nanmin(error)
     ties = np.flatnonzero(error <= least + 1e-12 * abs(least))
     return int(ties[np.argmax(alpha[ties])])
+
+
+def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> float:
+    """The error of a constant: ‖J (s − mean)‖² over the rank of the loss, or one half of the pairs."""
+    if scoring == "disagreement":
+        return 0.5
+    loss = size = 0.0
+    for problem in problems:
+        targets = problem.targets
+        loss += float(namespace(targets).sum((targets[:, 0] - offset * targets[:, 1]) ** 2))
+        size += problem.freedom(np.arange(int(targets.shape[0])))
+    return loss / max(size, 1.0)
