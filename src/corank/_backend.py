@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain, islice, pairwise
+from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat
@@ -197,6 +198,30 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _SingleThreadedBlas:
+    """BLAS on one thread while anybody is inside: the limit is the process's, so overlapping users share it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._limiter = _thread_pools().limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limiter.restore_original_limits()
+
+
+_single_threaded_blas = _SingleThreadedBlas()
+
+
 def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
     """The results of `step` for every job, in the order of the jobs.
 
@@ -208,13 +233,12 @@ def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Arra
     jobs = chain(first, jobs)
     workers = 1
     if array_api_compat.is_numpy_array(reference) and len(first) > 1:
-        controller = _thread_pools()
-        workers = max([1, *(pool["num_threads"] for pool in controller.info() if pool["user_api"] == "blas")])
+        workers = max([1, *(pool["num_threads"] for pool in _thread_pools().info() if pool["user_api"] == "blas")])
     if workers == 1:
         yield from map(step, jobs)
         return
     waiting: deque[Future[Result]] = deque()
-    with controller.limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with _single_threaded_blas, ThreadPoolExecutor(workers) as pool:
         for job in jobs:
             waiting.append(pool.submit(step, job))
             if len(waiting) > 2 * workers:

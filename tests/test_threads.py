@@ -1,0 +1,54 @@
+"""Blocks are worked off by threads; nobody else notices."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from corank import RankRLS
+from corank._backend import in_order
+
+RNG = np.random.default_rng(0)
+X, Y, QID = RNG.normal(size=(20_000, 8)), RNG.normal(size=20_000), np.arange(20_000) // 10
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def fitted():
+    return RankRLS(basis=np.arange(200), alpha=1.0).fit(X, Y, qid=QID).coef_
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    with threadpool_limits(1, user_api="blas"):
+        alone = fitted()
+    np.testing.assert_allclose(fitted(), alone, rtol=1e-7)
+    np.testing.assert_array_equal(fitted(), fitted())
+
+
+def test_blas_has_its_threads_back_after_fits_that_overlap():
+    before = blas_threads()
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda _: fitted(), range(6)))
+    assert blas_threads() == before
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-7)
+
+
+def test_an_error_in_a_block_reaches_the_caller_and_leaves_no_limit_behind():
+    before = blas_threads()
+
+    def step(job):
+        if job == 3:
+            raise RuntimeError("block 3")
+        return job
+
+    with pytest.raises(RuntimeError, match="block 3"):
+        list(in_order(step, range(10), np.empty(0)))
+    assert blas_threads() == before
+
+
+def test_results_come_in_the_order_of_the_jobs():
+    assert list(in_order(lambda job: job * job, range(50), np.empty(0))) == [job * job for job in range(50)]
