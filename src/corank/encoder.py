@@ -6,6 +6,7 @@ What is learned about a column is one `Column`; `tables` reads files and turns e
 import datetime as dt
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -15,10 +16,23 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank.tables import LARGEST, TableError, is_number, is_text, numbers, parsed, plain, to_arrow
+from corank.tables import (
+    LARGEST,
+    TableError,
+    column_names,
+    is_number,
+    is_text,
+    near_names,
+    number,
+    numbers,
+    parsed,
+    plain,
+    to_arrow,
+)
 
 KINDS = ("number", "date", "duration", "text", "empty")
 ID_LIKE = 20  # more rows than this, all with different texts: a name, not a property
+MOSTLY_NUMBERS = 0.8  # a larger share of numbers in a text column was probably meant to be all of it
 NO_REPEATS = "no text occurs twice, as in a column of names or labels"
 TICKS = {"s": 86_400.0, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}  # a day in each unit
 
@@ -134,6 +148,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for column in columns:
             if column.dropped == NO_REPEATS:
                 warnings.warn(f"column {column.name!r} is dropped: {column.dropped}", UserWarning, stacklevel=2)
+            if column.kind == "text" and (odd := _odd_among_numbers(table[column.name])):
+                warnings.warn(
+                    f"{odd[0]} % of {column.name!r} are numbers, except for instance {odd[1]!r}, so it is treated as text: "
+                    "leave such cells empty to have it as numbers",
+                    UserWarning,
+                    stacklevel=2,
+                )
         return self._learned(columns)
 
     def _learned(self, columns: tuple[Column, ...]) -> Self:
@@ -159,15 +180,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         used = [column for column in self.columns_ if not column.dropped]
-        table = to_arrow(table, {column.name for column in used})
-        absent = [column.name for column in used if column.name not in table.column_names]
+        found = to_arrow(table, {column.name for column in used})
+        absent = [column.name for column in used if column.name not in found.column_names]
         if absent:
-            raise ValueError(f"the table lacks columns it had in fit: {', '.join(map(repr, absent))}")
-        matrix = np.zeros((table.num_rows, len(self.attributes_)))
+            others = set(column_names(table)) - {column.name for column in self.columns_}
+            raise ValueError(f"the table lacks columns it had in fit: {', '.join(_missed(n, others) for n in absent)}")
+        matrix = np.zeros((found.num_rows, len(self.attributes_)))
         start = 0
         for column in used:
             stop = start + len(column.feature_names())
-            column.encode(table[column.name], matrix[:, start:stop])
+            column.encode(found[column.name], matrix[:, start:stop])
             start = stop
         return matrix
 
@@ -299,6 +321,33 @@ def _learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) -
     frequent = sorted(known, key=lambda label: (-known[label], label))[:max_categories]
     other = len(known) > max_categories
     return Column(name=name, kind="text", categories=tuple(sorted(frequent)), other=other, missing=missing)
+
+
+def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
+    """How many percent of a text column are numbers, and the most frequent text that is none; None where few are."""
+    if not is_text(values.type):
+        return None
+    known = values.drop_null().value_counts()
+    texts, counts = known.field("values").to_pylist(), known.field("counts").to_numpy(zero_copy_only=False)
+    odd = np.array([not _is_number(text) for text in texts], dtype=bool)
+    share = 1 - counts[odd].sum() / counts.sum() if len(counts) else 0.0
+    if share <= MOSTLY_NUMBERS or not odd.any():
+        return None
+    return int(100 * share), texts[int(np.argmax(np.where(odd, counts, 0)))]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _missed(name: str, others: Iterable[str]) -> str:
+    """The name of a column that is not there, and what may have been meant."""
+    close = near_names(name, others)
+    return repr(name) + (f" (did you mean {' or '.join(map(repr, close))}?)" if close else "")
 
 
 # ---- values of a column

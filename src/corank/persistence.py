@@ -60,6 +60,8 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ar
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """Read a model file that `write_model` wrote; anything else is a ModelFileError.
 
+    Where there is no file that is a FileNotFoundError, where there is a folder an IsADirectoryError.
+
     Parameters
     ----------
     path : path
@@ -71,9 +73,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     arrays : dict of ndarray
     """
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a model file")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
     if not path.is_file():
-        is_there = "is a folder, not a model file" if path.is_dir() else "is not a file"
-        raise ModelFileError(f"{path} {is_there}" if path.exists() else f"there is no file {path}")
+        raise ModelFileError(f"{path} is not a file")
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}

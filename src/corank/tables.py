@@ -3,6 +3,7 @@
 Every kind of table becomes one, a `pyarrow.Table`. How its columns become features is the business of `encoder`.
 """
 
+import codecs
 import difflib
 import gzip
 import os
@@ -23,9 +24,10 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-MISSING = ("", "NA", "NaN", "nan", "null", "None", "?")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "none", "?", "-")
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
+PARQUET_BEGINS = b"PAR1"
 LARGEST = 1e150  # the square of a feature must stay a number
 
 
@@ -59,6 +61,12 @@ def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
         raise TableError(f"the columns do not make a table: {error}") from error
 
 
+def column_names(table: Any) -> list[str]:
+    """Names of the columns of anything that `to_arrow` takes, as far as they are text."""
+    names = table if isinstance(table, Mapping) else nw.from_native(table, eager_only=True).columns
+    return [name for name in names if isinstance(name, str)]
+
+
 def _arrow_column(name: object, values: Any) -> Any:
     if not isinstance(name, str):
         raise TableError(f"column names must be text, but one is {name!r}: rename the columns")
@@ -82,9 +90,9 @@ def _check_unique(names: list[str], where: str) -> None:
 def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.Table:
     """Read a table; its kind follows from the ending of its name.
 
-    CSV and TSV are UTF-8 with one header row; fields that are empty, NA, NaN, nan, null, None or ? are missing. The
-    separator of a `.csv` is the first of comma, semicolon and tab that its header has, of a `.txt` tab, comma,
-    semicolon. Numbers with a decimal comma are understood where semicolons separate.
+    CSV and TSV are UTF-8 with one header row; fields that are empty or hold one of the usual marks (NA, N/A, #N/A, NaN,
+    NULL, None, ?, -) are missing. The separator of a `.csv` is the first of comma, semicolon and tab that its header
+    has, of a `.txt` tab, comma, semicolon. Numbers with a decimal comma are understood where semicolons separate.
 
     Parameters
     ----------
@@ -107,6 +115,7 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     try:
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
+        _check_beginning(path, is_parquet=kind in PARQUET)
         if kind in PARQUET:
             table = parquet.ParquetFile(path).read()
         else:
@@ -121,6 +130,34 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     if table.num_rows == 0:
         raise TableError(f"{path} has a header but no rows")
     return table
+
+
+def _check_beginning(path: Path, *, is_parquet: bool) -> None:
+    """Refuse a file whose first bytes show that it has the ending of another kind."""
+    with path.open("rb") as file:
+        beginning = file.read(4096)
+    if beginning.startswith(PARQUET_BEGINS):
+        if not is_parquet:
+            raise TableError(f"{path} is a Parquet file: rename it to .parquet")
+    elif is_parquet and _looks_like_text(beginning):
+        raise TableError(f"{path} looks like text: rename it to .csv")
+
+
+def _looks_like_text(beginning: bytes) -> bool:
+    try:
+        codecs.utf_8_decode(beginning, "strict", False)  # a letter may be cut in two at the end
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in beginning
+
+
+def is_table_name(path: Path) -> bool:
+    """Whether a file is a table by the ending of its name."""
+    try:
+        _kind_of_file(path)
+    except TableError:
+        return False
+    return True
 
 
 def _kind_of_file(path: Path) -> tuple[str, bool]:
@@ -247,17 +284,22 @@ def column(table: pa.Table, name: str, role: str = "") -> pa.ChunkedArray:
     """Pick a column; `role` is what it is for, in a word, said in the error if it is not there."""
     names = table.column_names
     if name not in names:
-        folded = {each.lower(): each for each in names}
-        close = [folded[each] for each in difflib.get_close_matches(name.lower(), folded)]
+        close = near_names(name, names)
         guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
         there = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
         raise TableError(f"there is no {role + ' ' if role else ''}column {name!r}{guess} The columns are {there}")
     return table[name]
 
 
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Those of the names that may have been meant, the nearest first; upper and lower case are alike."""
+    folded = {each.lower(): each for each in names}
+    return [folded[each] for each in difflib.get_close_matches(name.lower(), folded)]
+
+
 def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
     """Scores: (n_rows,), NaN where missing."""
-    return numbers(column(table, name, "score"), name)
+    return numbers(column(table, name, "score"), name, "a number: leave the cell empty where a row is unscored")
 
 
 def query_column(table: pa.Table, name: str) -> NDArray[Any]:
@@ -287,11 +329,11 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
 
 
-def numbers(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
-    """Values of the column `name` as numbers: (n_rows,), NaN where missing; text is parsed."""
+def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> NDArray[np.float64]:
+    """Values of the column `name`, each `what`, as numbers: (n_rows,), NaN where missing; text is parsed."""
     values = plain(values)
     if is_text(values.type):
-        result = parsed(values, name, "a number", _number)
+        result = parsed(values, name, what, number)
     elif is_number(values.type) or pa.types.is_null(values.type):
         result = values.cast(pa.float64(), safe=False).to_numpy()
     else:
@@ -315,7 +357,8 @@ def parsed(values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str],
     return result
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """The number that a text is; a ValueError if it is none."""
     if "_" in text:  # Python reads 1_000 as a number, people do not
         raise ValueError
     return float(text)

@@ -1,5 +1,7 @@
 """The command `corank`. Each subcommand has a file of its own and imports what is slow to import when it runs."""
 
+from typing import Annotated
+
 import typer
 
 from corank.cli import demo, evaluate, fit, info, rank
@@ -18,8 +20,21 @@ for command in (demo.demo, fit.fit, rank.rank, evaluate.evaluate, info.info):
     app.command()(command)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from corank import __version__
+
+        typer.echo(f"corank {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def options(debug: bool = typer.Option(False, "--debug", help="Show where an error arose.")) -> None:
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+) -> None:
     """Learn to rank and score items when only a few of them are scored."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corank.cli.console import note
 from corank.tables import TableError, column, is_number, numbers
 
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
+NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what an index without a name is called in a file
 
 
 def feature_columns(
@@ -45,7 +48,7 @@ def _split(patterns: Sequence[str], table: pa.Table) -> list[str]:
     parts: list[str] = []
     for pattern in patterns:
         parts += [pattern] if pattern in table.column_names else [part.strip() for part in pattern.split(",")]
-    return [part for part in parts if part]
+    return [part for part in parts if part or part in table.column_names]
 
 
 def _matching(table: pa.Table, patterns: Sequence[str], option: str) -> set[str]:
@@ -62,10 +65,22 @@ def _matching(table: pa.Table, patterns: Sequence[str], option: str) -> set[str]
 
 def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     """Whether a column numbers the rows rather than saying something about them."""
-    if len(values) < 2 or not ID_NAME.search(name) or not is_number(values.type) or pa.types.is_boolean(values.type):
+    if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
+        return False
+    if not (ID_NAME.search(name) or NO_NAME.fullmatch(name)):
         return False
     found = numbers(values, name)
     return bool(np.isfinite(found).all() and (found == np.round(found)).all() and len(np.unique(found)) == len(found))
+
+
+def note_ids(table: pa.Table, names: Sequence[str]) -> None:
+    """Say which features only number the rows, and how to leave them out."""
+    for name in names:
+        if looks_like_id(name, table[name]):
+            what = f"column {name!r}" if name else "the column without a name"
+            option = "--drop" if NO_NAME.fullmatch(name) else "--id"
+            how = f"leave it out with {option} {shlex.quote(name)}"
+            note(f"{what} looks like a number of the row, yet it is learned from: {how}")
 
 
 def features_of(model: Any, table: pa.Table) -> NDArray[np.float64]:

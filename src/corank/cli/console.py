@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from typer.core import TyperGroup
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 FAILED, INTERRUPTED = 2, 130
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
+_ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
 
 
 class Commands(TyperGroup):
@@ -60,20 +63,23 @@ def sentence(error: Exception) -> str:
         if where is not None and where.suffix == ".part":  # a file that was to get its name once complete
             where = where.parent
         return f"{where}: {_lower(error.strerror or '')}" if where else str(error.strerror or error)
-    words = " ".join(str(error).split())
     if isinstance(error, ValueError | TypeError | OSError):
-        # what is an argument in Python is an option here
-        return words.replace("pass overwrite=True to replace it", "use --force to replace it")
-    return f"something went wrong inside corank ({type(error).__name__}: {words}); --debug shows where"
+        return as_options(str(error))
+    return f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug shows where"
+
+
+def as_options(words: str) -> str:
+    """A message of the library in one line; what is an argument in Python is an option here."""
+    words = _line(words).replace("pass overwrite=True to replace it", "use --force to replace it")
+    return _ARGUMENT.sub(r"--\1 \2", words)
+
+
+def _line(words: str) -> str:
+    return " ".join(words.split())
 
 
 def _lower(words: str) -> str:
     return words[:1].lower() + words[1:]
-
-
-def note(words: str) -> None:
-    """Say something worth knowing, on stderr."""
-    _say(f"note: {words}", "yellow")
 
 
 def _say(words: str, style: str) -> None:
@@ -81,27 +87,67 @@ def _say(words: str, style: str) -> None:
     errors.print(Text.assemble(("corank: ", f"bold {style}"), words), soft_wrap=True)
 
 
+# ---- notes
+
+
+class Note(UserWarning):
+    """What a command has to say beside its result."""
+
+
+def note(words: str) -> None:
+    """Say something worth knowing, on stderr."""
+    warnings.warn(words, Note, stacklevel=2)
+
+
 @contextmanager
 def warnings_as_notes(*, as_usual: bool = False) -> Iterator[None]:
-    """Show warnings meant for users as notes of one line, each once, and no others."""
+    """Show warnings meant for users as notes of one line, each once, and no others; `as_usual` only a command's own."""
+    said: set[str] = set()
     with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            words = as_options(str(message))
+            if as_usual and not issubclass(category, Note):
+                usual(message, category, *where, **more)
+            elif words not in said:
+                said.add(words)
+                _say(f"note: {words}", "yellow")
+
         if not as_usual:
             warnings.simplefilter("ignore")
-            warnings.simplefilter("once", UserWarning)
-            warnings.simplefilter("once", RuntimeWarning)
-            warnings.showwarning = lambda message, *_, **__: note(" ".join(str(message).split()))
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = show
         yield
 
 
 @contextmanager
-def working(on: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal that something goes on."""
+def working(*, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal that something goes on: call what this gives with what is being done. `quiet`: nothing, and
+    no notes either.
+    """
     errors = Console(stderr=True)
-    if quiet or not errors.is_terminal:
-        yield
-    else:
-        with errors.status(on):
-            yield
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        if quiet or not errors.is_terminal:
+            yield lambda doing: None
+            return
+        with errors.status("starting …") as status:
+            show = warnings.showwarning
+
+            def show_above(*message: Any, **more: Any) -> None:
+                status.stop()
+                show(*message, **more)
+                status.start()
+
+            warnings.showwarning = show_above
+            yield lambda doing: status.update(Text(f"{doing} …"))
+
+
+# ---- files
 
 
 def check_output(path: Path, source: Path | None = None, *, force: bool) -> None:
@@ -113,6 +159,43 @@ def check_output(path: Path, source: Path | None = None, *, force: bool) -> None
     check_target(path, overwrite=force)
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
+
+
+def check_model_output(path: Path, source: Path | None = None, *, force: bool) -> None:
+    """The same for a model, which must not be called like a table."""
+    from corank.tables import is_table_name
+
+    if is_table_name(path):
+        better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(".corank")
+        raise ValueError(f"--out {path} is a model file, but ends like a table: call it {better}")
+    check_output(path, source, force=force)
+
+
+def check_model_and_table(command: str, model: Path, file: Path) -> None:
+    """Refuse a table where the model should be."""
+    from corank.tables import is_table_name
+
+    if is_table_name(model):
+        right = ["MODEL.corank" if is_table_name(file) else str(file), str(file if is_table_name(file) else model)]
+        raise ValueError(f"{model} is a table, but the model comes first: corank {command} {shlex.join(right)}")
+
+
+def size_of(path: Path) -> str:
+    """Size of a file in words."""
+    return in_bytes(path.stat().st_size)
+
+
+def in_bytes(number: int) -> str:
+    """A number of bytes in words."""
+    size = float(number)
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+# ---- results
 
 
 def facts(title: str, pairs: dict[str, str]) -> Table:
@@ -141,16 +224,14 @@ def show(*parts: Any) -> None:
     Console(highlight=False).print(*parts, sep="\n")
 
 
-def size_of(path: Path) -> str:
-    """Size of a file in words."""
-    size = float(path.stat().st_size)
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
-
-
 def count(number: int, what: str, plural: str | None = None) -> str:
     """`1 row`, `27,919 rows`."""
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+def held_out_error(error: float | None, spread: float | None, constant: float | None) -> str:
+    """A held-out error beside that of a constant."""
+    if error is None:
+        return "not measured, as nothing was tuned"
+    words = f"{error:.3g}" + ("" if spread is None else f" ± {spread:.2g}")
+    return words if constant is None else f"{words}, against {constant:.3g} for a constant"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from corank.cli.console import check_output, count, grid, note, show, size_of
+from corank.cli.console import check_model_output, count, grid, note, show, size_of
 
 if TYPE_CHECKING:
     from corank.cli.taste import Results, Taste
@@ -39,11 +39,7 @@ def demo(
         results = compare(taste, SCORED, SEEDS, tick=lambda: progress.advance(task))
     show(*_story(taste, results, time.perf_counter() - began))
     _save_last_user(taste, target, force=force)
-    show(
-        Text(f"A RankRLS model of the last user's ratings is saved as {target} ({size_of(target)})."),
-        Text.assemble("Next: ", (f"corank info {target}", "bold"), ", or with a table of your own"),
-        Text("      corank fit items.csv --score rating --query user --out items.corank", style="bold"),
-    )
+    show(*_next(target))
 
 
 def _target(out: Path | None, *, force: bool) -> Path:
@@ -54,7 +50,7 @@ def _target(out: Path | None, *, force: bool) -> Path:
         names = (FILE.with_stem(f"{FILE.stem}-{number}") for number in range(2, 1_000_000))
         target = next(name for name in names if not name.exists())
         note(f"{FILE} is already there, so the model will be {target}; --force replaces it")
-    check_output(target, force=force)
+    check_model_output(target, force=force)
     return target
 
 
@@ -104,6 +100,18 @@ def _reading(results: Results) -> str:
     if abs(results.mean("RLS") - results.mean("RankRLS")).max() < 0.005:
         words += " RLS and RankRLS coincide here, because one user is one query."
     return words
+
+
+def _next(target: Path) -> list[Text]:
+    """What was saved, and which commands do the same with a table of one's own."""
+    return [
+        Text(f"Each user was fitted alone. The model of the last one is saved as {target} ({size_of(target)})."),
+        Text.assemble("Next: ", (f"corank info {target}", "bold"), ", or with a table of your own"),
+        Text("  one person's taste, as here:"),
+        Text("    corank fit ratings_of_one_person.csv --score rating --out mine.corank", style="bold"),
+        Text("  one ranking for all users:"),
+        Text("    corank fit items.csv --score rating --query user --out items.corank", style="bold"),
+    ]
 
 
 def _save_last_user(taste: Taste, target: Path, *, force: bool) -> None:

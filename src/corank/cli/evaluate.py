@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from corank.cli.console import count, grid, show, working
+from corank.cli.console import check_model_and_table, count, grid, show, working
 
 READING = {
     "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
@@ -27,11 +29,13 @@ def evaluate(
     query: Annotated[
         str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No notes, only the result and errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how well a model ranks rows whose scores are known."""
-    with working(f"evaluating on {file.name} …", quiet=as_json):
-        result = _measured(model, file, score, query)
+    check_model_and_table("evaluate", model, file)
+    with working(quiet=quiet) as doing:
+        result = _measured(model, file, score, query, doing)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
         return
@@ -44,10 +48,17 @@ def evaluate(
         if result.get(measure) is not None:
             value, error = result[measure]["value"], result[measure].get("standard_error")
             table.add_row(NAMES[measure], f"{value:.4f}", "" if error is None else f"{error:.4f}", words)
+        elif measure in result:
+            table.add_row(NAMES[measure], "–", "", f"left out: {result[f'{measure}_left_out']}")
     show(table)
+    if result["queries"] is None:
+        show(Text("all rows as one query; --query COLUMN compares within groups", style="dim"))
 
 
-def _measured(model_file: Path, file: Path, score: str | None, query: str | None) -> dict[str, Any]:
+def _measured(
+    model_file: Path, file: Path, score: str | None, query: str | None, doing: Callable[[str], None]
+) -> dict[str, Any]:
+    doing(f"reading {file.name}")
     import numpy as np
     from sklearn.metrics import r2_score
 
@@ -67,6 +78,7 @@ def _measured(model_file: Path, file: Path, score: str | None, query: str | None
     if not scored.any():
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare with")
     labels = None if query is None else query_column(table, query)[scored]
+    doing(f"evaluating on {count(int(scored.sum()), 'scored row')}")
     y, predicted = y[scored], np.asarray(model.predict(features_of(model, table.filter(scored))))
     result: dict[str, Any] = {
         "model": str(model_file),
@@ -77,6 +89,8 @@ def _measured(model_file: Path, file: Path, score: str | None, query: str | None
         "disagreement": _mean(disagreement_error(y, predicted, qid=labels, average=False)),
         "ndcg_at_10": _mean(ndcg(y, predicted, qid=labels, k=10, average=False)) if y.min() >= 0 else None,
     }
+    if result["ndcg_at_10"] is None:
+        result["ndcg_at_10_left_out"] = "negative scores" if y.min() < 0 else "no positive scores"
     if result["disagreement"] is None:
         raise ValueError(f"there is nothing to compare: no query of {file} has two rows with different scores")
     if isinstance(model, RLS):

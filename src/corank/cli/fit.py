@@ -5,16 +5,31 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_output, count, facts, grid, note, show, size_of, working
+from corank.cli.console import (
+    check_model_output,
+    count,
+    facts,
+    grid,
+    held_out_error,
+    note,
+    show,
+    size_of,
+    working,
+)
+
+if TYPE_CHECKING:
+    from corank.cli.training import Training
 
 MOST_COLUMNS = 12  # that are listed one by one
+WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
 
 
 class Method(StrEnum):
@@ -35,9 +50,13 @@ class Weighting(StrEnum):
 def fit(
     file: Annotated[Path, typer.Argument(help="Table of items: .csv, .tsv or .parquet.", show_default=False)],
     score: Annotated[str, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Where to save the model.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Where to save the model, by custom NAME.corank.", show_default=False)],
     query: Annotated[
-        str | None, typer.Option(help="Column that says which rows compete with each other.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Column that says which rows compete with each other; all queries share one scoring function.",
+            show_default=False,
+        ),
     ] = None,
     method: Annotated[Method, typer.Option(help="rankrls ranks, rls predicts the scores themselves.")] = Method.rankrls,
     features: Annotated[
@@ -49,20 +68,31 @@ def fit(
         str | None, typer.Option("--id", help="Column that names the items; it is left out.", show_default=False)
     ] = None,
     kernel: Annotated[str, typer.Option(help="How alike two rows are: rbf, linear, poly, cosine, …")] = "rbf",
-    gamma: Annotated[str, typer.Option(help="Kernel width: scale, tune or a number.")] = "scale",
+    gamma: Annotated[
+        str,
+        typer.Option(
+            help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale."
+        ),
+    ] = "auto",
     basis: Annotated[str, typer.Option(help="Rows that span the model: auto, all, features or a number.")] = "auto",
     alpha: Annotated[str, typer.Option(help="Strength of smoothing: tune, a number, or several to try.")] = "tune",
     weighting: Annotated[
         Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but notes and errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Learn from a table and save the model."""
-    check_output(out, file, force=force)
+    """Learn from a table and save the model.
+
+    One scoring function is learned from the features and shared by all queries. The query column only says which rows
+    compete; it is not a feature. To learn the taste of one person, fit on that person's rows alone, without --query.
+    """
+    check_model_output(out, file, force=force)
     if weighting is not None and method is Method.rls:
         raise ValueError("--weighting goes with --method rankrls only: rls compares no rows")
+    if kernel == "precomputed":
+        raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
     options: dict[str, Any] = {
         "kernel": kernel,
         "gamma": _number_or_word(gamma),
@@ -71,60 +101,35 @@ def fit(
     }
     if weighting is not None:
         options["weighting"] = weighting.value
-    columns = {"score": score, "query": query, "id": id}
-    with working(f"fitting on {file.name} …", quiet=quiet or as_json):
-        model, encoder, seconds = _fitted(file, columns, method, features or [], drop or [], options)
-    model.save(out, overwrite=force, encoder=encoder)
-    result = _result(model, encoder, out, seconds)
+    began = time.perf_counter()
+    with working(quiet=quiet) as doing:
+        doing(f"reading {file.name}")
+        from corank.cli.training import read_training
+
+        training = read_training(file, {"score": score, "query": query, "id": id}, features or [], drop or [], doing)
+        model = _fitted(training, method, options, doing)
+        seconds = time.perf_counter() - began
+        doing(f"writing {out.name}")
+        model.save(out, overwrite=force, encoder=training.encoder)
+        result = _result(model, training.encoder, out, seconds)
+        _note_no_better(result)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:
         _show(result, file, out)
 
 
-def _fitted(
-    file: Path,
-    columns: dict[str, str | None],
-    method: Method,
-    wanted: list[str],
-    dropped: list[str],
-    options: dict[str, Any],
-) -> tuple[Any, Any, float]:
-    """Read, encode, learn: the model, its encoder and how many seconds it took."""
-    import numpy as np
-
-    from corank.cli.columns import feature_columns, looks_like_id
-    from corank.encoder import TableEncoder
+def _fitted(training: Training, method: Method, options: dict[str, Any], doing: Callable[[str], None]) -> Any:
     from corank.learners import RLS, RankRLS
-    from corank.tables import column, query_column, read_table, score_column
 
-    began = time.perf_counter()
-    if options["kernel"] == "precomputed":
-        raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
-    score, query = columns["score"], columns["query"]
-    assert score is not None
-    table = read_table(file, text=[name for name in (query, columns["id"]) if name is not None])
-    scores = score_column(table, score)
-    queries = None if query is None else query_column(table, query)
-    if columns["id"] is not None:
-        column(table, columns["id"], "id")
-    names = feature_columns(table, columns, wanted, dropped)
-    for name in names:
-        if looks_like_id(name, table[name]):
-            note(
-                f"column {name!r} looks like a number of the row, yet it is learned from: leave it out with --id {name}"
-            )
-    encoder = TableEncoder()
-    X = encoder.fit_transform(table.select(names))
+    training.check_scores(ranks=method is Method.rankrls)
+    if options["gamma"] == "auto":
+        options = {**options, "gamma": training.automatic_gamma(options["kernel"])}
     model = RankRLS(**options) if method is Method.rankrls else RLS(**options)
-    model.fit(X, scores, qid=queries)
-    model.table_ = {
-        **columns,
-        "rows": len(scores),
-        "scored": int(np.count_nonzero(~np.isnan(scores))),
-        "queries": None if queries is None else len(np.unique(queries)),
-    }
-    return model, encoder, time.perf_counter() - began
+    doing(f"fitting {type(model).__name__} on {count(training.n_scored, 'scored row')}")
+    model.fit(training.features, training.scores, qid=training.queries)
+    model.table_ = training.remembered
+    return model
 
 
 def _number_or_word(text: str) -> float | str | list[float]:
@@ -138,6 +143,7 @@ def _number_or_word(text: str) -> float | str | list[float]:
 
 def _result(model: Any, encoder: Any, out: Path, seconds: float) -> dict[str, Any]:
     path = model.path_
+    gammas = 1 if path is None else len(set(path.gamma.tolist())) if model.gamma_ is not None else 1
     return {
         "model": str(out),
         "method": type(model).__name__,
@@ -146,11 +152,14 @@ def _result(model: Any, encoder: Any, out: Path, seconds: float) -> dict[str, An
         "features": model.n_features_in_,
         "kernel": model._kernel.name,
         "gamma": model.gamma_,
+        "gamma_chosen": None if model.gamma_ is None else model.gamma if isinstance(model.gamma, str) else "given",
+        "gammas_tried": gammas,
         "basis": len(model.coef_),
         "alpha": model.alpha_,
-        "alphas_tried": 1 if path is None else len(path.alpha),
+        "alphas_tried": 1 if path is None else len(path.alpha) // gammas,
         "held_out_error": None if path is None else _finite(path.error[path.best]),
         "held_out_standard_error": None if path is None else _finite(path.standard_error[path.best]),
+        "held_out_constant": None if path is None else _finite(path.constant),
         "seconds": round(seconds, 3),
     }
 
@@ -159,22 +168,35 @@ def _finite(value: float) -> float | None:
     return float(value) if value == value else None  # noqa: PLR0124
 
 
+def _note_no_better(result: dict[str, Any]) -> None:
+    """Say so where the model has learned nothing that helps on rows it has not seen."""
+    error, constant = result["held_out_error"], result["held_out_constant"]
+    if error is None or constant is None or error <= WORTH_IT * constant:
+        return
+    reasons = f"perhaps the features say nothing about {result['score']!r}"
+    if result["query"] is not None:
+        reasons += (
+            f", or what is good differs from {result['query']!r} to {result['query']!r}, as all share one function"
+        )
+    note(f"the model is no better than a constant: {reasons}")
+
+
+# ---- what is shown
+
+
 def _show(result: dict[str, Any], file: Path, out: Path) -> None:
     rows, scored = result["rows"], result["scored"]
     used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
-    error, spread = result["held_out_error"], result["held_out_standard_error"]
-    held_out = "not measured, as nothing was tuned"
-    if error is not None:
-        held_out = f"{error:.4g}" + (f" ± {spread:.2g}" if spread is not None else "") + " (squared)"
-    tried = f", the best of {result['alphas_tried']}" if result["alphas_tried"] > 1 else ""
     pairs = {"rows": f"{rows:,}, {scored:,} of them scored" if scored < rows else f"{rows:,}, all scored"}
     if result["queries"] is not None:
-        pairs["queries"] = f"{result['queries']:,} ({result['query']})"
+        pairs["queries"] = f"{result['queries']:,} ({result['query']}, no feature): all share one scoring function"
     pairs |= {
         "features": f"{count(result['features'], 'number')} from {count(len(used), 'column')}",
-        "kernel": result["kernel"] + ("" if result["gamma"] is None else f", gamma {result['gamma']:.3g}"),
-        "alpha": f"{result['alpha']:.3g}{tried}",
-        "held-out error": held_out,
+        "kernel": result["kernel"] + _gamma(result),
+        "alpha": f"{result['alpha']:.3g}{_best_of(result['alphas_tried'])}",
+        "held-out error": held_out_error(
+            result["held_out_error"], result["held_out_standard_error"], result["held_out_constant"]
+        ),
         "time": f"{result['seconds']:.1f} s",
         "saved as": f"{out} ({size_of(out)})",
     }
@@ -183,6 +205,17 @@ def _show(result: dict[str, Any], file: Path, out: Path) -> None:
         _columns_table(result["columns"]),
         Text.assemble("Next: ", (f"corank rank {out} NEW_FILE --out ranked.csv", "bold")),
     )
+
+
+def _gamma(result: dict[str, Any]) -> str:
+    if result["gamma"] is None:
+        return ""
+    how = {"tune": f" (tune{_best_of(result['gammas_tried'])})", "scale": " (scale)"}
+    return f", gamma {result['gamma']:.3g}" + how.get(result["gamma_chosen"], _best_of(result["gammas_tried"]))
+
+
+def _best_of(tried: int) -> str:
+    return f", the best of {tried}" if tried > 1 else ""
 
 
 def _columns_table(columns: list[dict[str, str]]) -> Any:
@@ -195,7 +228,7 @@ def _columns_table(columns: list[dict[str, str]]) -> Any:
     table = grid("", ("column", "kind"), last="what becomes of it")
     for column in listed:
         style = "dim" if column["treatment"].startswith("dropped") else ""
-        cells = (column["column"], column["kind"], column["treatment"].split(", minus")[0])
+        cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
         table.add_row(*(Text(cell, style=style) for cell in cells))
     rest = Counter(column["kind"] for column in columns if column not in listed)
     if rest:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corank.cli.console import count, facts, show, size_of
+from corank.cli.console import count, facts, held_out_error, in_bytes, show
 
 PACKAGES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
 WHAT = {"RankRLS": "ranks items within a query", "RLS": "predicts scores"}
@@ -25,21 +25,31 @@ def info(
     found = _installed() if model is None else _model(model)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
+    elif model is None:
+        show(facts("This installation", _installed_in_words(found)))
     else:
-        show(facts("This installation" if model is None else str(model), found))
+        show(facts(str(model), _model_in_words(found)))
 
 
-def _installed() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed: needed for GPUs only" if package == "torch" else "not installed"
+# ---- the installation
+
+
+def _installed() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found |= {"Python": platform.python_version(), "system": platform.platform(), "cores": str(cores)}
-    found["devices"] = ", ".join(["CPU", *_gpus()])
-    return found
+    return {
+        **{package: _version(package) for package in PACKAGES},
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": cores,
+        "devices": ["CPU", *_gpus()],
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _gpus() -> list[str]:
@@ -51,55 +61,53 @@ def _gpus() -> list[str]:
     return [*names, *(["Apple GPU"] if torch.backends.mps.is_available() else [])]
 
 
-def _model(path: Path) -> dict[str, str]:
+def _installed_in_words(found: dict[str, Any]) -> dict[str, str]:
+    words = {name: "not installed" if value is None else str(value) for name, value in found.items()}
+    if found["torch"] is None:
+        words["torch"] += ": needed for GPUs only"
+    return {**words, "devices": ", ".join(found["devices"])}
+
+
+# ---- a model
+
+
+def _model(path: Path) -> dict[str, Any]:
     from corank.learners import load
     from corank.persistence import read_model
 
     header, _ = read_model(path)
     model = load(path)
     summary, table = header["summary"], model.table_ or {}
-    name = type(model).__name__
     counts = dict(table) if table.get("rows") == summary["rows"] else {}  # after an update those of the table are old
     counts |= {key: value for key, value in summary.items() if value is not None}
-    rows, scored, queries = (counts.get(key) for key in ("rows", "scored", "queries"))
-    found = {
-        "what": f"{name}: {WHAT[name]}",
-        "fitted on": f"{rows:,} rows" + ("" if scored is None else f", {scored:,} scored") + _by(queries, table),
-        "features": _features(model),
-        "kernel": model._kernel.name + ("" if model.gamma_ is None else f", gamma {model.gamma_:.3g}"),
-        "basis": f"{count(len(model.coef_), 'column' if model.basis_points_ is None else 'row')}",
-        "alpha": f"{model.alpha_:.3g}",
+    tuned = model.path_
+    return {
+        "method": type(model).__name__,
+        **{key: counts.get(key) for key in ("rows", "scored", "queries")},
+        **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
+        "features": model.n_features_in_,
+        "columns": _columns(model),
+        "kernel": model._kernel.name,
+        "gamma": model.gamma_,
+        "basis": len(model.coef_),
+        "basis_of": "columns" if model.basis_points_ is None else "rows",
+        "alpha": model.alpha_,
+        "tried": 1 if tuned is None else len(tuned.alpha),
+        "held_out_error": None if tuned is None else float(tuned.error[tuned.best]),
+        "held_out_constant": None if tuned is None else float(tuned.constant),
+        "parameters": {key: _plain(value) for key, value in model.get_params().items() if _differs(model, key, value)},
+        **{f"{key}_in_fit": summary[key] for key in ("cv", "random_state") if key in summary},
+        "written_by": header["corank"],
+        "bytes": path.stat().st_size,
     }
-    if model.path_ is not None:
-        path_, best = model.path_, model.path_.best
-        found["held-out error"] = f"{path_.error[best]:.4g} ({path_.scoring}), the best of {len(path_.alpha)} tried"
-    changed = {key: value for key, value in model.get_params().items() if _differs(model, key, value)}
-    if changed:
-        found["parameters"] = ", ".join(f"{key}={_short(value)}" for key, value in changed.items())
-    found |= {f"{key} in fit": summary[key] for key in ("cv", "random_state") if key in summary}
-    found["written by"] = f"corank {header['corank']}"
-    found["file"] = size_of(path)
-    return found
 
 
-def _by(queries: Any, table: dict[str, Any]) -> str:
-    if queries is None:
-        return ""
-    name = table.get("query")
-    return f", {count(queries, 'query', 'queries')}" + (f" ({name})" if name else "")
-
-
-def _features(model: Any) -> str:
+def _columns(model: Any) -> list[str] | None:
+    """Names of the columns that are used, None where they have none."""
     if model.encoder_ is not None:
-        used = [column.name for column in model.encoder_.columns_ if not column.dropped]
-        return f"{count(model.n_features_in_, 'number')} from {count(len(used), 'column')}: {_listed(used)}"
+        return [column.name for column in model.encoder_.columns_ if not column.dropped]
     names = getattr(model, "feature_names_in_", None)
-    known = "columns without names" if names is None else _listed(list(names))
-    return f"{count(model.n_features_in_, 'number')}: {known}"
-
-
-def _listed(names: list[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return None if names is None else [str(name) for name in names]
 
 
 def _differs(model: Any, key: str, value: Any) -> bool:
@@ -107,6 +115,45 @@ def _differs(model: Any, key: str, value: Any) -> bool:
     return not (type(value) is type(default) and value == default)
 
 
-def _short(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it: numbers and short lists of them as they are, anything else in words."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple) and len(value) <= 20 and all(isinstance(each, int | float) for each in value):
+        return list(value)
     words = " ".join(repr(value).split())
     return words if len(words) <= 60 else words[:59] + "…"
+
+
+def _model_in_words(found: dict[str, Any]) -> dict[str, str]:
+    words = {
+        "what": f"{found['method']}: {WHAT[found['method']]}",
+        "fitted on": _rows(found),
+        "features": _features(found),
+        "kernel": found["kernel"] + ("" if found["gamma"] is None else f", gamma {found['gamma']:.3g}"),
+        "basis": count(found["basis"], found["basis_of"].removesuffix("s")),
+        "alpha": f"{found['alpha']:.3g}",
+    }
+    if found["held_out_error"] is not None:
+        error = held_out_error(found["held_out_error"], None, found["held_out_constant"])
+        words["held-out error"] = f"{error}; the best of {found['tried']} tried"
+    if found["parameters"]:
+        words["parameters"] = ", ".join(f"{key}={value!r}" for key, value in found["parameters"].items())
+    words |= {f"{key} in fit": found[f"{key}_in_fit"] for key in ("cv", "random_state") if f"{key}_in_fit" in found}
+    return {**words, "written by": f"corank {found['written_by']}", "file": in_bytes(found["bytes"])}
+
+
+def _rows(found: dict[str, Any]) -> str:
+    words = f"{found['rows']:,} rows" + ("" if found["scored"] is None else f", {found['scored']:,} scored")
+    if found["queries"] is None:
+        return words
+    name = found["query_column"]
+    return f"{words}, {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")
+
+
+def _features(found: dict[str, Any]) -> str:
+    names, numbers = found["columns"], count(found["features"], "number")
+    if names is None:
+        return f"{numbers}: columns without names"
+    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"{numbers} from {count(len(names), 'column')}: {listed}"

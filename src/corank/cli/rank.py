@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_output, count, grid, note, show, working
+from corank.cli.console import check_model_and_table, check_output, count, grid, note, show, working
 
 TOP = 10
 SHOWN_COLUMNS = 5
@@ -28,42 +30,58 @@ def rank(
         typer.Option("--id", help="Write only this column beside rank and score. Default: all.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No notes; with --out print nothing but errors.")] = False,
 ) -> None:
     """Rank the items of a table, within each query: 1 is the best."""
+    check_model_and_table("rank", model, file)
     if out is not None:
         check_output(out, file, force=force)
-    with working(f"ranking {file.name} …"):
-        ranked, by = _ranked(model, file, query, id)
+    with working(quiet=quiet) as doing:
+        ranked, by = _ranked(model, file, query, id, doing)
+        if out is not None:
+            from corank.tables import write_table
+
+            doing(f"writing {out.name}")
+            write_table(ranked, out, overwrite=force)
     if out is None:
         _show(ranked, by, file)
-        return
-    from corank.tables import write_table
+    elif not quiet:
+        _show_written(ranked, by, out)
 
-    write_table(ranked, out, overwrite=force)
+
+def _show_written(ranked: Any, by: str | None, out: Path) -> None:
     queries = "" if by is None else f" in {count(len(ranked[by].unique()), 'query', 'queries')}"
     show(Text(f"{count(len(ranked), 'row')} ranked{queries}: {out}"))
 
 
-def _ranked(model_file: Path, file: Path, query: str | None, id_column: str | None) -> tuple[Any, str | None]:
+def _ranked(
+    model_file: Path, file: Path, query: str | None, id_column: str | None, doing: Callable[[str], None]
+) -> tuple[Any, str | None]:
     """The table in order with its ranks and scores, and the name of the query column."""
+    doing(f"reading {file.name}")
     import numpy as np
     import pyarrow as pa
 
     from corank.cli.columns import features_of, text_columns
     from corank.learners import load
     from corank.rows import encode_queries
-    from corank.tables import column, query_column, read_table
+    from corank.tables import column, near_names, query_column, read_table
 
     model = load(model_file)
     remembered = model.table_ or {}
     by = query or remembered.get("query")
     table = read_table(file, text=text_columns(model, by, id_column, remembered.get("id")))
     if by is not None and query is None and by not in table.column_names:
-        note(f"{file} has no column {by!r}, by which the model was fitted: all rows are ranked together")
+        near = near_names(by, table.column_names)
+        guess = f"; did you mean --query {shlex.quote(near[0])}?" if near else ""
+        note(f"{file} has no column {by!r}, by which the model was fitted: all rows are ranked together{guess}")
         by = None
     labels = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
     codes = np.asarray(encode_queries(labels, len(table))[0])
-    scores = np.asarray(model.predict(features_of(model, table)))
+    doing(f"encoding {count(len(table), 'row')}")
+    features = features_of(model, table)
+    doing(f"ranking {count(len(table), 'row')}")
+    scores = np.asarray(model.predict(features))
     order = np.lexsort((-scores, codes))  # stable: ties stay in the order of the file
     begins = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
     ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1

@@ -161,5 +161,8 @@ class Unpacker:
 
     def _own(self, kind: Any, content: Any) -> Any:
         if not isinstance(content, dict) or set(content) != {field.name for field in fields(kind)}:
-            raise ModelFileError(f"the model file has a {kind.__name__} with other parts than this corank knows")
+            raise ModelFileError(
+                f"the model file has a {kind.__name__} with other parts than this corank knows, so it was written by "
+                "another version of corank; fit the model again"
+            )
         return kind(**{key: self.unpack(each) for key, each in content.items()})

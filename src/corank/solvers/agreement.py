@@ -208,7 +208,8 @@ class DualAgreement:
             scored.append(operator.conjugate(gram[:n, :n] * 1.0))
             side = operator.root(gram[:n, n:])
             side = self._operator.root(side.T).T
-            mixed.append(xp.concat([float(h) * side for h in self.contrasts[:, v]], axis=1) if m else side)
+            parts = [float(h) * side for h in self.contrasts[:, v]]
+            mixed.append(xp.concat(parts, axis=1) if parts else side[:, :0])
             if len(self.contrasts):
                 inner = self._operator.conjugate(gram[n:, n:] * 1.0)
                 weights = like(np.outer(self.contrasts[:, v], self.contrasts[:, v]), inner)
@@ -230,7 +231,7 @@ class DualAgreement:
         return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
 
     def _matrix(self, agreement: float) -> Array:
-        if agreement == 0:
+        if agreement == 0 or len(self.contrasts) == 0:
             return self.scored
         xp = namespace(self.scored)
         t = 2 * agreement * len(self.views)
@@ -262,7 +263,7 @@ class DualAgreement:
         """Rᵀ z, view by view: scored rows first, then unscored ones."""
         xp = namespace(dual)
         ends, m = np.cumsum([0, *self.sizes]), self.unscored.n_rows
-        factor = float(np.sqrt(2 * agreement * len(self.views)))
+        factor = float(np.sqrt(2 * agreement * len(self.views))) if len(self.contrasts) else 0.0
         result = []
         for v, view in enumerate(self.views):
             own = view.problem.operator.root_transposed(dual[ends[v] : ends[v + 1], :])
