@@ -5,7 +5,13 @@ import corank
 project = "corank"
 copyright = "2026, the corank developers"
 release = corank.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+]
 html_theme = "pydata_sphinx_theme"
 html_title = "corank"
 html_show_sourcelink = False

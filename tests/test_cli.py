@@ -79,7 +79,7 @@ def test_fit_is_what_python_does(fitted):
     frame = books()
     features = frame[["kind", "pages", "price", "language"]]
     encoder = TableEncoder().fit(features)
-    model = RankRLS().fit(encoder.transform(features), frame["rating"], qid=frame["user"])
+    model = RankRLS(gamma="tune").fit(encoder.transform(features), frame["rating"], qid=frame["user"])
     loaded = load("b.corank")
     assert type(loaded) is RankRLS
     assert loaded.encoder_.summary() == encoder.summary()
@@ -95,7 +95,7 @@ def test_fit_says_what_it_did(folder):
     for part in (
         "RankRLS fitted on books.csv",
         f"rows 160, {scored} of them scored",
-        "queries 12 (user)",
+        "queries 12 (user): all share one scoring function; user says which rows compete and is not a feature",
         "features 6 numbers from 3 columns",
         "the best of 20",
         "held-out error",
@@ -120,11 +120,89 @@ def test_fit_in_json(folder):
     assert [column["column"] for column in said["columns"]] == ["kind", "pages"]
     model = load("b.corank")
     assert (model.weighting, model.alpha, said["held_out_error"]) == ("query", [0.1, 1.0], model.path_.error.min())
+    assert said["held_out_constant"] == model.path_.constant
+    assert (said["alphas_tried"], said["gamma"], said["gamma_chosen"]) == (2, None, None)
 
 
-def test_fit_quietly(folder):
-    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", "--quiet")
-    assert result.output == ""
+def test_help_says_that_all_queries_share_one_scoring_function():
+    words = re.sub(r"[\s│]+", " ", run("fit", "--help").stdout)
+    assert "All queries share one scoring function, learned from the features." in words
+    assert "The query column says which rows compete and is not a feature." in words
+    assert "Column that says which rows compete with each other; all queries share one scoring function." in words
+
+
+def test_the_query_column_is_no_feature(fitted):
+    assert "user" not in load("b.corank").encoder_.feature_names_in_
+
+
+def test_quiet_silences_notes_and_results(folder):
+    words = ("fit", "books.csv", "--score", "rating", "--out", "b.corank", "--force")
+    assert "book_id" in run(*words).stderr
+    assert run(*words, "--quiet").output == ""
+    books(seed=1, n=60).drop(columns="user").to_csv("one.csv", index=False)
+    run(*words, "--quiet", "--query", "user")
+    assert run("rank", "b.corank", "one.csv", "--out", "ranked.csv", "--quiet").output == ""
+    assert "there is no file" in error("fit", "nothing.csv", "--score", "rating", "--out", "c.corank", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "gamma", "words"),
+    [
+        (1_500, (), "tune", "(tune, the best of 7)"),
+        (1_501, (), "scale", "(scale)"),
+        (1_501, ("--gamma", "tune"), "tune", "(tune, the best of 7)"),
+        (100, ("--gamma", "scale"), "scale", "(scale)"),
+        (100, ("--gamma", "0.25"), 0.25, "gamma 0.25 "),
+        (100, ("--gamma", "0.1,0.2"), [0.1, 0.2], ", the best of 2 "),
+        (100, ("--kernel", "linear"), "scale", "linear "),
+    ],
+)
+def test_gamma_is_tuned_for_up_to_1500_scored_rows_unless_told(folder, monkeypatch, rows, options, gamma, words):
+    asked = []
+
+    def quickly(self, X, y, **others):
+        asked.append(self.gamma)
+        self.basis = 5
+        return fit(self, X, y, **others)
+
+    fit = RankRLS.fit
+    monkeypatch.setattr(RankRLS, "fit", quickly)
+    frame = books(n=rows + 20).assign(rating=np.arange(rows + 20) % 7)
+    frame.loc[rows:, "rating"] = np.nan
+    frame.to_csv("some.csv", index=False)
+    result = run("fit", "some.csv", "--score", "rating", "--id", "book_id", "--out", "s.corank", *options)
+    assert asked == [gamma]
+    assert words in result.stdout
+    assert "the best of 20" in result.stdout
+
+
+def test_the_held_out_error_stands_beside_that_of_a_constant(fitted):
+    words = ("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    result = run(*words, "--force")
+    assert re.search(r"held-out error +0\.\d{3} ± 0\.\d+, against 0\.\d{3} for a constant", result.stdout)
+    assert result.stderr == ""
+    assert re.search(r"held-out error +0\.\d{3}, against 0\.\d{3} for a constant", run("info", "b.corank").stdout)
+
+
+@pytest.mark.parametrize("query", [(), ("--query", "user")])
+def test_a_model_no_better_than_a_constant_is_noted_with_likely_reasons(folder, query):
+    frame = books()
+    frame["rating"] = np.random.default_rng(5).normal(size=len(frame))
+    frame.to_csv("noise.csv", index=False)
+    result = run("fit", "noise.csv", "--score", "rating", "--id", "book_id", "--out", "n.corank", "--json", *query)
+    said = json.loads(result.stdout)
+    assert said["held_out_error"] > 0.98 * said["held_out_constant"]
+    assert (
+        "note: the model is no better than a constant: perhaps the features say nothing about 'rating'" in result.stderr
+    )
+    assert ("differs from 'user' to 'user', as all share one function" in result.stderr) == bool(query)
+
+
+def test_nothing_is_measured_where_nothing_is_tuned(folder):
+    words = ("--alpha", "1", "--gamma", "0.1", "--id", "book_id")
+    result = run("fit", "books.csv", "--score", "rating", "--out", "b.corank", *words)
+    assert "not measured, as nothing was tuned" in result.stdout
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -162,10 +240,56 @@ def test_a_numeric_id_is_noticed(folder):
         ("grid", [1, 2, 3], False),
         ("price", [1, 2, 3], False),
         ("id", [True, False], False),
+        ("", [0, 1, 2], True),
+        ("Unnamed: 0", [0, 1, 2], True),
+        ("__index_level_0__", [5, 3, 4], True),
+        ("", [0, 0, 1], False),
+        ("Unnamed: 0", [0.5, 1.5], False),
+        ("Unnamed: 0 price", [0, 1, 2], False),
     ],
 )
 def test_what_looks_like_an_id(name, values, like):
     assert looks_like_id(name, to_arrow({name: values})[name]) is like
+
+
+@pytest.mark.parametrize(("name", "drop"), [("", "''"), ("Unnamed: 0", "'Unnamed: 0'")])
+def test_an_index_without_a_name_is_noticed_and_can_be_dropped(folder, name, drop):
+    frame = books().drop(columns="book_id")
+    frame.insert(0, name, np.arange(len(frame)))
+    frame.to_csv("indexed.csv", index=False)
+    words = ("fit", "indexed.csv", "--score", "rating", "--query", "user", "--out", "b.corank", "--force")
+    result = run(*words)
+    what = f"column '{name}'" if name else "the column without a name"
+    assert f"note: {what} looks like a number of the row, yet it is learned from: leave it out with --drop {drop}" in (
+        result.stderr
+    )
+    assert (name or "(no name)") in result.stdout
+    result = run(*words, "--drop", name)
+    assert result.stderr == ""
+    assert name not in load("b.corank").encoder_.feature_names_in_
+
+
+def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
+    monkeypatch.setattr("corank.basis.AUTO_LIMIT", 50)
+    monkeypatch.setattr("corank.basis.AUTO_SIZE", 20)
+    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    assert "note: --basis auto takes 20 of 112 rows as basis. Say --basis 20, " in result.stderr
+
+
+def test_a_column_that_is_mostly_numbers_is_noted(folder):
+    frame = books()
+    frame["price"] = [str(price) if row % 12 else "unknown" for row, price in enumerate(frame["price"])]
+    frame.to_csv("books.csv", index=False)
+    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    assert "note: 91 % of 'price' are numbers, except for instance 'unknown', so it is treated as text" in result.stderr
+
+
+def test_notes_are_said_in_every_run_and_once_in_each(folder):
+    for _ in range(2):
+        result = run("fit", "books.csv", "--score", "rating", "--out", "b.corank", "--force")
+        assert result.stderr.count("looks like a number of the row") == 1
+    shown = run("--debug", "fit", "books.csv", "--score", "rating", "--out", "b.corank", "--force").stderr
+    assert "corank: note: column 'book_id'" in shown
 
 
 def test_warnings_are_notes_of_one_line(folder):
@@ -197,7 +321,7 @@ def test_every_kind_of_table_gives_the_same_model(folder, kind):
     ("words", "what"),
     [
         (["--score", "ratng"], "there is no score column 'ratng'; did you mean 'rating'?"),
-        (["--score", "kind"], "is not a number"),
+        (["--score", "kind"], "is not a number: leave the cell empty where a row is unscored"),
         (["--score", "rating", "--query", "usr"], "there is no query column 'usr'; did you mean 'user'?"),
         (["--score", "rating", "--id", "bok_id"], "there is no id column 'bok_id'"),
         (["--score", "rating", "--features", "pags"], "there is no --features column 'pags'; did you mean 'pages'?"),
@@ -208,7 +332,7 @@ def test_every_kind_of_table_gives_the_same_model(folder, kind):
         (["--score", "rating", "--kernel", "precomputed"], "needs a kernel matrix"),
         (["--score", "rating", "--alpha", "-1"], "alpha must be greater than 0"),
         (["--score", "rating", "--alpha", "much"], "alpha 'much' is not known"),
-        (["--score", "rating", "--basis", "features"], "needs kernel='linear'"),
+        (["--score", "rating", "--basis", "features"], "--basis features needs --kernel linear, got --kernel rbf"),
         (["--score", "rating", "--basis", "100000"], "basis = 100000 must lie between"),
         (["--score", "rating", "--method", "rls", "--weighting", "unit"], "--weighting goes with --method rankrls"),
         (["--score", "rating", "--method", "svm"], "'svm'"),
@@ -230,9 +354,19 @@ def test_nothing_is_overwritten_without_force(folder):
     assert (folder / "b.corank").read_bytes() == before
     run(*words, "b.corank", "--method", "rls", "--force")
     assert type(load("b.corank")) is RLS
-    assert "is the file that is read" in error(*words, "books.csv", "--force")
+    (folder / "link").symlink_to("books.csv")
+    assert "is the file that is read" in error(*words, "link", "--force")
     assert "does not exist" in error(*words, "nowhere/b.corank")
     assert "is a folder" in error(*words, ".", "--force")
+
+
+@pytest.mark.parametrize(
+    ("name", "better"), [("m.csv", "m"), ("m.v2.csv", "m.v2"), ("m.csv.gz", "m"), ("m.parquet", "m")]
+)
+def test_a_model_called_like_a_table_is_refused(folder, name, better):
+    what = f"--out {name} is a model file, but ends like a table: call it {better}.corank"
+    assert error("fit", "books.csv", "--score", "rating", "--out", name) == what
+    assert error("demo", "--out", name) == what
 
 
 def test_a_folder_without_permission_is_named_before_any_work(folder, monkeypatch):
@@ -244,19 +378,54 @@ def test_files_that_are_no_tables_are_refused(folder):
     (folder / "empty.csv").write_text("")
     (folder / "broken.parquet").write_bytes(b"PAR1 nonsense")
     (folder / "uneven.csv").write_text("a,rating\n1,2\n1,2,3\n")
+    (folder / "text.parquet").write_text("a,rating\n1,2\n")
+    books().to_parquet("table.csv")
     for file, what in {
         "nothing.csv": "there is no file nothing.csv",
         "empty.csv": "empty.csv is empty",
         "broken.parquet": "may be damaged",
         "uneven.csv": "data row 2 of uneven.csv has 3 fields, but the header has 2",
         "books.xlsx": "does not end like a table",
+        "text.parquet": "text.parquet looks like text: rename it to .csv",
+        "table.csv": "table.csv is a Parquet file: rename it to .parquet",
     }.items():
         assert what in error("fit", file, "--score", "rating", "--out", "b.corank")
 
 
-def test_scores_that_are_all_empty_are_an_error(folder):
-    books().assign(rating=np.nan).to_csv("unscored.csv", index=False)
-    assert "no scored row" in error("fit", "unscored.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+NOTHING_TO_LEARN = {
+    "all empty": ({"rating": np.nan}, ("--query", "user"), "score column 'rating' of odd.csv is empty"),
+    "one score": ({"rating": [3] + [np.nan] * 159}, (), "score column 'rating' of odd.csv has a single score"),
+    "all tied": ({"rating": 3}, (), "all scores in 'rating' are the same: there is nothing to learn"),
+    "all tied, rls": (
+        {"rating": 3},
+        ("--query", "user", "--method", "rls"),
+        "all scores in 'rating' are the same: there is nothing to learn",
+    ),
+    "tied in every query": (
+        {"rating": np.arange(160) % 5, "user": np.arange(160) % 5},
+        ("--query", "user"),
+        "all scores in 'rating' are the same within every 'user'",
+    ),
+    "one score in every query": (
+        {"rating": np.arange(160), "user": np.arange(160)},
+        ("--query", "user"),
+        "no two rows of one 'user' have a score in 'rating', so none can be compared: leave out --query",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING_TO_LEARN)
+def test_scores_from_which_nothing_can_be_learned_are_an_error_that_names_the_columns(folder, case):
+    columns, options, what = NOTHING_TO_LEARN[case]
+    books().assign(**columns).to_csv("odd.csv", index=False)
+    assert what in error("fit", "odd.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", *options)
+    assert not (folder / "b.corank").exists()
+
+
+def test_rls_learns_from_queries_of_one_row(folder):
+    books().assign(user=np.arange(160)).to_csv("odd.csv", index=False)
+    words = ("--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    run("fit", "odd.csv", "--method", "rls", *words)
 
 
 # ---- rank
@@ -303,7 +472,11 @@ def test_rank_without_the_query_column_ranks_all_rows_together(fitted):
     result = run("rank", "b.corank", "one.csv", "--out", "ranked.csv")
     assert "corank: note: one.csv has no column 'user'" in result.stderr
     assert list(ranked("ranked.csv")["rank"]) == list(range(1, 61))
+    assert "did you mean" not in result.stderr
     assert "there is no query column 'user'" in error("rank", "b.corank", "one.csv", "--query", "user")
+    books(seed=1, n=60).rename(columns={"user": "User"}).to_csv("case.csv", index=False)
+    result = run("rank", "b.corank", "case.csv")
+    assert result.stderr.endswith("all rows are ranked together; did you mean --query User?\n")
 
 
 def test_rank_can_be_told_another_query_column(fitted):
@@ -338,6 +511,10 @@ def test_rank_shows_the_best_ten(fitted):
 def test_columns_that_are_not_there_are_named(fitted):
     books(seed=1).drop(columns=["pages", "price"]).to_csv("lack.csv", index=False)
     assert error("rank", "b.corank", "lack.csv").endswith("'pages', 'price'")
+    books(seed=1).rename(columns={"pages": "Pages", "price": "prices"}).to_csv("near.csv", index=False)
+    for command in ("rank", "evaluate"):
+        said = error(command, "b.corank", "near.csv")
+        assert said.endswith("'pages' (did you mean 'Pages'?), 'price' (did you mean 'prices'?)")
     books(seed=1).assign(pages="many").to_csv("words.csv", index=False)
     assert "column 'pages': 'many' in data row 1 is not a number" in error("rank", "b.corank", "words.csv")
 
@@ -361,8 +538,17 @@ def test_models_that_python_saved_can_rank_too(folder):
 
 
 def test_a_file_that_is_no_model_is_refused(folder):
-    assert "new.csv is not a model file" in error("rank", "new.csv", "books.csv")
-    assert "there is no file no.corank" in error("rank", "no.corank", "books.csv")
+    (folder / "text.corank").write_text("no model")
+    assert "text.corank is not a model file" in error("rank", "text.corank", "books.csv")
+    assert error("rank", "no.corank", "books.csv") == "there is no file no.corank"
+    assert error("info", ".") == ". is a folder, not a model file"
+
+
+@pytest.mark.parametrize("command", ["rank", "evaluate"])
+def test_swapped_arguments_are_named(fitted, command):
+    what = "new.csv is a table, but the model comes first: corank"
+    assert error(command, "new.csv", "b.corank") == f"{what} {command} b.corank new.csv"
+    assert error(command, "new.csv", "books.csv") == f"{what} {command} MODEL.corank books.csv"
 
 
 # ---- evaluate
@@ -394,8 +580,16 @@ def test_evaluate_has_no_ndcg_for_negative_scores_and_no_error_for_one_query(fit
     new.assign(rating=new["rating"] - 5, user="u").to_csv("negative.csv", index=False)
     said = json.loads(run("evaluate", "b.corank", "negative.csv", "--json").stdout)
     assert said["ndcg_at_10"] is None
+    assert said["ndcg_at_10_left_out"] == "negative scores"
     assert said["disagreement"]["standard_error"] is None
-    assert "NDCG" not in run("evaluate", "b.corank", "negative.csv").stdout
+    assert re.search(r"NDCG@10 +– +left out: negative scores", run("evaluate", "b.corank", "negative.csv").stdout)
+
+
+def test_evaluate_without_a_query_says_that_all_rows_are_one(folder):
+    run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", "--quiet")
+    what = "all rows as one query; --query COLUMN compares within groups"
+    assert what in run("evaluate", "b.corank", "new.csv").stdout
+    assert what not in run("evaluate", "b.corank", "new.csv", "--query", "user").stdout
 
 
 def test_evaluate_needs_scores_to_compare_with(fitted):
@@ -429,6 +623,32 @@ def test_info_says_what_a_model_is(fitted):
     assert "6 numbers from 3 columns: kind, pages, price" in words
     assert f"written by corank {corank.__version__}" in words
     assert "kB" in words
+
+
+def test_info_in_json_has_numbers_as_numbers(fitted):
+    said, model = json.loads(run("info", "b.corank", "--json").stdout), load("b.corank")
+    assert all(re.fullmatch("[a-z0-9_]+", key) for key in said)
+    expected = {
+        "method": "RankRLS",
+        "rows": 160,
+        "scored": int(books()["rating"].notna().sum()),
+        "queries": 12,
+        "query_column": "user",
+        "features": 6,
+        "columns": ["kind", "pages", "price"],
+        "gamma": model.gamma_,
+        "basis": len(model.coef_),
+        "alpha": model.alpha_,
+        "held_out_error": model.path_.error.min(),
+        "held_out_constant": model.path_.constant,
+        "parameters": {"gamma": "tune"},
+        "written_by": corank.__version__,
+        "bytes": (fitted / "b.corank").stat().st_size,
+    }
+    assert {key: said[key] for key in expected} == expected
+    installed = json.loads(run("info", "--json").stdout)
+    assert isinstance(installed["cores"], int)
+    assert isinstance(installed["devices"], list)
 
 
 def test_info_counts_the_rows_of_an_update(fitted):
@@ -468,6 +688,14 @@ def test_demo_shows_a_table_and_saves_a_model(small_demo):
     assert model.encoder_ is not None
     assert "corank-demo.corank (" in result.stdout
     run("info", "corank-demo.corank")
+
+
+def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
+    story = " ".join(run("demo").stdout.split()).partition("Each user was fitted alone.")[2]
+    one, everyone = story.split("one ranking for all users: ")
+    assert "one person's taste, as here: corank fit ratings_of_one_person.csv --score rating --out mine.corank" in one
+    assert "--query" not in one
+    assert everyone == "corank fit items.csv --score rating --query user --out items.corank"
 
 
 def test_demo_overwrites_nothing_unasked(small_demo):
@@ -543,6 +771,62 @@ def test_the_demo_finds_what_its_text_says():
 
 
 # ---- the frame
+
+
+def test_the_version_can_be_asked_for():
+    assert run("--version").stdout == f"corank {corank.__version__}\n"
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """What a terminal is shown while something goes on; notes interrupt it."""
+    shown = []
+
+    class Status:
+        def __init__(self, words):
+            shown.append(str(words))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            shown.append("the end")
+
+        def update(self, words):
+            shown.append(str(words))
+
+        def stop(self):
+            shown.append("stop")
+
+        def start(self):
+            shown.append("start")
+
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("rich.console.Console.status", Status)
+    return shown
+
+
+def test_a_terminal_is_shown_what_is_being_done(folder, terminal):
+    run("fit", "books.csv", "--score", "rating", "--out", "b.corank")
+    scored = int(books()["rating"].notna().sum())
+    assert terminal == [
+        "starting …",
+        "reading books.csv …",
+        "stop",  # for the note on book_id
+        "start",
+        "encoding 160 rows …",
+        f"fitting RankRLS on {scored} scored rows …",
+        "writing b.corank …",
+        "the end",
+    ]
+    terminal.clear()
+    run("rank", "b.corank", "new.csv", "--out", "ranked.csv")
+    steps = ["starting", "reading new.csv", "encoding 60 rows", "ranking 60 rows", "writing ranked.csv"]
+    assert terminal == [*(f"{step} …" for step in steps), "the end"]
+    terminal.clear()
+    run("fit", "books.csv", "--score", "rating", "--out", "c.corank", "--quiet")
+    run("rank", "b.corank", "new.csv", "--out", "quiet.csv", "--quiet")
+    assert terminal == []
 
 
 def test_an_interrupt_leaves_nothing_behind(folder, monkeypatch):

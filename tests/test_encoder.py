@@ -160,6 +160,29 @@ def test_one_value_or_missing_keeps_only_the_mark() -> None:
     assert encoded({"x": [5.0, None, 5.0]}) == {"x missing": [0, 1, 0]}
 
 
+def test_a_text_column_that_is_mostly_numbers_is_noticed() -> None:
+    prices = [str(price / 4) for price in range(46)] + ["unknown", "unknown", "cheap", "unknown"]
+    words = "92 % of 'price' are numbers, except for instance 'unknown', so it is treated as text"
+    with pytest.warns(UserWarning, match=words):
+        encoder = TableEncoder().fit(pa.table({"price": prices, "size": range(50)}))
+    assert encoder.text_columns == ["price"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1", "2", "3"] * 4,
+        ["1", "2", "x"] * 4,
+        ["1", "2", "3", "x"] * 4 + ["4"] * 4,
+        ["1", None] * 6,
+        pa.array(["1"] * 11 + ["x"]).dictionary_encode(),
+    ],
+    ids=["only numbers", "few numbers", "80 %", "missing", "categories"],
+)
+def test_other_text_columns_are_not_remarked_upon(values: Any) -> None:
+    TableEncoder().fit(pa.table({"code": values, "size": range(len(values))}))
+
+
 def test_a_text_of_its_own_in_every_row_is_dropped_with_a_warning() -> None:
     table = pa.table({"name": [f"item {i}" for i in range(21)], "x": range(21)})
     with pytest.warns(UserWarning, match="column 'name' is dropped: no text occurs twice"):
@@ -199,6 +222,15 @@ def test_columns_that_lack_are_named() -> None:
     encoder = TableEncoder().fit(pa.table(COLUMNS))
     with pytest.raises(ValueError, match="lacks columns it had in fit: 'price', 'colour'"):
         encoder.transform(pa.table(COLUMNS).drop(["price", "colour"]))
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_columns_that_lack_are_answered_with_names_that_are_near(library: str) -> None:
+    table = FRAMES[library]({"Price": [1.0, 2.0], "color": ["a", "b"], "size": [1, 2], "new": [True, False]})
+    encoder = TableEncoder().fit(pa.table(COLUMNS).select(["price", "colour", "size", "new", "day"]))
+    words = r"'price' \(did you mean 'Price'\?\), 'colour' \(did you mean 'color'\?\), 'day'$"
+    with pytest.raises(ValueError, match=words):
+        encoder.transform(table)
 
 
 def test_text_in_a_column_of_numbers_is_parsed_or_named() -> None:

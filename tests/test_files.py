@@ -193,7 +193,6 @@ PARAMETERS = {
     "basis": [np.int64(3), 1, 0],
     "gamma": np.float64(0.3),
     "degree": np.int32(4),
-    "kernel_params": {"a": None, "b": [1.5, (True, "x")], "c": float("inf")},
     "scoring": "disagreement",
     "random_state": np.int64(11),
 }
@@ -206,6 +205,11 @@ def test_parameters_come_back_and_the_model_can_be_fitted_again(path):
     assert isinstance(loaded.alpha, tuple)
     again = clone(loaded).fit(X, Y, qid=QID, sample_weight=W)
     same(again, model)
+
+
+def test_parameters_of_a_kernel_come_back(path):
+    odd = {"a": None, "b": [1.5, (True, "x")], "c": float("inf")}
+    assert round_trip(fitted(RLS).set_params(kernel_params=odd), path).kernel_params == odd
 
 
 def test_what_matters_for_training_only_is_kept_in_words(path):
@@ -467,6 +471,21 @@ def test_a_file_that_makes_no_sense_is_refused_in_one_sentence(path, change):
         load(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 400 + len(str(path))
+
+
+@pytest.mark.parametrize("change", [put("later", 1), put("scoring", None)], ids=["more parts", "fewer parts"])
+def test_a_file_of_another_version_says_to_fit_again(path, change):
+    fitted(RankRLS, alpha=[0.1, 1.0]).save(path)
+    rewritten(path, lambda header, arrays: change(header["fitted"]["path"]["Path"], arrays))
+    with pytest.raises(ModelFileError, match="written by another version of corank; fit the model again"):
+        load(path)
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(path, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*model\.corank"):
+        load(path)
+    with pytest.raises(IsADirectoryError, match="is a folder, not a model file"):
+        load(tmp_path)
 
 
 SUMS = {

@@ -149,9 +149,9 @@ def test_sizes_that_lie_are_refused_before_memory_is_taken(tmp_path, entry):
 
 
 def test_a_file_that_is_not_there_is_an_error_that_says_so(tmp_path):
-    with pytest.raises(ModelFileError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing\.corank"):
         read_model(tmp_path / "nothing.corank")
-    with pytest.raises(ModelFileError, match="is a folder"):
+    with pytest.raises(IsADirectoryError, match="is a folder, not a model file"):
         read_model(tmp_path)
     with pytest.raises(ModelFileError, match="is not a file"):
         read_model("/dev/null")

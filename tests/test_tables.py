@@ -84,6 +84,16 @@ def test_usual_marks_of_missing_values_are_missing(tmp_path: Path) -> None:
     assert table["text"].to_pylist() == ["x"] + [None] * len(MISSING)
 
 
+@pytest.mark.parametrize("mark", ["N/A", "n/a", "#N/A", "NULL", "null", "none", "None", "-", "NA", "NaN", "?"])
+def test_a_mark_of_a_missing_value_leaves_a_column_of_numbers(tmp_path: Path, mark: str) -> None:
+    assert read_table(written(tmp_path, "a.csv", f"x,y\n1,2\n{mark},3\n"))["x"].to_pylist() == [1, None]
+
+
+@pytest.mark.parametrize("word", ["unknown", "nil", "--", "-1"])
+def test_other_words_are_not_missing(tmp_path: Path, word: str) -> None:
+    assert read_table(written(tmp_path, "a.csv", f"x,y\n{word},3\n"), text=["x"])["x"].to_pylist() == [word]
+
+
 def test_a_blank_line_in_a_table_of_one_column_is_a_missing_value(tmp_path: Path) -> None:
     assert read_table(written(tmp_path, "a.csv", "\nscore\n1\n\n3\n"))["score"].to_pylist() == [1, None, 3]
 
@@ -127,7 +137,12 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.csv.gz", b"x,y\n1,2\n", "cannot be read"),
         ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999)[:-9], "cannot be read"),
         ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999)[:12], "cannot be read"),
-        ("a.parquet", "not parquet at all", "cannot be read"),
+        ("a.parquet", "x,y\n1,2\n", r"a\.parquet looks like text: rename it to \.csv"),
+        ("a.pq", "x,ä\n" * 1365 + "ä", "looks like text: rename it to"),  # cut inside a letter after 4,096 bytes
+        ("a.parquet", b"\0\xff nothing known", "cannot be read"),
+        ("a.parquet", b"PAR1 cut off", "cannot be read"),
+        ("a.csv", b"PAR1\x15\x04 and more PAR1", r"a\.csv is a Parquet file: rename it to \.parquet"),
+        ("a.tsv", b"PAR1\x15\x04 and more PAR1", "is a Parquet file"),
         ("a.xlsx", "x", r"known endings are \.csv, \.tsv, \.txt, .*\.parquet, \.pq"),
         ("a.parquet.gz", "x", "known endings"),
         ("a.gz", "x", "known endings"),
@@ -140,6 +155,16 @@ def test_a_file_that_is_no_table_is_refused_in_one_sentence(
     with pytest.raises(TableError, match=words) as caught:
         read_table(written(tmp_path, name, content))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_real_file_of_the_other_kind_is_recognised(tmp_path: Path, kind: str) -> None:
+    other = {"csv": "parquet", "parquet": "csv"}[kind]
+    write_table({"x": [1, 2], "y": ["a", "b"]}, tmp_path / f"right.{kind}")
+    wrong = (tmp_path / f"right.{kind}").rename(tmp_path / f"wrong.{other}")
+    with pytest.raises(TableError, match=rf"rename it to \.{kind}$"):
+        read_table(wrong)
+    assert read_table(wrong.rename(tmp_path / f"right.{kind}")).num_rows == 2
 
 
 def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
@@ -305,7 +330,10 @@ def test_scores_are_numbers_with_nan_for_missing() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (["1", "good", "bad"], "column 'rating': 'good' in data row 2 is not a number"),
+        (
+            ["1", "good", "bad"],
+            "column 'rating': 'good' in data row 2 is not a number: leave the cell empty where a row is unscored",
+        ),
         (["1_000"], "'1_000' in data row 1"),
         ([1.0, float("inf")], "column 'rating' has an infinite .* in data row 2"),
         (["-inf"], "column 'rating' has an infinite .* in data row 1"),

@@ -233,5 +233,9 @@ def held_out_error(error: float | None, spread: float | None, constant: float | 
     """A held-out error beside that of a constant."""
     if error is None:
         return "not measured, as nothing was tuned"
-    words = f"{error:.3g}" + ("" if spread is None else f" ± {spread:.2g}")
-    return words if constant is None else f"{words}, against {constant:.3g} for a constant"
+    words = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
+    return words if constant is None else f"{words}, against {_rounded(constant)} for a constant"
+
+
+def _rounded(value: float, digits: int = 3) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.{digits}g}".rstrip(".")

@@ -85,8 +85,9 @@ def fit(
 ) -> None:
     """Learn from a table and save the model.
 
-    One scoring function is learned from the features and shared by all queries. The query column only says which rows
-    compete; it is not a feature. To learn the taste of one person, fit on that person's rows alone, without --query.
+    All queries share one scoring function, learned from the features.
+    The query column says which rows compete and is not a feature.
+    To learn one person's taste, fit on that person's rows, without --query.
     """
     check_model_output(out, file, force=force)
     if weighting is not None and method is Method.rls:
@@ -189,7 +190,8 @@ def _show(result: dict[str, Any], file: Path, out: Path) -> None:
     used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
     pairs = {"rows": f"{rows:,}, {scored:,} of them scored" if scored < rows else f"{rows:,}, all scored"}
     if result["queries"] is not None:
-        pairs["queries"] = f"{result['queries']:,} ({result['query']}, no feature): all share one scoring function"
+        what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
+        pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
     pairs |= {
         "features": f"{count(result['features'], 'number')} from {count(len(used), 'column')}",
         "kernel": result["kernel"] + _gamma(result),

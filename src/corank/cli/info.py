@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 def _model_in_words(found: dict[str, Any]) -> dict[str, str]:
     words = {
-        "what": f"{found['method']}: {WHAT[found['method']]}",
+        "what": f"{found['method']}: {WHAT.get(found['method'], 'a model of corank')}",
         "fitted on": _rows(found),
         "features": _features(found),
         "kernel": found["kernel"] + ("" if found["gamma"] is None else f", gamma {found['gamma']:.3g}"),

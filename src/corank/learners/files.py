@@ -110,6 +110,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Raises
     ------
+    FileNotFoundError, IsADirectoryError
+        There is no such file.
     ModelFileError
         A ValueError that says what is wrong with the file.
     """

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from corank._backend import Array, device, like, namespace, take, to_numpy
+from corank._backend import Array, device, in_order, like, namespace, take, to_numpy
 from corank.basis import Basis, KernelBasis
 from corank.comparison import Blend
 from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
@@ -288,14 +288,15 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
 
 
 def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, centred: bool) -> HeldOut:
-    errors, sizes = [], []
-    for fold in range(n_folds):
+    def held_out_loss(fold: int) -> tuple[FloatArray, float]:
         own = system.statistics.of(fold)
-        if own.freedom > 0:
-            coefficients, offset = system.path_without(fold, alphas, centred)
-            errors.append(to_numpy(own.loss(coefficients, offset)))
-            sizes.append(float(own.freedom))
-    return HeldOut(np.reshape(errors, (len(sizes), len(alphas))), np.asarray(sizes))
+        coefficients, offset = system.path_without(fold, alphas, centred)
+        return to_numpy(own.loss(coefficients, offset)), float(own.freedom)
+
+    telling = [fold for fold in range(n_folds) if system.statistics.of(fold).freedom > 0]
+    results = list(in_order(held_out_loss, telling, system.gram.matrix))
+    errors = np.reshape([error for error, _ in results], (len(results), len(alphas)))
+    return HeldOut(errors, np.asarray([size for _, size in results]))
 
 
 def _predictions_from_sums(
