@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from brute_force import Loss, held_out, kernel, leave_groups_out, small_problem
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from corank import RLS, RankRLS
 from corank.comparison import Pointwise, Queries
@@ -92,3 +92,24 @@ def test_the_largest_of_equally_good_alphas_is_taken():
     alpha, error = np.asarray([1.0, 10.0, 0.1, 100.0]), np.asarray([0.5, 0.5, 0.5, 0.7])
     assert best_position(error, alpha) == 1
     assert best_position(np.asarray([0.5, np.nan, 0.4, 0.7]), alpha) == 2
+
+
+@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+def test_many_large_folds_are_summed_in_batches(scoring, monkeypatch):
+    rng = np.random.default_rng(0)
+    features, scores = rng.normal(size=(300, 3)), rng.normal(size=300)
+    model = RLS([0.1, 1.0], [0, 1], gamma=0.3, cv=KFold(25), scoring=scoring)
+    batched = model.fit(features, scores).path_
+    monkeypatch.setattr("corank.solvers.holdout.MANY_FOLDS", 100)
+    at_once = model.fit(features, scores).path_
+    np.testing.assert_allclose(batched.error, at_once.error, rtol=1e-9)
+
+
+def test_leaving_one_out_by_name_is_leaving_one_out():
+    rng = np.random.default_rng(0)
+    features, scores = rng.normal(size=(40, 3)), rng.normal(size=40)
+    qid = np.arange(40) // 4
+    named, listed = LeaveOneGroupOut(), list(LeaveOneGroupOut().split(features, scores, qid))
+    for cv in (named, listed):
+        found = RankRLS([0.1, 1.0], gamma=0.3, cv=cv).fit(features, scores, qid=qid).path_.error
+        np.testing.assert_allclose(found, RankRLS([0.1, 1.0], gamma=0.3).fit(features, scores, qid=qid).path_.error)

@@ -37,6 +37,14 @@ def test_blas_has_its_threads_back_after_fits_that_overlap():
         np.testing.assert_allclose(result, results[0], rtol=1e-7)
 
 
+def test_blas_has_its_threads_back_after_rounds_of_overlapping_work():
+    before = blas_threads()
+    for _ in range(3):
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda _: list(in_order(np.sum, [np.ones(1000)] * 20, np.empty(0))), range(30)))
+        assert blas_threads() == before
+
+
 def test_an_error_in_a_block_reaches_the_caller_and_leaves_no_limit_behind():
     before = blas_threads()
 

@@ -198,53 +198,46 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class _SingleThreadedBlas:
-    """BLAS on one thread while anybody is inside: the limit is the process's, so overlapping users share it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._users = 0
-        self._limiter: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._users == 0:
-                self._limiter = _thread_pools().limit(limits=1, user_api="blas")
-            self._users += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._limiter.restore_original_limits()
-
-
-_single_threaded_blas = _SingleThreadedBlas()
+_working = Lock()  # held by whoever has BLAS on one thread: the limit is the process's, not the caller's
 
 
 def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
     """The results of `step` for every job, in the order of the jobs.
 
     NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results are kept waiting. The sums
-    that callers make of them do not depend on the number of threads. Other libraries: one after the other.
+    that callers make of them do not depend on the number of threads. Other libraries, and callers that come while
+    another one is at it: one after the other.
     """
     jobs = iter(jobs)
     first = list(islice(jobs, 2))
     jobs = chain(first, jobs)
-    workers = 1
-    if array_api_compat.is_numpy_array(reference) and len(first) > 1:
-        workers = max([1, *(pool["num_threads"] for pool in _thread_pools().info() if pool["user_api"] == "blas")])
-    if workers == 1:
+    numpy_blocks = array_api_compat.is_numpy_array(reference) and len(first) > 1
+    if not numpy_blocks or not _working.acquire(blocking=False):
         yield from map(step, jobs)
         return
+    try:
+        workers = max([1, *(pool["num_threads"] for pool in _thread_pools().info() if pool["user_api"] == "blas")])
+        if workers == 1:
+            yield from map(step, jobs)
+        else:
+            with _thread_pools().limit(limits=1, user_api="blas"):
+                yield from _in_threads(step, jobs, workers)
+    finally:
+        _working.release()
+
+
+def _in_threads(step: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
     waiting: deque[Future[Result]] = deque()
-    with _single_threaded_blas, ThreadPoolExecutor(workers) as pool:
-        for job in jobs:
-            waiting.append(pool.submit(step, job))
-            if len(waiting) > 2 * workers:
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for job in jobs:
+                waiting.append(pool.submit(step, job))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -> tuple[Array, Array, Array]:

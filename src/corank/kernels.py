@@ -156,7 +156,8 @@ class Kernel:
                 return xp.where(norms > 0, ones, xp.zeros_like(ones))
             assert self.gamma is not None
             return (self.gamma * norms + self.coef0) ** self.degree
-        return xp.concat([self.block(X[i : i + 1, :], X[i : i + 1, :])[:, 0] for i in range(X.shape[0])])
+        blocks = [take(X, slice(i, min(i + 64, X.shape[0]))) for i in range(0, X.shape[0], 64)]
+        return xp.concat([xp.linalg.diagonal(self.block(block, block)) for block in blocks])
 
 
 def checked(values: Array) -> Array:

@@ -228,7 +228,9 @@ class Accumulator:
     def result(self) -> Statistics:
         """The sums so far, the open query taken as complete."""
         self._finish(_Job("close", self._fold(self._open_query)), None)
-        return Statistics(self.comparison, tuple(self._sums), tuple(self._parts))
+        self._open_query = -1
+        sums = tuple(replace(gram, matrix=gram.matrix * 1.0) for gram in self._sums)  # later rows must not change them
+        return Statistics(self.comparison, sums, tuple(self._parts))
 
     # ---------------------------------------------------------------- plan
 

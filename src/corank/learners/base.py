@@ -105,8 +105,9 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
+        solution = solve(training, settings)
         self._level = level
-        self._keep(training, solve(training, settings))
+        self._keep(training, solution)
         if settings.tunes and self.path_ is None:
             warn_user(
                 f"alpha was not tuned: too little to hold anything out. It was set to {self.alpha_:.3g}"

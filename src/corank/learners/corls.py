@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
@@ -39,6 +38,8 @@ from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features, read_scores, read_weights
 from corank.solvers.agreement import Unscored, ViewData
 from corank.solvers.cofit import CoSettings, solve_views
+from corank.solvers.fit import read_splits
+from corank.solvers.holdout import splits_of_folds
 from corank.statistics import BLOCK_ENTRIES, Index
 from corank.views import View, random_bases, read_views, select
 
@@ -114,7 +115,7 @@ class CoLearner(BaseEstimator):  # type: ignore[misc]
             alpha=alpha,
             agreement=0.0 if rows.n_unscored == 0 or len(data) == 1 else agreement,
             dual=all(self._is_dual(view, position) for position, view in enumerate(data)),
-            splits=self._splits(data[0].problem),
+            splits=self._splits(data[0].problem, int(rows.features.shape[0])),
             scoring=self.scoring or "squared",
             centred=self._centred,
             seed=seed(self.random_state),
@@ -226,7 +227,7 @@ class CoLearner(BaseEstimator):  # type: ignore[misc]
         size = spec if isinstance(spec, int) else n + m if isinstance(spec, str) else len(spec)
         pool = _candidates(n, m, size, np.random.default_rng(seed(self.random_state)))
         features = _stacked([take(problem.features, pool[pool < n]), take(unscored, pool[pool >= n] - n)])
-        kernel = _with_width(kernel, view, features)
+        kernel = _with_width(kernel, view, features, _pool_weights(problem, pool))
         if isinstance(spec, str):
             keep = np.arange(n if spec == "scored" else n + m)
             points = problem.features if spec == "scored" else _stacked([problem.features, unscored])
@@ -245,15 +246,10 @@ class CoLearner(BaseEstimator):  # type: ignore[misc]
         n_all = len(view.problem.rows) + int(view.unscored.shape[0])
         return isinstance(name, str) and name in ("auto", "all") and view.basis.size == n_all
 
-    def _splits(self, problem: ScoredRows) -> Any:
-        if self.cv is None:
-            return None
-        scores, groups = problem.labels
-        n = len(problem.rows)
-        return [
-            (np.asarray(a), np.asarray(b))
-            for a, b in check_cv(self.cv).split(np.empty((n, 1)), to_numpy(scores), groups)
-        ]
+    def _splits(self, problem: ScoredRows, n_rows: int) -> Any:
+        """What `cv` says of the first view's scored rows, as splits."""
+        given = read_splits(self.cv, problem, to_numpy(problem.rows.index), n_rows)
+        return splits_of_folds(given) if isinstance(given, np.ndarray) else given
 
     def _warn(self, rows: CoRows, agreement: Any) -> None:
         wanted = not (isinstance(agreement, float) and agreement == 0)
@@ -347,13 +343,22 @@ def _candidates(n: int, m: int, size: int, rng: np.random.Generator) -> Index:
     return np.concatenate([np.arange(n), n + np.sort(rng.choice(m, size=limit - n, replace=False))])
 
 
-def _with_width(kernel: Kernel, view: View, features: Array) -> Kernel:
+def _pool_weights(problem: ScoredRows, pool: Index) -> Array | None:
+    """The weights of scored rows, ones for unscored ones."""
+    weights, n = problem.rows.weights, len(problem.rows)
+    if weights is None:
+        return None
+    unscored = like(np.ones(int((pool >= n).sum())), weights)
+    return namespace(weights).concat([take(weights, pool[pool < n]), unscored])
+
+
+def _with_width(kernel: Kernel, view: View, features: Array, weights: Array | None) -> Kernel:
     if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
         return kernel
     width = candidates(view.gamma, f"gamma of {view.name}", ("scale",))
     if isinstance(width, tuple):
         raise TypeError(f"gamma of {view.name} must be one number or 'scale', got {view.gamma!r}.")
-    return replace(kernel, gamma=scale_gamma(features) if isinstance(width, str) else width)
+    return replace(kernel, gamma=scale_gamma(features, weights) if isinstance(width, str) else width)
 
 
 def _stacked(parts: list[Array]) -> Array:
@@ -444,8 +449,9 @@ class CoRLS(RegressorMixin, CoLearner):  # type: ignore[misc]
         predictions = to_numpy(self.predict(X))
         scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
         scored = ~np.isnan(scores)
-        weights = None if sample_weight is None else to_numpy(sample_weight)[scored]
-        return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
+        weights = read_weights(sample_weight, len(scores), np.empty(0))
+        own = None if weights is None else weights[scored]
+        return float(r2_score(scores[scored], predictions[scored], sample_weight=own))
 
 
 class CoRankRLS(RankerMixin, CoLearner):

@@ -14,7 +14,7 @@ from corank.learners.base import KernelLearner
 from corank.learners.parameters import read_comparison
 from corank.learners.ranker import RankerMixin
 from corank.problem import ComparedRows
-from corank.rows import encode_queries, read_comparisons, read_features, read_scores
+from corank.rows import encode_queries, read_comparisons, read_features, read_scores, read_weights
 from corank.solvers.fit import Training
 
 
@@ -131,8 +131,9 @@ class RLS(RegressorMixin, KernelLearner):  # type: ignore[misc]
         predictions = to_numpy(self.predict(X))
         scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
         scored = ~np.isnan(scores)
-        weights = None if sample_weight is None else to_numpy(sample_weight)[scored]
-        return float(r2_score(scores[scored], predictions[scored], sample_weight=weights))
+        weights = read_weights(sample_weight, len(scores), np.empty(0))
+        own = None if weights is None else weights[scored]
+        return float(r2_score(scores[scored], predictions[scored], sample_weight=own))
 
 
 class RankRLS(RankerMixin, KernelLearner):

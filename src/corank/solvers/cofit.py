@@ -106,7 +106,7 @@ def _held_out(
 ) -> list[HeldOut] | None:
     """The errors of every alpha, one HeldOut an agreement; None where there is too little to hold anything out."""
     if groups is not None and settings.splits is None:
-        if max(int(codes.max()) for codes in groups) == 0:
+        if len(np.unique(np.concatenate(groups))) < 2:
             return None
         return _left_out(system, views, groups, alphas, agreements, settings)
     splits = settings.splits
@@ -174,9 +174,9 @@ def _scored(
 
 
 def same_scores(views: Sequence[ViewData]) -> bool:
-    """Whether every view has the same scored rows."""
-    first = to_numpy(views[0].problem.rows.index)
-    return all(np.array_equal(first, to_numpy(view.problem.rows.index)) for view in views[1:])
+    """Whether every view has the same scores on the same rows."""
+    own = [(to_numpy(view.problem.rows.index), to_numpy(view.problem.reference)) for view in views]
+    return all(np.array_equal(own[0][0], index) and np.array_equal(own[0][1], scores) for index, scores in own[1:])
 
 
 def _refitted(
@@ -189,20 +189,29 @@ def _refitted(
 ) -> list[HeldOut]:
     """Fitted once a split, for splits that have no closed form. Rows scored in every view only."""
     results: list[list[HeldOut]] = [[] for _ in agreements]
+    first = to_numpy(views[0].problem.rows.index)
     for train, test in splits:
-        kept = [_restricted(view, train, settings.dual) for view in views]
+        kept = [_restricted(view, _units(view, first[train]), settings.dual) for view in views]
         system = make_system(kept, unscored, settings.dual)
         offset = mean_score(kept) if settings.centred else 0.0
-        left = [replace(view, problem=view.problem.take(test)) for view in views]
-        one = np.zeros(len(test), dtype=np.int64)
+        left = [replace(view, problem=view.problem.take(_units(view, first[test]))) for view in views]
+        one = [np.zeros(len(view.problem.rows), dtype=np.int64) for view in left]
         for position, agreement in enumerate(agreements):
             coefficients = system.path(alphas, float(agreement), offset)
             residuals = [
                 own.problem.residuals(new.basis.features(own.problem.features) @ part + offset)
                 for own, new, part in zip(left, kept, coefficients, strict=True)
             ]
-            results[position].append(_scored(left, [one] * len(left), residuals, settings.scoring))
+            results[position].append(_scored(left, one, residuals, settings.scoring))
     return [HeldOut(np.concatenate([r.errors for r in own]), np.concatenate([r.sizes for r in own])) for own in results]
+
+
+def _units(view: ViewData, rows: Index) -> Index:
+    """The positions of rows of X among a view's scored ones."""
+    found = np.flatnonzero(np.isin(to_numpy(view.problem.rows.index), rows))
+    if len(found) == 0:
+        raise ValueError("cv leaves a view without scored rows to train or test on.")
+    return found
 
 
 def _restricted(view: ViewData, rows: Index, dual: bool) -> ViewData:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, check_cv
 
 from corank._backend import Array, take, to_numpy
 from corank.basis import Basis, BasisSpec, Selection, candidate_rows, make_basis
@@ -14,13 +16,14 @@ from corank.kernels import WITH_GAMMA, Kernel, scale_gamma
 from corank.problem import FloatArray, Problem, ScoredRows
 from corank.solvers.direct import DualSystem, PrimalSystem, System
 from corank.solvers.holdout import (
-    MANY_FOLDS,
     HeldOut,
     Scoring,
     Splits,
+    covers_groups,
     folds_of_splits,
     has_closed_form,
     held_out,
+    keeps_sums,
     natural_folds,
     refitted,
     splits_of_folds,
@@ -94,10 +97,14 @@ class _Candidate:
 
 def solve(training: Training, settings: Settings) -> Solution:
     """Choose what is to be tuned by held-out error, then solve."""
-    splits = _splits(training, settings.cv) if settings.tunes else None
-    found = [_candidate(training, settings, kernel, splits) for kernel in _kernels(training, settings)]
-    offset = training.problem.mean_score if settings.centred else 0.0
-    chosen, alpha, path = _choose(found, settings, constant_error([training.problem], offset, settings.scoring))
+    problem = training.problem
+    given = None
+    if settings.tunes:
+        given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
+    offset = problem.mean_score if settings.centred else 0.0
+    kernels = _kernels(training, settings)
+    constant = constant_error([problem], offset, settings.scoring)
+    chosen, alpha, path = _choose((_candidate(training, settings, k, given) for k in kernels), settings, constant)
     coefficients = chosen.system.solve(alpha, offset)
     return Solution(chosen.basis, chosen.rows, coefficients, offset, alpha, chosen.system, path)
 
@@ -122,22 +129,25 @@ def _kernels(training: Training, settings: Settings) -> list[Kernel]:
     return [Kernel(kernel.name, float(w), kernel.degree, kernel.coef0, kernel.params) for w in widths]
 
 
-def _splits(training: Training, cv: Any) -> Splits | None:
-    """What `cv` says, as (train, test) unit numbers; None for the learner's own folds.
+def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index | Splits | None:
+    """What `cv` says: fold numbers a unit where it leaves one out at a time, else splits; None for the learner's own.
 
-    A splitter is asked about the scored rows (or comparisons); lists of splits speak of rows of X.
+    A splitter is asked about the scored rows (or comparisons); lists of splits speak of the n_rows rows of X, of which
+    `index` take part.
     """
     if cv is None:
         return None
-    problem = training.problem
-    n = problem.operator.n_roots
     scores, groups = problem.labels
+    n = int(problem.targets.shape[0])
+    if isinstance(cv, LeaveOneOut):
+        return np.arange(n)
+    if isinstance(cv, LeaveOneGroupOut) and groups is not None:
+        return groups
     parts = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
-    listed = not hasattr(cv, "split") and not isinstance(cv, int) and isinstance(problem, ScoredRows)
     units = np.arange(n)
-    if listed:
-        units = np.full(int(training.everything.shape[0]), -1, dtype=np.int64)
-        units[training.index] = np.arange(n)
+    if not hasattr(cv, "split") and not isinstance(cv, Integral) and isinstance(problem, ScoredRows):
+        units = np.full(n_rows, -1, dtype=np.int64)
+        units[index] = np.arange(n)
     splits = []
     for train, test in parts:
         both = [units[_checked_rows(rows, len(units))] for rows in (train, test)]
@@ -154,7 +164,7 @@ def _checked_rows(given: Any, n_rows: int) -> Index:
     return rows.astype(np.int64)
 
 
-def _candidate(training: Training, settings: Settings, kernel: Kernel, splits: Splits | None) -> _Candidate:
+def _candidate(training: Training, settings: Settings, kernel: Kernel, given: Index | Splits | None) -> _Candidate:
     """One kernel: its basis, its system, the held-out errors of its alphas."""
     problem = training.problem
     basis, rows = make_basis(
@@ -167,16 +177,20 @@ def _candidate(training: Training, settings: Settings, kernel: Kernel, splits: S
         settings.seed,
     )
     dual = isinstance(settings.basis, str) and problem.operator.n_roots <= basis.size
-    folds = None
-    if settings.tunes:
-        rng = np.random.default_rng(settings.seed)
-        folds = natural_folds(problem, dual=dual, rng=rng) if splits is None else folds_of_splits(problem, splits)
+    folds, splits = None, None
+    if isinstance(given, np.ndarray):
+        folds = given if covers_groups(problem, given) else None
+        splits = None if folds is not None else splits_of_folds(given)
+    elif given is not None:
+        folds, splits = folds_of_splits(problem, given), given
+    elif settings.tunes:
+        folds = natural_folds(problem, dual=dual, rng=np.random.default_rng(settings.seed))
     closed = folds is not None and has_closed_form(problem, folds, dual=dual)
     system: System
     if dual:
         system = DualSystem(problem, basis)
     else:
-        sums = folds if closed and folds is not None and folds.max() < MANY_FOLDS else None
+        sums = folds if closed and folds is not None and keeps_sums(folds) else None
         system = PrimalSystem.gathered(
             problem, basis, None if sums is None else np.where(sums < 0, sums.max() + 1, sums)
         )
@@ -194,25 +208,26 @@ def _alphas(system: System, settings: Settings) -> FloatArray:
     return alpha_grid(system.scale) if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
 
 
-def _choose(found: list[_Candidate], settings: Settings, constant: float) -> tuple[_Candidate, float, Path | None]:
-    """The candidate and alpha of least error; without errors the middle one at the scale of the data."""
-    results = [c.errors for c in found if c.errors is not None and len(c.errors.sizes)]
-    if len(results) < len(found):
-        middle = found[len(found) // 2]
-        fallback = middle.system.scale if isinstance(settings.alpha, str) else float(middle.alphas[-1])
-        return middle, fallback if fallback > 0 else 1.0, None
-    counts = [len(c.alphas) for c in found]
-    alpha = np.concatenate([c.alphas for c in found])
-    error = np.concatenate([result.mean for result in results])
-    widths = [getattr(getattr(c.basis, "kernel", None), "gamma", None) for c in found]
-    best = best_position(error, alpha)
-    path = Path(
-        alpha=alpha,
-        gamma=np.repeat([np.nan if w is None else w for w in widths], counts),
-        error=error,
-        standard_error=np.concatenate([result.standard_error for result in results]),
-        best=best,
-        scoring=settings.scoring,
-        constant=constant,
-    )
-    return found[int(np.searchsorted(np.cumsum(counts), best, side="right"))], float(alpha[best]), path
+def _choose(found: Iterable[_Candidate], settings: Settings, constant: float) -> tuple[_Candidate, float, Path | None]:
+    """The candidate and alpha of least error; without errors the first one at the scale of the data.
+
+    Candidates come one by one, and only the best so far is kept: each holds a factorised system.
+    """
+    kept: _Candidate | None = None
+    best, least = 0, np.inf
+    tried: list[FloatArray] = []  # one row an alpha: alpha, gamma, error, standard error
+    for candidate in found:
+        if candidate.errors is None or len(candidate.errors.sizes) == 0:
+            fallback = candidate.system.scale if isinstance(settings.alpha, str) else float(candidate.alphas[-1])
+            return candidate, fallback if fallback > 0 else 1.0, None
+        alphas, error = candidate.alphas, candidate.errors.mean
+        width = getattr(getattr(candidate.basis, "kernel", None), "gamma", None)
+        position = best_position(error, alphas)
+        if kept is None or error[position] < least:
+            kept, best, least = candidate, sum(map(len, tried)) + position, float(error[position])
+        widths = np.full(len(alphas), np.nan if width is None else width)
+        tried.append(np.stack([alphas, widths, error, candidate.errors.standard_error], axis=1))
+    assert kept is not None
+    alpha, gamma, mean, spread = np.concatenate(tried).T.copy()
+    path = Path(alpha, gamma, mean, spread, best=best, scoring=settings.scoring, constant=constant)
+    return kept, float(alpha[best]), path

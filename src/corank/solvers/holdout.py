@@ -79,15 +79,21 @@ def folds_of_splits(problem: Problem, splits: Splits) -> Index | None:
     n = int(problem.targets.shape[0])
     folds = np.full(n, -1, dtype=np.int64)
     for k, (train, test) in enumerate(splits):
-        whole = len(train) + len(test) == n and len(np.union1d(train, test)) == n
-        if not whole or np.any(folds[test] >= 0):
+        seen = np.zeros(n, dtype=bool)
+        seen[train] = seen[test] = True
+        if len(train) + len(test) != n or not seen.all() or np.any(folds[test] >= 0):
             return None
         folds[test] = k
+    return folds if covers_groups(problem, folds) else None
+
+
+def covers_groups(problem: Problem, folds: Index) -> bool:
+    """Whether folds, one number a unit, cut through no group."""
     if problem.groups is None:
-        return folds
+        return True
     per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
     per_group[problem.groups] = folds
-    return folds if bool(np.all(per_group[problem.groups] == folds)) else None
+    return bool(np.all(per_group[problem.groups] == folds))
 
 
 def has_closed_form(problem: Problem, folds: Index, *, dual: bool) -> bool:
@@ -97,6 +103,33 @@ def has_closed_form(problem: Problem, folds: Index, *, dual: bool) -> bool:
     if dual:
         return isinstance(problem, ScoredRows) and not isinstance(problem.comparison, Blend)
     return int(folds.max()) < MANY_FOLDS
+
+
+def keeps_sums(folds: Index) -> bool:
+    """Whether one pass keeps sums for every fold."""
+    return int(folds.max()) < MANY_FOLDS
+
+
+def leaves_rows_out(system: PrimalSystem, blocks: Sequence[Index]) -> bool:
+    """Whether folds are small enough to be left out row by row, which is cubic in their size."""
+    return max(len(block) for block in blocks) <= 4 * system.basis.size
+
+
+def _in_batches(
+    problem: Problem, system: PrimalSystem, alphas: FloatArray, folds: Index, *, scoring: Scoring, centred: bool
+) -> HeldOut:
+    """Many large folds: sums for some of them a pass."""
+    results, predictions = [], 0.0 * problem.targets[:, :1]
+    for first in range(0, int(folds.max()) + 1, MANY_FOLDS - 1):
+        own = np.where((folds >= first) & (folds < first + MANY_FOLDS - 1), folds - first, -1)
+        part = PrimalSystem.gathered(problem, system.basis, np.where(own < 0, own.max() + 1, own))
+        if scoring == "squared":
+            results.append(_losses_from_sums(part, alphas, int(own.max()) + 1, centred))
+        else:
+            predictions = predictions + _predictions_from_sums(problem, part, alphas, _blocks(own), centred)
+    if scoring != "squared":
+        return _score(problem, predictions, folds, scoring)
+    return HeldOut(np.concatenate([r.errors for r in results]), np.concatenate([r.sizes for r in results]))
 
 
 def splits_of_folds(folds: Index) -> Splits:
@@ -118,6 +151,8 @@ def held_out(
     centred : whether the mean score of the rows that are kept is taken out first (regression with an intercept)
     """
     blocks = _blocks(folds)
+    if isinstance(system, PrimalSystem) and not keeps_sums(folds) and not leaves_rows_out(system, blocks):
+        return _in_batches(problem, system, alphas, folds, scoring=scoring, centred=centred)
     if isinstance(system, PrimalSystem) and system.statistics.n_folds > 1:
         if scoring == "squared":
             return _losses_from_sums(system, alphas, len(blocks), centred)
