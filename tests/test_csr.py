@@ -6,8 +6,8 @@ from brute_force import small_problem
 from scipy import sparse
 from sklearn.model_selection import ShuffleSplit
 
-import corank.learners.base
 import corank.solvers.holdout
+import corank.solvers.predict
 import corank.statistics
 from corank import RLS, RankRLS
 
@@ -26,8 +26,9 @@ every_learner = pytest.mark.parametrize("learner", [RLS, RankRLS])
 @pytest.fixture
 def never_dense(monkeypatch):
     """Small blocks, and an error where all of X becomes dense at once; rows of kernel values may."""
-    for module in (corank.statistics, corank.learners.base, corank.solvers.holdout):
-        monkeypatch.setattr(module, "BLOCK_ENTRIES", 1)  # blocks of 64 rows
+    monkeypatch.setattr(corank.statistics, "GRAM_ENTRIES", 1)  # blocks of 64 rows
+    for module in (corank.solvers.predict, corank.solvers.holdout):
+        monkeypatch.setattr(module, "BLOCK_ENTRIES", 1)
 
     def watched(name):
         original = getattr(sparse.csr_array, name)

@@ -14,7 +14,7 @@ from brute_force import (
     small_problem,
 )
 
-import corank.learners.base
+import corank.solvers.predict
 from corank import RLS, RankRLS
 from corank.basis import FeatureBasis, KernelBasis
 from corank.comparison import WEIGHTINGS, blend
@@ -281,7 +281,7 @@ def test_prediction_in_blocks_is_prediction_at_once(basis, monkeypatch):
     model = RLS(ALPHA, basis, **options).fit(X, Y)
     many = np.random.default_rng(9).normal(size=(200, 3))
     expected = model.predict(many)
-    monkeypatch.setattr(corank.learners.base, "BLOCK_ENTRIES", 1)  # blocks of 64 rows
+    monkeypatch.setattr(corank.solvers.predict, "WRITE_ROWS", 64)
     np.testing.assert_allclose(model.predict(many), expected, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(model.predict(many[:64]), expected[:64], rtol=1e-12, atol=1e-13)
 

@@ -29,7 +29,7 @@ NOT_PSD = (
     "kernel is not positive semi-definite on these rows, so it is no kernel: its matrix has negative eigenvalues; "
     "use another one."
 )
-LOOPED_RUN = 16  # rows a run from which a loop over runs beats a sparse product
+LOOPED_RUN = 2**13  # entries of a run of rows from which a loop over runs is fastest
 
 
 def is_sparse(x: Any) -> bool:
@@ -250,9 +250,10 @@ def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -
     n, k = int(z.shape[0]), len(starts)
     bounds = np.append(starts, n)
     lengths = np.diff(bounds)
-    if isinstance(z, np.ndarray) and weights is None and (n >= LOOPED_RUN * k or np.all(lengths == lengths[0])):
+    looped = n * z.shape[1] >= LOOPED_RUN * k
+    if isinstance(z, np.ndarray) and weights is None and (looped or np.all(lengths == lengths[0])):
         means = np.empty((k, z.shape[1]))
-        if n >= LOOPED_RUN * k:
+        if looped:
             for run, (begin, end) in enumerate(pairwise(bounds)):
                 part = z[begin:end]
                 np.divide(part.sum(axis=0), end - begin, out=means[run])

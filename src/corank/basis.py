@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from corank._backend import Array, device, eigh, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
-from corank.kernels import Kernel, checked, rows_of
+from corank.kernels import Kernel, RbfPoints, checked, rows_of
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -70,7 +70,12 @@ class KernelBasis:
 
     def write(self, X: Array, out: Array) -> None:
         """Φ(X) into a NumPy array (n, r)."""
-        self.kernel.write(X, self.points, out)
+        self.kernel.write(X, self.points, out, self._rbf_points)
+
+    @cached_property
+    def _rbf_points(self) -> RbfPoints | None:
+        dense = isinstance(self.points, np.ndarray)
+        return RbfPoints.of(self.kernel, self.points) if dense and self.kernel.name == "rbf" else None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ KernelFunction = Callable[..., Any]
 _registered: dict[str, KernelFunction] = {}
 
 NATIVE = ("linear", "rbf", "poly", "polynomial", "cosine")
+NO_ROUNDING = 1e3  # exponents whose rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
 WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
 
 
@@ -89,23 +90,18 @@ class Kernel:
         accepted = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
 
-    def write(self, X: Array, Z: Array, out: Array) -> None:
+    def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
         """The same as `block`, into a NumPy array (n, r) whose rows may lie apart."""
         if self.name == "rbf" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
-            np.matmul(*self._exponent_factors(float64(X), float64(Z)), out=out)
-            np.minimum(out, 0.0, out=out)
-            np.exp(out, out=out)
+            (prepared or RbfPoints.of(self, Z)).write(X, out)
         else:
             out[...] = self.block(X, Z)
 
     def _native(self, X: Array, Z: Array) -> Array:
-        xp = namespace(X)
         if self.name == "cosine":
             return product(_unit_rows(X), _unit_rows(Z))
         if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
-            left, right = self._exponent_factors(X, Z)
-            exponent = left @ right
-            return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
+            return RbfPoints.of(self, Z).values(X)
         values = product(X, Z)
         if self.name == "linear":
             return values
@@ -116,20 +112,6 @@ class Kernel:
             values -= self.gamma * squared_norms(Z)[None, :]
             return np.exp(np.minimum(values, 0.0, out=values), out=values)
         return (self.gamma * values + self.coef0) ** self.degree
-
-    def _exponent_factors(self, X: Array, Z: Array) -> tuple[Array, Array]:
-        """Two matrices whose product is −gamma·|x − z|²: (n, d + 2), (d + 2, r). The norms ride on the product.
-
-        Distances do not change with the origin; the mean of Z is where the expansion loses least to rounding.
-        """
-        assert self.gamma is not None
-        xp = namespace(X)
-        origin = xp.mean(Z, axis=0, keepdims=True)
-        X, Z = X - origin, Z - origin
-        x_norms, z_norms = squared_norms(X)[:, None], squared_norms(Z)[:, None]
-        left = xp.concat([X, x_norms, xp.ones_like(x_norms)], axis=1)
-        right = xp.concat([2 * Z, -xp.ones_like(z_norms), -z_norms], axis=1)
-        return left, xp.matrix_transpose(self.gamma * right)
 
     def _custom(self, function: KernelFunction, X: Array, Z: Array) -> Array:
         values = function(X, Z, **self.params)
@@ -158,6 +140,57 @@ class Kernel:
             return (self.gamma * norms + self.coef0) ** self.degree
         blocks = [take(X, slice(i, min(i + 64, X.shape[0]))) for i in range(0, X.shape[0], 64)]
         return xp.concat([xp.linalg.diagonal(self.block(block, block)) for block in blocks])
+
+
+@dataclass(frozen=True)
+class RbfPoints:
+    """Points z of an rbf kernel, ready for −gamma·|x − z|² as one matrix product: the norms ride on it.
+
+    Distances do not change with the origin; the mean of the points is where the expansion loses least to rounding.
+
+    origin : (1, d); right : (d + 2, r); reach : gamma · the largest |z|²
+    """
+
+    gamma: float
+    origin: Array
+    right: Array
+    reach: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, Z: Array) -> RbfPoints:
+        """From points (r, d)."""
+        assert kernel.gamma is not None
+        Z = float64(Z)
+        xp = namespace(Z)
+        origin = xp.mean(Z, axis=0, keepdims=True)
+        Z = Z - origin
+        norms = squared_norms(Z)[:, None]
+        right = kernel.gamma * xp.concat([2 * Z, -xp.ones_like(norms), -norms], axis=1)
+        return cls(kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms)))
+
+    def values(self, X: Array) -> Array:
+        """Kernel values (n, r)."""
+        if isinstance(X, np.ndarray):
+            out = np.empty((X.shape[0], self.right.shape[1]))
+            self.write(X, out)
+            return out
+        xp = namespace(X)
+        X = X - self.origin
+        norms = squared_norms(X)[:, None]
+        exponent = xp.concat([X, norms, xp.ones_like(norms)], axis=1) @ self.right
+        return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
+
+    def write(self, X: np.ndarray[Any, Any], out: Array) -> None:
+        """The same into a NumPy array."""
+        n, d = X.shape
+        left = np.empty((n, d + 2))
+        np.subtract(X, self.origin, out=left[:, :d])
+        np.einsum("ij,ij->i", left[:, :d], left[:, :d], out=left[:, d])
+        left[:, d + 1] = 1.0
+        np.matmul(left, self.right, out=out)
+        if self.gamma * float(left[:, d].max()) + self.reach > NO_ROUNDING:
+            np.minimum(out, 0.0, out=out)
+        np.exp(out, out=out)
 
 
 def checked(values: Array) -> Array:

@@ -20,6 +20,8 @@ from corank.comparison import Comparison
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features
+GRAM_ENTRIES = 2**21  # of one block whose products are summed: the larger, the nearer to the speed of matrix products
+WRITE_ROWS = 512  # of a block that are made at once, to stay in the cache
 CHUNK_ROWS = 2**16
 
 Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -207,7 +209,7 @@ class Accumulator:
         place = {"dtype": xp.float64, "device": device(reference)}
         self._sums = [Gram(xp.zeros((self._width, self._width), **place)) for _ in range(n_folds)]
         self._parts: list[Moments | None] = [None] * n_folds
-        self._block_rows = max(64, BLOCK_ENTRIES // self._width)
+        self._block_rows = max(64, GRAM_ENTRIES // self._width)
         self._workspace = threading.local()
         self._open: Moments | None = None
         self._open_query = -1
@@ -345,7 +347,9 @@ class Accumulator:
         if write is None:
             z[:, :-N_TARGETS] = self.features(X)
         else:
-            write(X, z[:, :-N_TARGETS])
+            for begin in range(0, n, WRITE_ROWS):
+                rows = slice(begin, begin + WRITE_ROWS)
+                write(X[rows], z[rows, :-N_TARGETS])
         z[:, -2] = scores
         z[:, -1] = 1.0
         return z
@@ -382,7 +386,7 @@ def gather(
     features: FeatureMap,
     n_features: int,
     folds: Index | None = None,
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
 ) -> Statistics:
     """One pass over rows in memory, in any order: (n, d) features, (n,) scores, query codes and weights.
 
@@ -395,6 +399,8 @@ def gather(
     accumulator = Accumulator(comparison, features, n_features, scores, folds)
     ordered = not comparison.needs_queries or bool(np.all(codes[1:] >= codes[:-1]))
     order = None if ordered else np.argsort(codes, kind="stable")
+    if chunk_rows is None:  # rows in order are only looked at, others are copied chunk by chunk
+        chunk_rows = max(n, 1) if ordered else CHUNK_ROWS
     for begin in range(0, n, chunk_rows):
         end = min(begin + chunk_rows, n)
         rows: Any = slice(begin, end) if order is None else order[begin:end]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, to_numpy
 from corank._warnings import warn_user
 from corank.basis import BasisNotice, FeatureBasis, KernelBasis, Whitening, check_basis, resolve_basis
 from corank.comparison import Comparison
@@ -20,7 +20,8 @@ from corank.problem import ScoredRows
 from corank.rows import Rows, is_frame, read_features, read_rows
 from corank.solvers.direct import DualSystem, PrimalSystem
 from corank.solvers.fit import Settings, Solution, Training, solve
-from corank.statistics import BLOCK_ENTRIES, Statistics
+from corank.solvers.predict import predict_in_blocks
+from corank.statistics import Statistics
 
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
@@ -243,27 +244,13 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         points = self.basis_points_
         if points is not None and not is_sparse(points):
             points = like(points, reference, dtype_name(points))
-        n = int(features.shape[0])
-        step = max(64, BLOCK_ENTRIES // max(1, int(coefficients.shape[0])))
-        parts = []
-        for begin in range(0, n, step):
-            block = take(features, slice(begin, min(begin + step, n)))
-            parts.append(self._values(block, points) @ coefficients + self.intercept_)
+        basis = FeatureBasis(self.n_features_in_, reference) if points is None else KernelBasis(self._kernel, points)
+        if is_sparse(points) and is_foreign(features):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         xp = namespace(reference)
-        result = parts[0] if len(parts) == 1 else xp.concat(parts)
+        result = predict_in_blocks(basis, coefficients, features) + self.intercept_
         return xp.astype(result, features.dtype if is_foreign(features) else features.dtype.type, copy=False)
 
     def _encoded(self, X: Any) -> Any:
         """A table as the features of a model that was saved with a TableEncoder; anything else as it is."""
         return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
-
-    def _values(self, block: Array, points: Array | None) -> Array:
-        if points is None:
-            return (
-                block.astype(np.float64)
-                if is_sparse(block)
-                else namespace(block).astype(block, namespace(block).float64)
-            )
-        if is_sparse(points) and is_foreign(block):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
-        return self._kernel.block(block, points)

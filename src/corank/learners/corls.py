@@ -40,7 +40,8 @@ from corank.solvers.agreement import Unscored, ViewData
 from corank.solvers.cofit import CoSettings, solve_views
 from corank.solvers.fit import read_splits
 from corank.solvers.holdout import splits_of_folds
-from corank.statistics import BLOCK_ENTRIES, Index
+from corank.solvers.predict import predict_in_blocks
+from corank.statistics import Index
 from corank.views import View, random_bases, read_views, select
 
 
@@ -283,13 +284,8 @@ class CoLearner(BaseEstimator):  # type: ignore[misc]
         coefficients, points = like(self.coef_[v], reference), self.basis_points_[v]
         if points is not None and not is_sparse(points):
             points = like(points, reference, dtype_name(points))
-        n, step = int(features.shape[0]), max(64, BLOCK_ENTRIES // int(coefficients.shape[0]))
-        parts = []
-        for begin in range(0, n, step):
-            block = take(features, slice(begin, min(begin + step, n)))
-            phi = block if points is None else self._kernels[v].block(block, points)
-            parts.append(phi @ coefficients)
-        return namespace(reference).concat(parts)
+        basis = FeatureBasis(len(coefficients), reference) if points is None else KernelBasis(self._kernels[v], points)
+        return predict_in_blocks(basis, coefficients, features)
 
 
 def _read_score_columns(y: Any, n: int, reference: Array) -> Array:
