@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
@@ -33,7 +32,7 @@ from corank.learners.parameters import (
     read_kernel,
     seed,
 )
-from corank.learners.ranker import RankerMixin
+from corank.learners.scoring import R2Mixin, RankerMixin
 from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features, read_scores, read_weights
 from corank.solvers.agreement import Unscored, ViewData
@@ -371,7 +370,7 @@ def _mean(rows: CoRows) -> float:
     return float(np.average(scores[given], weights=np.broadcast_to(weights[:, None], scores.shape)[given]))
 
 
-class CoRLS(RegressorMixin, CoLearner):  # type: ignore[misc]
+class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows (001).
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -439,15 +438,6 @@ class CoRLS(RegressorMixin, CoLearner):  # type: ignore[misc]
     ) -> Self:
         """Fit on scored rows, with the views agreeing on unscored ones (NaN in y, and `unscored`)."""
         return self._fit(X, y, qid, sample_weight, unscored, unscored_qid)
-
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """R² of the predictions on the rows that have a score; qid plays no part."""
-        predictions = to_numpy(self.predict(X))
-        scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
-        scored = ~np.isnan(scores)
-        weights = read_weights(sample_weight, len(scores), np.empty(0))
-        own = None if weights is None else weights[scored]
-        return float(r2_score(scores[scored], predictions[scored], sample_weight=own))
 
 
 class CoRankRLS(RankerMixin, CoLearner):

@@ -6,19 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from corank._backend import Array, first_appearance, take, to_numpy
 from corank.comparison import Comparison, Pointwise
 from corank.learners.base import KernelLearner
 from corank.learners.parameters import read_comparison
-from corank.learners.ranker import RankerMixin
+from corank.learners.scoring import R2Mixin, RankerMixin
 from corank.problem import ComparedRows
-from corank.rows import encode_queries, read_comparisons, read_features, read_scores, read_weights
+from corank.rows import encode_queries, read_comparisons, read_features
 from corank.solvers.fit import Training
 
 
-class RLS(RegressorMixin, KernelLearner):  # type: ignore[misc]
+class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
     r"""Regularised least squares (kernel ridge regression) with its alpha chosen by leave-one-out.
 
     .. math:: \min_f \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -125,15 +124,6 @@ class RLS(RegressorMixin, KernelLearner):  # type: ignore[misc]
         self
         """
         return self._fit_scores(X, y, qid, sample_weight)
-
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """R² of the predictions on the rows that have a score; qid plays no part."""
-        predictions = to_numpy(self.predict(X))
-        scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
-        scored = ~np.isnan(scores)
-        weights = read_weights(sample_weight, len(scores), np.empty(0))
-        own = None if weights is None else weights[scored]
-        return float(r2_score(scores[scored], predictions[scored], sample_weight=own))
 
 
 class RankRLS(RankerMixin, KernelLearner):
