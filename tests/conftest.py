@@ -4,6 +4,11 @@ import tracemalloc
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, however slow the machine.
+settings.register_profile("corank", deadline=None, derandomize=True)
+settings.load_profile("corank")
 
 
 @pytest.fixture
