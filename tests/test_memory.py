@@ -49,3 +49,10 @@ def test_memory_of_a_pass_does_not_grow_with_the_rows(memory_limit):
             model.fit(X, y, qid=qid)
         with memory_limit(40 + 2 * rows):
             model.predict(X)
+
+
+def test_features_of_single_precision_are_not_copied_to_predict(memory_limit):
+    X = np.random.default_rng(0).normal(size=(200_000, 40)).astype(np.float32)
+    model = RankRLS(alpha=1.0, kernel="linear", basis="features").fit(X[:200], np.arange(200.0))
+    with memory_limit(20):  # 64 MB as float64
+        assert model.predict(X).dtype == np.float32

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._backend import Array, in_order, is_sparse, namespace, take
+from corank._backend import Array, dtype_name, in_order, is_sparse, namespace, take
 from corank.basis import Basis, FeatureBasis
 from corank.statistics import BLOCK_ENTRIES, WRITE_ROWS
 
@@ -15,8 +15,8 @@ from corank.statistics import BLOCK_ENTRIES, WRITE_ROWS
 def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
     """Φ(X) c for the rows of X (n, d), dense or CSR: (n,) float64. O(n r d)."""
     n = int(X.shape[0])
-    if isinstance(basis, FeatureBasis) and (is_sparse(X) or isinstance(X, np.ndarray)):
-        return np.asarray(X @ coefficients)
+    if isinstance(basis, FeatureBasis) and (is_sparse(X) or dtype_name(X) == "float64"):
+        return X @ coefficients  # other precisions would be copied whole
     step = WRITE_ROWS if isinstance(X, np.ndarray) else max(64, BLOCK_ENTRIES // basis.size)
     workspace = threading.local()
 
