@@ -12,7 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
-import benchmarks.cases  # noqa: F401  (enters the cases)
+import benchmarks.cases
+import benchmarks.view_cases  # noqa: F401  (they enter the cases)
 from benchmarks import report, worker
 from benchmarks.machine import RESULTS, ROOT, file_name, machine, sources
 from benchmarks.registry import CASES

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import nnls
 from sklearn.metrics.pairwise import pairwise_kernels
 
 
@@ -129,12 +130,13 @@ def held_out(
     """Mean held-out error of every alpha: one literal refit a split and alpha, kernel and basis kept.
 
     score="loss": the loss on the rows left out, as queries of their own, over the rank of that loss.
+    score="rescaled": the same once all predictions, less the intercept, are multiplied by the factor that fits best.
     score="disagreement": the mean over the queries left out of their share of wrongly ordered pairs.
     """
     n = len(X)
     qid = np.zeros(n) if qid is None else np.asarray(qid)
     w = np.ones(n) if weights is None else weights
-    errors, sizes = [], []
+    errors, sizes, compared = [], [], []
     for train, test in splits:
         own = [
             fit_predict(
@@ -149,6 +151,11 @@ def held_out(
             if rank:
                 errors.append([(scores[test] - f) @ L @ (scores[test] - f) for f in own])
                 sizes.append(rank)
+        elif score == "rescaled":
+            offset = np.average(scores[train], weights=w[train]) if intercept else 0.0
+            T, t = loss_rows(scores[test] - offset, qid[test], loss, w[test])
+            compared.append(np.column_stack([t, *(T @ (f - offset) for f in own)]))
+            sizes.append(np.linalg.matrix_rank(laplacian(qid[test], loss, w[test])))
         else:
             for query in dict.fromkeys(qid[test]):
                 rows = np.flatnonzero(qid[test] == query)
@@ -156,23 +163,34 @@ def held_out(
                 if np.isfinite(shares).all():
                     errors.append(shares)
                     sizes.append(1)
-    return np.sum(errors, axis=0) / np.sum(sizes)
+    total = rescaled_losses(np.concatenate(compared)) if compared else np.sum(errors, axis=0)
+    return total / np.sum(sizes)
 
 
-def held_out_comparisons(X, winners, losers, splits, k, alphas, *, margins=None, weights=None, basis=None):
-    """Mean held-out squared error of comparisons, by refitting."""
+def rescaled_losses(compared):
+    """min ‖t − slope·p‖² over slope >= 0, for the first column t and every other column p."""
+    return np.asarray([nnls(column[:, None], compared[:, 0])[1] ** 2 for column in compared[:, 1:].T])
+
+
+def held_out_comparisons(
+    X, winners, losers, splits, k, alphas, *, margins=None, weights=None, basis=None, score="loss"
+):
+    """Mean held-out squared error of comparisons, by refitting; `score` as in `held_out`."""
     margins = np.ones(len(winners)) if margins is None else margins
     weights = np.ones(len(winners)) if weights is None else weights
-    total, count = np.zeros(len(alphas)), 0
+    total, count, compared = np.zeros(len(alphas)), 0, []
     for train, test in splits:
+        compared.append(np.zeros((len(test), 1 + len(alphas))))
+        compared[-1][:, 0] = np.sqrt(weights[test]) * margins[test]
         for a, alpha in enumerate(alphas):
             f = fit_predict_comparisons(
                 X, winners[train], losers[train], X, k, alpha,
                 margins=margins[train], weights=weights[train], basis=basis,
             )  # fmt: skip
             total[a] += np.sum(weights[test] * (margins[test] - f[winners[test]] + f[losers[test]]) ** 2)
+            compared[-1][:, 1 + a] = np.sqrt(weights[test]) * (f[winners[test]] - f[losers[test]])
         count += len(test)
-    return total / count
+    return (rescaled_losses(np.concatenate(compared)) if score == "rescaled" else total) / count
 
 
 def misordered(scores, predictions, weights):

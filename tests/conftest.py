@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 # The same examples every time, however slow the machine.
 settings.register_profile("corank", deadline=None, derandomize=True)
@@ -26,3 +27,10 @@ def memory_limit():
         assert peak < megabytes * 1e6, f"{peak / 1e6:.1f} MB at the peak, {megabytes} allowed"
 
     return limit
+
+
+@pytest.fixture(scope="module")
+def one_blas_thread():
+    """For modules of many small problems, where a second thread only waits."""
+    with threadpool_limits(1):
+        yield

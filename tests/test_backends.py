@@ -89,7 +89,7 @@ def test_features_as_basis(library, learner, columns):
 
 @pytest.mark.parametrize("learner", [RLS, RankRLS])
 @pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 def test_tuning_takes_the_same_way(library, learner, basis, scoring):
     found, expected = both(library, learner, basis=BASES[basis], scoring=scoring, alpha=[0.01, 0.3, 10.0])
     assert found.alpha_ == expected.alpha_
@@ -131,7 +131,7 @@ def test_query_labels_may_be_an_array_of_the_library(library, learner, basis):
 
 @pytest.mark.parametrize("n_comparisons", [8, 60])
 @pytest.mark.parametrize("foreign", [False, True], ids=["numpy indices", "own indices"])
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 def test_comparisons(library, n_comparisons, foreign, scoring):
     (X, _, new), (own_X, _, own_new) = rows(library)
     rng = np.random.default_rng(0)

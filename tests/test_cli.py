@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import corank
-from corank import RLS, RankRLS, TableEncoder, load
+from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, load
 from corank.cli import app, taste
 from corank.cli.columns import looks_like_id
 from corank.metrics import disagreement_error, ndcg
@@ -666,6 +666,78 @@ def test_info_of_any_model(folder, basis):
     words = " ".join(run("info", "p.corank").stdout.split())
     assert "RLS: predicts scores" in words
     assert "columns without names" in words
+
+
+# ---- models of several views
+
+
+VIEWS = [View([0, 1, 2], name="kind"), View(slice(3, None), kernel="linear", penalty=2.0)]
+
+
+@pytest.fixture
+def several(folder):
+    """A CoRankRLS and a CoRLS on the books, saved with their encoder."""
+    table = books()
+    encoder = TableEncoder().fit(table[["kind", "pages", "price"]])
+    features = encoder.transform(table[["kind", "pages", "price"]])
+    for name, model in (("rank", CoRankRLS(VIEWS)), ("regress", CoRLS(2, 0.3, 0.1, 9))):
+        model.fit(features, table["rating"], qid=table["user"])
+        assert name == "regress" or model.unscored_effect_ is not None
+        model.table_ = {"score": "rating", "query": "user", "rows": len(table)}
+        model.save(f"{name}.corank", encoder=encoder)
+    books(seed=1, n=60).to_csv("new.csv", index=False)
+    return folder
+
+
+def test_info_shows_the_views_of_a_model(several):
+    words = " ".join(run("info", "rank.corank").stdout.split())
+    scored, model = int(books()["rating"].notna().sum()), load("rank.corank")
+    assert "CoRankRLS: ranks items within a query, by views that agree on unscored rows" in words
+    assert f"fitted on 160 rows, {scored} scored, 12 queries (user)" in words
+    assert f"view 1 kind: 3 columns; rbf, gamma {model.gamma_[0]:.3g}; basis of 160 rows" in words
+    assert "view 2 3 columns; linear; basis of 160 rows; penalty 2" in words
+    assert re.search(rf"agreement [\d.e+-]+(, on|:) {160 - scored} unscored rows", words)
+    assert f"effect {model.unscored_effect_}" in words
+    assert "View(" not in words
+    other = " ".join(run("info", "regress.corank").stdout.split())
+    assert f"view 1 part 1: 3 columns; rbf, gamma {load('regress.corank').gamma_[0]:.3g}; basis of 9 rows" in other
+    assert f"agreement 0.1, on {160 - scored} unscored rows" in other
+    assert "effect" not in other
+
+
+def test_info_on_views_in_json(several):
+    said, model = json.loads(run("info", "rank.corank", "--json").stdout), load("rank.corank")
+    assert [view["name"] for view in said["views"]] == ["kind", "view 2"]
+    assert [view["columns"] for view in said["views"]] == [3, 3]
+    assert [view["kernel"] for view in said["views"]] == ["rbf", "linear"]
+    assert [view["gamma"] for view in said["views"]] == model.gamma_
+    assert said["agreement"] == model.agreement_
+    assert said["unscored"] == int(books()["rating"].isna().sum())
+    assert said["unscored_effect"]["verdict"] == model.unscored_effect_.verdict
+    assert said["parameters"] == {}
+    assert json.loads(run("info", "regress.corank", "--json").stdout)["unscored_effect"] is None
+
+
+@pytest.mark.parametrize("name", ["rank", "regress"])
+def test_models_of_several_views_rank_and_are_evaluated(several, name):
+    run("rank", f"{name}.corank", "new.csv", "--out", "ranked.csv")
+    new, model = books(seed=1, n=60), load(f"{name}.corank")
+    ranked = pd.read_csv("ranked.csv", dtype={"user": str})
+    expected = dict(zip(new["book_id"], model.predict(new), strict=True))
+    np.testing.assert_allclose(ranked["score"], [expected[book] for book in ranked["book_id"]], rtol=1e-9)
+    said = json.loads(run("evaluate", f"{name}.corank", "new.csv", "--json").stdout)
+    wrong = disagreement_error(new["rating"], model.predict(new), qid=new["user"])
+    assert said["disagreement"]["value"] == pytest.approx(wrong)
+    assert ("r2" in said) == (name == "regress")
+    assert "R²" in run("evaluate", "regress.corank", "new.csv").stdout
+
+
+def test_an_automatic_choice_can_be_used_on_the_command_line(several):
+    table, encoder = books(), load("rank.corank").encoder_
+    model = AutoRanker(VIEWS).fit(encoder.transform(table), table["rating"], qid=table["user"])
+    model.save("auto.corank", encoder=encoder)
+    assert type(model.best_estimator_).__name__ in run("info", "auto.corank").stdout
+    run("rank", "auto.corank", "new.csv", "--query", "user", "--out", "ranked.csv")
 
 
 # ---- demo

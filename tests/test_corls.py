@@ -1,9 +1,7 @@
-"""CoRLS and CoRankRLS: what they are equal to, what unscored rows do, what they refuse."""
+"""CoRLS and CoRankRLS: what they are equal to, and what unscored rows do."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 
 from corank import RLS, RankRLS
@@ -41,7 +39,7 @@ def test_one_view_is_the_single_learner_with_the_same_alpha_chosen(pair):
     several, single = pair
     with pytest.warns(UserWarning, match="only one view"):
         model = several([View(gamma=0.2)]).fit(X, Y, qid=QID)
-    expected = single(gamma=0.2).fit(X, Y, qid=QID)
+    expected = single(gamma=0.2, scoring="squared" if single is RLS else "rescaled").fit(X, Y, qid=QID)
     assert model.alpha_ == pytest.approx(expected.alpha_)
     np.testing.assert_allclose(model.predict(NEW), expected.predict(NEW), atol=1e-8)
 
@@ -50,7 +48,8 @@ def test_one_view_is_the_single_learner_with_the_same_alpha_chosen(pair):
 def test_all_rows_as_basis_in_the_dual_equal_them_in_the_primal(pair):
     several, _ = pair
     dual, primal = (several(VIEWS, basis=b).fit(X, Y, qid=QID) for b in ("all", np.arange(N + M)))
-    np.testing.assert_allclose(dual.path_.error, primal.path_.error, rtol=1e-2)  # the smallest alphas round most
+    told = dual.path_.agreement < 1e8 * dual.path_.alpha  # the rest is lost to rounding
+    np.testing.assert_allclose(dual.path_.error[told], primal.path_.error[told], rtol=1e-3)
     assert dual.alpha_ == pytest.approx(primal.alpha_)
     assert dual.agreement_ == pytest.approx(primal.agreement_)
     np.testing.assert_allclose(dual.predict(NEW), primal.predict(NEW), atol=1e-6)
@@ -94,19 +93,6 @@ def test_agreement_takes_most_of_the_error_off_two_views_with_private_structure(
     assert rmse(together) < 0.5 * rmse(alone)
 
 
-@pytest.mark.parametrize("kind", ["frame", "csr"])
-def test_frames_by_name_and_csr_give_the_same_model(kind):
-    expected = CoRankRLS(VIEWS, 0.3, 0.5).fit(X, Y, qid=QID).predict(NEW)
-    if kind == "csr":
-        found = CoRankRLS(VIEWS, 0.3, 0.5).fit(sparse.csr_array(X), Y, qid=QID).predict(sparse.csr_array(NEW))
-    else:
-        names = ["text_a", "text_b", "text_c", "image_a", "image_b", "image_c"]
-        views = [View("text_*", gamma=0.2), View(["image_a", "image_[bc]"], gamma=0.3)]
-        found = CoRankRLS(views, 0.3, 0.5).fit(pd.DataFrame(X, columns=names), Y, qid=QID)
-        found = found.predict(pd.DataFrame(NEW, columns=names))
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
 @pytest.mark.parametrize("views", [2, random_split(3), random_bases(2)], ids=str)
 def test_views_drawn_at_random_are_the_same_every_time(views):
     model = CoRankRLS(views, basis=10, random_state=3)
@@ -118,44 +104,3 @@ def test_random_split_keeps_columns_of_one_attribute_together():
     views = random_split(2, attributes=[0, 0, 1, 1, 2, 2]).views(6, np.random.default_rng(0))
     assert sorted(np.concatenate([v.columns for v in views])) == list(range(6))
     assert all(len(v.columns) % 2 == 0 for v in views)
-
-
-@pytest.mark.parametrize(
-    ("views", "message"),
-    [
-        ([], "views must be a number"),
-        (0, "views must be at least 1"),
-        ([View([])], "columns of view 1 are empty"),
-        ([View("text_*")], "X has no column names"),
-        ([View([7])], "lie outside X"),
-        ([View(penalty=0)], "penalty of view 1"),
-        ([View(gamma="tune")], "gamma of view 1"),
-    ],
-    ids=str,
-)
-def test_views_that_cannot_be_are_refused(views, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        CoRankRLS(views).fit(X, Y, qid=QID)
-
-
-def test_agreement_below_zero_is_refused():
-    with pytest.raises(ValueError, match="agreement must be 0 or more"):
-        CoRLS(agreement=-1.0).fit(X, Y)
-
-
-def test_overlapping_views_and_nothing_to_agree_on_are_said():
-    with pytest.warns(UserWarning, match="share 1 columns"):
-        CoRLS([View([0, 1]), View([1, 2])], 1.0, 1.0).fit(X, Y)
-    with pytest.warns(UserWarning, match="nothing to agree on"):
-        CoRLS(VIEWS, 1.0, 1.0).fit(X[:N], Y[:N])
-
-
-def test_a_view_without_scores_is_refused():
-    own = np.stack([Y, np.full(N + M, np.nan)], axis=1)
-    with pytest.raises(ValueError, match="y has no score for view 2"):
-        CoRLS(VIEWS).fit(X, own)
-
-
-def test_unscored_rows_with_other_columns_are_refused():
-    with pytest.raises(ValueError, match="unscored does not fit X"):
-        CoRLS(VIEWS).fit(X[:N], Y[:N], unscored=X[N:, :4])

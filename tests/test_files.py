@@ -1,10 +1,12 @@
 """Saved models: what is loaded predicts and updates as what was saved; what is broken is refused in words."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from model_files import put, rewritten, round_trip, scale_array
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -17,7 +19,8 @@ import corank
 from corank import RLS, RankRLS, TableEncoder, kernels, load, register_kernel
 from corank._backend import eigh
 from corank.learners.packing import Packer, Unpacker
-from corank.persistence import ModelFileError, read_model, write_model
+from corank.persistence import ModelFileError, read_model
+from corank.solvers.holdout import SCORINGS
 
 rng = np.random.default_rng(3)
 N, D = 40, 4
@@ -51,11 +54,6 @@ def path(tmp_path):
 
 def fitted(learner, X=X, **parameters):
     return learner(**{"alpha": 0.3, **parameters}).fit(X, Y, qid=QID, sample_weight=W)
-
-
-def round_trip(model, path, **options):
-    model.save(path, **options)
-    return load(path)
 
 
 def same(loaded, model, X=NEW):
@@ -186,6 +184,11 @@ def test_fitted_attributes_come_back(learner, path):
     assert (loaded.path_.best, loaded.path_.scoring) == (model.path_.best, model.path_.scoring)
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_what_the_path_was_scored_by_comes_back(scoring, path):
+    assert round_trip(fitted(RankRLS, alpha=[0.1, 1.0], scoring=scoring), path).path_.scoring == scoring
 
 
 PARAMETERS = {
@@ -333,7 +336,7 @@ def test_only_fitted_learners_of_corank_can_be_saved(path):
     class Own(RLS):
         pass
 
-    with pytest.raises(TypeError, match="save knows RLS, RankRLS, not Own; see skops"):
+    with pytest.raises(TypeError, match="save knows RLS, RankRLS, CoRLS, CoRankRLS, not Own; see skops"):
         Own(0.3).fit(X, Y).save(path)
     assert not hasattr(Ridge, "save")
     assert not path.exists()
@@ -374,36 +377,6 @@ def test_a_damaged_file_loads_equal_or_is_refused(path, tmp_path, basis):
             assert "\n" not in str(error)  # noqa: PT017
 
 
-def rewritten(path, change):
-    """The same file with its header or arrays changed and a checksum that is right: what an attacker can write."""
-    header, arrays = read_model(path)
-    header.pop("corank")
-    change(header, arrays)
-    write_model(path, header, arrays, overwrite=True)
-
-
-def put(*keys_and_value):
-    *keys, last, value = keys_and_value
-
-    def change(header, arrays):
-        place = header
-        for key in keys:
-            place = place[key]
-        if value is None:
-            del place[last]
-        else:
-            place[last] = value
-
-    return change
-
-
-def scale_array(name, function):
-    def change(header, arrays):
-        arrays[name] = function(arrays[name])
-
-    return change
-
-
 NAN, HUGE = {"number": "nan"}, 10**400
 HOSTILE = {
     "no learner": put("learner", None),
@@ -428,6 +401,7 @@ HOSTILE = {
     "kernel without gamma": put("fitted", "kernel", "Kernel", "gamma", NAN),
     "kernel of no name": put("fitted", "kernel", "Kernel", "name", 3),
     "alpha is NaN": put("fitted", "alpha", NAN),
+    "alpha is zero": put("fitted", "alpha", 0),
     "alpha is huge": put("fitted", "alpha", HUGE),
     "intercept is true": put("fitted", "intercept", True),
     "many columns": put("fitted", "n_columns", 2**62),
@@ -437,6 +411,9 @@ HOSTILE = {
     "names that are numbers": put("fitted", "column_names", {"names": [1, 2, 3, 4]}),
     "queries or not": put("fitted", "with_queries", 1),
     "path is a tuple": put("fitted", "path", {"tuple": []}),
+    "path with agreement": lambda header, arrays: header["fitted"]["path"]["Path"].update(
+        agreement=header["fitted"]["path"]["Path"]["alpha"]
+    ),
     "best is far": put("fitted", "path", "Path", "best", 99),
     "unknown scoring": put("fitted", "path", "Path", "scoring", "luck"),
     "rows are sums": put("fitted", "rows", {"Pointwise": {"needs_queries": False}}),
@@ -479,6 +456,25 @@ def test_a_file_of_another_version_says_to_fit_again(path, change):
     rewritten(path, lambda header, arrays: change(header["fitted"]["path"]["Path"], arrays))
     with pytest.raises(ModelFileError, match="written by another version of corank; fit the model again"):
         load(path)
+
+
+OLD_X = np.random.default_rng(0).standard_normal((12, 2)).round(3)
+OLD_Y = (OLD_X[:, 0] - OLD_X[:, 1] ** 2).round(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("rankrls-all-rows", [1.1642661103, 1.5313654407, 0.5282357081], [0.9537752907, 1.2174134158, 0.2954560462]),
+        ("rls-subset", [-0.0782153499, 0.0716672947, -0.6179028201], [-0.1570984781, 0.1098896222, -0.6014085136]),
+    ],
+)
+def test_files_of_the_first_format_load_predict_and_grow(name, before, after):
+    """Written at commit 00b6001: whatever is added to the format, they stay readable."""
+    model = load(Path(__file__).parent / "models" / f"{name}.safetensors")
+    np.testing.assert_allclose(model.predict(OLD_X[:3]), before, rtol=1e-8)
+    qid = [0] * 4 if name == "rankrls-all-rows" else None
+    np.testing.assert_allclose(model.update(OLD_X[:4] + 1, OLD_Y[:4], qid=qid).predict(OLD_X[:3]), after, rtol=1e-8)
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(path, tmp_path):

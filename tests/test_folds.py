@@ -94,7 +94,7 @@ def test_the_largest_of_equally_good_alphas_is_taken():
     assert best_position(np.asarray([0.5, np.nan, 0.4, 0.7]), alpha) == 2
 
 
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 def test_many_large_folds_are_summed_in_batches(scoring, monkeypatch):
     rng = np.random.default_rng(0)
     features, scores = rng.normal(size=(300, 3)), rng.normal(size=300)

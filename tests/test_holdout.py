@@ -215,7 +215,7 @@ def test_rows_that_no_function_can_tell_apart_are_half_misordered(form, qid):
 
 
 @every_basis
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 @pytest.mark.parametrize("cv", [LeaveOneOut(), ShuffleSplit(3, random_state=0)], ids=["closed form", "refitted"])
 def test_small_blocks_change_nothing(basis, scoring, cv, monkeypatch):
     model = RLS(ALPHAS, BASES[basis], gamma=GAMMA, cv=cv, scoring=scoring)
@@ -226,7 +226,7 @@ def test_small_blocks_change_nothing(basis, scoring, cv, monkeypatch):
 
 
 @every_basis
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 @pytest.mark.parametrize("level", [1e3, 1e8])
 def test_the_level_of_a_query_does_not_matter_to_what_is_held_out(basis, scoring, level):
     scores = np.round(Y * 2**10) / 2**10  # so that adding a level loses nothing

@@ -35,7 +35,7 @@ def test_one_row(basis, learner, alpha):
 @both
 @every_alpha
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 @untuned
 @tied
 def test_a_few_rows(basis, learner, alpha, n, scoring):
@@ -53,7 +53,7 @@ def test_one_query_is_no_query(basis, alpha):
 
 @every_basis
 @every_alpha
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 @untuned
 @tied
 def test_queries_of_one_item_each(basis, alpha, scoring):
@@ -64,7 +64,7 @@ def test_queries_of_one_item_each(basis, alpha, scoring):
 @every_basis
 @every_alpha
 @pytest.mark.parametrize("level", [0.0, 1.0, 1e9 + 0.1])
-@pytest.mark.parametrize("scoring", ["squared", "disagreement"])
+@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
 @untuned
 def test_a_ranker_says_that_all_scores_are_tied(basis, alpha, level, scoring):
     scores = level + np.asarray([0.0, 5.0, 2.0])[QID]

@@ -202,7 +202,7 @@ def test_mapped_is_the_pass_over_mapped_features(qid):
         np.testing.assert_allclose(found.of(fold).matrix, expected.of(fold).matrix, atol=1e-11)
 
 
-def test_right_and_loss_are_the_literal_ones():
+def test_right_loss_and_what_is_explained_are_the_literal_ones():
     loss, c = Loss("unit", 0.3), np.random.default_rng(4).normal(size=(4, 3))
     gram, L, phi = gathered(loss).total(), laplacian(PROBLEM.qid, loss), features(PROBLEM.X)
     s = PROBLEM.y - 0.7
@@ -210,6 +210,9 @@ def test_right_and_loss_are_the_literal_ones():
     np.testing.assert_allclose(gram.right(0.7)[:, 0], phi.T @ L @ s, atol=1e-10)
     literal = [(s - phi @ column) @ L @ (s - phi @ column) for column in c.T]
     np.testing.assert_allclose(gram.loss(c, 0.7), literal, rtol=1e-10)
+    cross, own = gram.explained(c, 0.7)
+    np.testing.assert_allclose(cross, [(s - phi @ column) @ L @ phi @ column for column in c.T], rtol=1e-10)
+    np.testing.assert_allclose(own, [(phi @ column) @ L @ phi @ column for column in c.T], rtol=1e-10)
 
 
 def test_mean_score_is_the_weighted_mean():

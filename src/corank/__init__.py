@@ -6,18 +6,43 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corank.encoder import TableEncoder
     from corank.kernels import register_kernel
-    from corank.learners import RLS, RankRLS, load
+    from corank.learners import RLS, CoRankRLS, CoRLS, RankRLS, load
+    from corank.selection import AutoRanker, AutoRegressor
+    from corank.views import View, random_bases, random_split, side_by_side
 
 __version__ = "0.1.0"
-__all__ = ["RLS", "RankRLS", "TableEncoder", "__version__", "load", "register_kernel"]
+__all__ = [
+    "RLS",
+    "AutoRanker",
+    "AutoRegressor",
+    "CoRLS",
+    "CoRankRLS",
+    "RankRLS",
+    "TableEncoder",
+    "View",
+    "__version__",
+    "load",
+    "random_bases",
+    "random_split",
+    "register_kernel",
+    "side_by_side",
+]
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
 _PLACES = {
+    "AutoRanker": "corank.selection",
+    "AutoRegressor": "corank.selection",
+    "CoRLS": "corank.learners",
+    "CoRankRLS": "corank.learners",
     "RLS": "corank.learners",
     "RankRLS": "corank.learners",
     "TableEncoder": "corank.encoder",
+    "View": "corank.views",
     "load": "corank.learners",
+    "random_bases": "corank.views",
+    "random_split": "corank.views",
     "register_kernel": "corank.kernels",
+    "side_by_side": "corank.views",
 }
 _MODULES = ("datasets", "metrics")
 

@@ -77,7 +77,9 @@ def dtype_name(x: Array) -> str:
 
 
 def take(x: Array, rows: Any) -> Array:
-    """Rows `x[rows]`, of an array or a CSR matrix; a slice gives a view where the library can."""
+    """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can."""
+    if hasattr(x, "take_rows"):
+        return x.take_rows(rows)
     if isinstance(x, np.ndarray) or is_sparse(x):
         return x[rows if isinstance(rows, slice) else to_numpy(rows)]
     return x[rows, ...] if isinstance(rows, slice) else namespace(x).take(x, like(rows, x, "int64"), axis=0)

@@ -16,6 +16,7 @@ from corank.comparison import Comparison, Operator, Pairs, PerQuery, Pointwise
 from corank.metrics import disagreement_error
 from corank.rows import Rows
 from corank.statistics import FeatureMap, Index, Statistics, gather
+from corank.views import SideBySide
 
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -89,6 +90,10 @@ class Problem(Protocol):
 
     def unit_root(self, x: Array) -> Array:
         """J on values of units (n_units, c)."""
+        ...
+
+    def unit_root_transposed(self, z: Array) -> Array:
+        """Its transpose."""
         ...
 
     def misordered(self, predictions: Array) -> FloatArray:
@@ -202,6 +207,10 @@ class ScoredRows:
         """J x."""
         return self.operator.root(x)
 
+    def unit_root_transposed(self, z: Array) -> Array:
+        """Jᵀ z."""
+        return self.operator.root_transposed(z)
+
     def misordered(self, predictions: Array) -> FloatArray:
         """Per query, all rows one query where none were given."""
         codes = None if self.rows.queries is None else to_numpy(self.rows.queries)
@@ -251,7 +260,8 @@ class ComparedRows:
     @cached_property
     def reference(self) -> Array:
         """An empty array beside the features."""
-        return np.empty(0) if is_sparse(self.features) else namespace(self.features).asarray(self.features)[:0, :0]
+        features = self.features.parts[0][0] if isinstance(self.features, SideBySide) else self.features
+        return np.empty(0) if is_sparse(features) else namespace(features).asarray(features)[:0, :0]
 
     @cached_property
     def operator(self) -> Pairs:
@@ -324,6 +334,10 @@ class ComparedRows:
     def unit_root(self, x: Array) -> Array:
         """W^½ x."""
         return namespace(x).sqrt(self.operator.weights)[:, None] * x
+
+    def unit_root_transposed(self, z: Array) -> Array:
+        """The same: W is diagonal."""
+        return self.unit_root(z)
 
     def misordered(self, predictions: Array) -> FloatArray:
         """Per comparison; NaN where the margin is 0."""

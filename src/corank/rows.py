@@ -279,7 +279,7 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
             raise ValueError(f"{name} has missing labels; give every row a query label or drop it.")
         labels: Any = qid
     else:
-        labels = _as_labels(qid, name)
+        labels = as_labels(qid, name)
     if labels.shape[0] != n_rows:
         raise ValueError(f"{name} has {labels.shape[0]} labels but X has {n_rows} rows; one label a row is needed.")
     if not is_foreign(labels) and labels.dtype == object:
@@ -287,7 +287,7 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
     return first_appearance(labels)
 
 
-def _as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
+def as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
     """One label a row: an object array where NumPy has no type for them, with missing ones refused."""
     if isinstance(qid, Sequence) and any(isinstance(label, tuple) for label in qid):
         labels = np.empty(len(qid), dtype=object)

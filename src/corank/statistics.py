@@ -66,6 +66,14 @@ class Gram:
         losses = xp.sum(vectors * (self.matrix @ vectors), axis=0)
         return xp.where(losses > 0, losses, xp.zeros_like(losses))
 
+    def explained(self, coefficients: Array, offset: float = 0.0) -> tuple[Array, Array]:
+        """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each. O(k r²)."""
+        xp = namespace(self.matrix)
+        fitted = self.features @ coefficients
+        own = xp.sum(coefficients * fitted, axis=0)
+        cross = xp.sum(coefficients * (self.right(offset) - fitted), axis=0)
+        return cross, xp.where(own > 0, own, xp.zeros_like(own))
+
 
 @dataclass(frozen=True)
 class Moments:

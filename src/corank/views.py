@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from corank._backend import Array, is_sparse, like, namespace, to_numpy
+from corank._backend import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._warnings import warn_user
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
@@ -148,9 +150,83 @@ def _warn_of_overlap(views: list[View], n_columns: int) -> None:
 
 
 def select(X: Array, columns: np.ndarray[Any, Any]) -> Array:
-    """The columns of a view, CSR where X is CSR."""
+    """The columns of a view, CSR where X is CSR; nothing is copied where they lie together."""
     if len(columns) == X.shape[1]:
         return X
     if is_sparse(X):
         return X.tocsc()[:, columns].tocsr()
+    if columns[-1] - columns[0] == len(columns) - 1:  # they are sorted
+        return X[:, int(columns[0]) : int(columns[-1]) + 1]
     return namespace(X).take(X, like(columns, X, "int64"), axis=1)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The same rows as every view sees them: (rows, columns or None for all) a view. Columns are cut block by block."""
+
+    parts: tuple[tuple[Array, np.ndarray[Any, Any] | None], ...]
+
+    @classmethod
+    def of(cls, X: Array, columns: Sequence[np.ndarray[Any, Any]]) -> SideBySide:
+        """The rows X under views of those columns; CSR is cut once."""
+        if is_sparse(X):
+            by_column = X.tocsc()
+            return cls(tuple((by_column[:, own].tocsr(), None) for own in columns))
+        return cls(tuple((X, own) for own in columns))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and the columns of all views."""
+        widths = [int(X.shape[1]) if own is None else len(own) for X, own in self.parts]
+        return int(self.parts[0][0].shape[0]), sum(widths)
+
+    def take_rows(self, rows: Any) -> SideBySide:
+        """Some of the rows."""
+        first, _ = self.parts[0]
+        if all(X is first for X, _ in self.parts):
+            taken = take(first, rows)
+            return SideBySide(tuple((taken, own) for _, own in self.parts))
+        return SideBySide(tuple((take(X, rows), own) for X, own in self.parts))
+
+    __getitem__ = take_rows
+
+    def features(self) -> list[Array]:
+        """Each view's columns."""
+        return [X if own is None else select(X, own) for X, own in self.parts]
+
+
+def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:
+    """One X and its views, from one array a view.
+
+    Parameters
+    ----------
+    arrays : list of (n, d_v) arrays or CSR matrices, with the same rows in the same order
+    settings : what every `View` is given, such as ``kernel="linear"``
+
+    Returns
+    -------
+    X : (n, Σ d_v), CSR where one of the arrays is
+    views : list of View
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import side_by_side
+    >>> X, views = side_by_side([np.ones((5, 2)), np.zeros((5, 3))])
+    >>> X.shape, [view.columns for view in views]
+    ((5, 5), [slice(0, 2, None), slice(2, 5, None)])
+    """
+    parts = [X if is_sparse(X) or is_foreign(X) else np.asarray(X) for X in arrays]
+    if not parts:
+        raise ValueError("arrays is empty: give one array a view.")
+    for position, X in enumerate(parts):
+        if X.ndim != 2:
+            raise ValueError(f"arrays[{position}] must have two dimensions, got shape {tuple(X.shape)}.")
+        if X.shape[0] != parts[0].shape[0]:
+            raise ValueError(f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {parts[0].shape[0]}.")
+    ends = np.cumsum([0, *(int(X.shape[1]) for X in parts)])
+    views = [View(slice(int(b), int(e)), **settings) for b, e in pairwise(ends)]
+    if any(is_sparse(X) for X in parts):
+        stacked: Any = sparse.hstack([sparse.csr_array(X) for X in parts], format="csr")
+        return stacked, views
+    return namespace(parts[0]).concat(parts, axis=1), views

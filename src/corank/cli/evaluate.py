@@ -60,10 +60,11 @@ def _measured(
 ) -> dict[str, Any]:
     doing(f"reading {file.name}")
     import numpy as np
+    from sklearn.base import is_regressor
     from sklearn.metrics import r2_score
 
     from corank.cli.columns import features_of, text_columns
-    from corank.learners import RLS, load
+    from corank.learners import load
     from corank.metrics import disagreement_error, ndcg
     from corank.tables import query_column, read_table, score_column
 
@@ -93,7 +94,7 @@ def _measured(
         result["ndcg_at_10_left_out"] = "negative scores" if y.min() < 0 else "no positive scores"
     if result["disagreement"] is None:
         raise ValueError(f"there is nothing to compare: no query of {file} has two rows with different scores")
-    if isinstance(model, RLS):
+    if is_regressor(model):
         result["r2"] = {"value": float(r2_score(y, predicted))}
     return result
 

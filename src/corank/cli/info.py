@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,12 @@ import typer
 from corank.cli.console import count, facts, held_out_error, in_bytes, show
 
 PACKAGES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
-WHAT = {"RankRLS": "ranks items within a query", "RLS": "predicts scores"}
+WHAT = {
+    "RankRLS": "ranks items within a query",
+    "RLS": "predicts scores",
+    "CoRankRLS": "ranks items within a query, by views that agree on unscored rows",
+    "CoRLS": "predicts scores, by views that agree on unscored rows",
+}
 
 
 def info(
@@ -84,13 +90,10 @@ def _model(path: Path) -> dict[str, Any]:
     return {
         "method": type(model).__name__,
         **{key: counts.get(key) for key in ("rows", "scored", "queries")},
+        **_functions(model),
         **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
         "features": model.n_features_in_,
         "columns": _columns(model),
-        "kernel": model._kernel.name,
-        "gamma": model.gamma_,
-        "basis": len(model.coef_),
-        "basis_of": "columns" if model.basis_points_ is None else "rows",
         "alpha": model.alpha_,
         "tried": 1 if tuned is None else len(tuned.alpha),
         "held_out_error": None if tuned is None else float(tuned.error[tuned.best]),
@@ -99,6 +102,32 @@ def _model(path: Path) -> dict[str, Any]:
         **{f"{key}_in_fit": summary[key] for key in ("cv", "random_state") if key in summary},
         "written_by": header["corank"],
         "bytes": path.stat().st_size,
+    }
+
+
+def _functions(model: Any) -> dict[str, Any]:
+    """What was fitted: one function, or one a view and how they agree."""
+    functions = [
+        {
+            "kernel": function.kernel.name,
+            "gamma": function.kernel.gamma,
+            "basis": len(function.coefficients),
+            "basis_of": "columns" if function.points is None else "rows",
+        }
+        for function in model._expansions()
+    ]
+    views = getattr(model, "views_", None)
+    if views is None:
+        return functions[0]
+    effect = model.unscored_effect_
+    return {
+        "unscored": model._n_unscored,
+        "views": [
+            {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
+            for view, function in zip(views, functions, strict=True)
+        ],
+        "agreement": model.agreement_,
+        "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
     }
 
 
@@ -112,6 +141,8 @@ def _columns(model: Any) -> list[str] | None:
 
 def _differs(model: Any, key: str, value: Any) -> bool:
     default = type(model)().get_params()[key]
+    if key == "views" and isinstance(value, list | tuple):
+        return False  # they are shown one by one
     return not (type(value) is type(default) and value == default)
 
 
@@ -130,8 +161,7 @@ def _model_in_words(found: dict[str, Any]) -> dict[str, str]:
         "what": f"{found['method']}: {WHAT.get(found['method'], 'a model of corank')}",
         "fitted on": _rows(found),
         "features": _features(found),
-        "kernel": found["kernel"] + ("" if found["gamma"] is None else f", gamma {found['gamma']:.3g}"),
-        "basis": count(found["basis"], found["basis_of"].removesuffix("s")),
+        **(_views_in_words(found) if "views" in found else {"kernel": _kernel(found), "basis": _basis(found)}),
         "alpha": f"{found['alpha']:.3g}",
     }
     if found["held_out_error"] is not None:
@@ -141,6 +171,31 @@ def _model_in_words(found: dict[str, Any]) -> dict[str, str]:
         words["parameters"] = ", ".join(f"{key}={value!r}" for key, value in found["parameters"].items())
     words |= {f"{key} in fit": found[f"{key}_in_fit"] for key in ("cv", "random_state") if f"{key}_in_fit" in found}
     return {**words, "written by": f"corank {found['written_by']}", "file": in_bytes(found["bytes"])}
+
+
+def _views_in_words(found: dict[str, Any]) -> dict[str, str]:
+    words = {}
+    for number, view in enumerate(found["views"], start=1):
+        called = "" if view["name"] == f"view {number}" else f"{view['name']}: "
+        penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
+        size = count(view["columns"], "column")
+        basis = "" if view["basis_of"] == "columns" else f"; basis of {_basis(view)}"
+        words[f"view {number}"] = f"{called}{size}; {_kernel(view)}{basis}{penalty}"
+    unscored = count(found["unscored"], "unscored row")
+    words["agreement"] = (
+        f"{found['agreement']:.3g}, on {unscored}" if found["agreement"] else f"0: {unscored} play no part"
+    )
+    if found["unscored_effect"] is not None:
+        words["effect"] = found["unscored_effect"]["words"]
+    return words
+
+
+def _kernel(function: dict[str, Any]) -> str:
+    return str(function["kernel"]) + ("" if function["gamma"] is None else f", gamma {function['gamma']:.3g}")
+
+
+def _basis(function: dict[str, Any]) -> str:
+    return count(function["basis"], function["basis_of"].removesuffix("s"))
 
 
 def _rows(found: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
-"""The public estimators: thin compositions of comparison, basis and solver."""
+"""The public estimators."""
 
+from corank.learners.corls import CoRankRLS, CoRLS
 from corank.learners.files import load
 from corank.learners.rls import RLS, RankRLS
 
-__all__ = ["RLS", "RankRLS", "load"]
+__all__ = ["RLS", "CoRLS", "CoRankRLS", "RankRLS", "load"]

@@ -1,58 +1,46 @@
-"""What the kernel learners share: parameters and their checks, prediction, update, files."""
+"""What learners with one view share: parameters and their checks, fitting, update."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
-
-from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, to_numpy
+from corank._backend import to_numpy
 from corank._warnings import warn_user
 from corank.basis import BasisNotice, FeatureBasis, KernelBasis, Whitening, check_basis, resolve_basis
-from corank.comparison import Comparison
 from corank.kernels import Kernel, check_precomputed
-from corank.learners.files import Saveable
+from corank.learners.files import SHARED, Contents
+from corank.learners.learner import COMPARED, PRECOMPUTED, Expansion, Learner
 from corank.learners.parameters import candidates, check_choice, check_weights, read_kernel, seed
+from corank.learners.soundness import check_single
 from corank.problem import ScoredRows
-from corank.rows import Rows, is_frame, read_features, read_rows
+from corank.rows import Rows, read_rows
 from corank.solvers.direct import DualSystem, PrimalSystem
 from corank.solvers.fit import Settings, Solution, Training, solve
-from corank.solvers.predict import predict_in_blocks
+from corank.solvers.holdout import SCORINGS
 from corank.statistics import Statistics
 
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
 
-class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
+class KernelLearner(Learner):
     """Kernel least squares on one view. A learner adds its comparison, its intercept and its score."""
 
-    __metadata_request__fit = {"qid": "groups"}  # noqa: RUF012
-    __metadata_request__score = {"qid": "groups", "sample_weight": True}  # noqa: RUF012
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.target_tags.required = True
-        return tags
-
-    def _comparison(self) -> Comparison:
-        """What is compared with what; checks the learner's own parameters."""
-        raise AssertionError("a learner says what it compares")
+    _contents = Contents({**SHARED, "kernel": "_kernel", "whitening": "_whitening"}, check_single)
 
     @property
-    def _centred(self) -> bool:
-        return False
+    def _pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _expansions(self) -> list[Expansion]:
+        return [Expansion(self.coef_, self._kernel, self.basis_points_)]
 
     # ---------------------------------------------------------------- fit
 
     def _settings(self, training: Training) -> Settings:
         """The parameters, checked against the rows."""
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
-        check_choice(self.scoring, "scoring", (None, "squared", "disagreement"))
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
         if kernel.precomputed:
             check_precomputed(training.everything)
@@ -145,44 +133,13 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
 
     # ---------------------------------------------------------------- update
 
-    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Add newly scored rows to a fitted model.
+    def _why_fixed(self) -> str:
+        return PRECOMPUTED if self._kernel.precomputed else COMPARED
 
-        Kernel, basis rule and `alpha_` stay; to choose them anew, fit again. A model on all its rows takes the new
-        ones into its basis; a model on a subset only adds to its sums, however many rows it has seen. Rows with a
-        qid form queries of their own; without one they join the one query of a model fitted without qid.
-
-        Parameters
-        ----------
-        X : (n, d), as in `fit`
-        y : (n,) scores, NaN = unscored
-        qid : (n,) query labels, needed where the model was fitted with them
-        sample_weight : (n,) weights
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        if self._statistics is None and self._rows is None:
-            raise ValueError(
-                "update cannot extend a precomputed kernel; fit again with the larger matrix."
-                if self._kernel.precomputed
-                else "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
-            )
-        if (qid is not None) != self._with_queries and self._comparison().needs_queries:
-            raise ValueError(
-                "qid must be given to update as it was to fit: "
-                + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
-            )
-        check_weights(self._comparison(), sample_weight)
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         everything, rows = read_rows(self, self._encoded(X), y, qid, sample_weight, reset=False)
         rows = rows.beside(self.coef_).lowered(self._level)
-        if self._with_queries and ScoredRows(rows, self._comparison()).is_tied:
-            warn_user(
-                "update: no two of the new rows can be compared, so nothing was learned from them. New rows form "
-                "queries of their own; to add to a query that is already known, fit again with all rows."
-            )
+        self._warn_of_nothing_new([rows])
         if self._statistics is not None:
             self._update_sums(rows if self._with_queries else replace(rows, queries=None))
         else:
@@ -190,15 +147,11 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         self._n_seen += int(everything.shape[0])
         self._n_scored += len(rows)
         self._n_queries += rows.n_queries if self._with_queries else 0
-        return self
 
     def _update_sums(self, rows: Rows) -> None:
         assert self._statistics is not None
-        basis: KernelBasis | FeatureBasis
-        if self.basis_points_ is None:
-            basis = FeatureBasis(self.n_features_in_, self.coef_)
-        else:
-            basis = KernelBasis(self._kernel, self.basis_points_, own_whitening=self._whitening)
+        (function,) = self._expansions()
+        basis = function.basis(self.coef_, self._whitening)
         new = PrimalSystem.gathered(ScoredRows(rows, self._statistics.comparison), basis)
         system = PrimalSystem(basis, self._statistics.merged(new.statistics))
         offset = system.gram.mean_score if self._centred else 0.0
@@ -221,36 +174,3 @@ class KernelLearner(Saveable, BaseEstimator):  # type: ignore[misc]
         offset = problem.mean_score if self._centred else 0.0
         self.coef_, self.intercept_ = DualSystem(problem, basis).solve(self.alpha_, offset), self._level + offset
         self._rows = merged
-
-    # ---------------------------------------------------------------- predict
-
-    def predict(self, X: Any) -> Array:
-        """Scores of the rows of X: higher is better.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`. A table
-            goes through the model's `encoder_` first, where it has one
-
-        Returns
-        -------
-        (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
-        with n beyond the result.
-        """
-        check_is_fitted(self)
-        features = read_features(self, self._encoded(X), reset=False)
-        reference = np.empty(0) if is_sparse(features) else features
-        coefficients = like(self.coef_, reference)
-        points = self.basis_points_
-        if points is not None and not is_sparse(points):
-            points = like(points, reference, dtype_name(points))
-        basis = FeatureBasis(self.n_features_in_, reference) if points is None else KernelBasis(self._kernel, points)
-        if is_sparse(points) and is_foreign(features):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
-        xp = namespace(reference)
-        result = predict_in_blocks(basis, coefficients, features) + self.intercept_
-        return xp.astype(result, features.dtype if is_foreign(features) else features.dtype.type, copy=False)
-
-    def _encoded(self, X: Any) -> Any:
-        """A table as the features of a model that was saved with a TableEncoder; anything else as it is."""
-        return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)

@@ -1,27 +1,35 @@
 """How a fitted learner becomes a model file and back: `save` for every learner, and `load`.
 
-What stands in the file is listed here; `packing` turns values into JSON and arrays, `persistence` writes those.
+A kind of learner says what its file holds and how that is checked; `packing` turns values into JSON and arrays,
+`persistence` writes those.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.utils.validation import check_is_fitted
 
 from corank.encoder import TableEncoder
 from corank.learners.packing import Packer, Unpacker
-from corank.learners.soundness import check_fitted, demand
+from corank.learners.soundness import demand
 from corank.persistence import ModelFileError, read_model, write_model
 
 # The only classes that a file can name, and where they live: they are built on this module.
-LEARNERS = {"RLS": "corank.learners.rls", "RankRLS": "corank.learners.rls"}
+LEARNERS = {
+    "RLS": "corank.learners.rls",
+    "RankRLS": "corank.learners.rls",
+    "CoRLS": "corank.learners.corls",
+    "CoRankRLS": "corank.learners.corls",
+}
 
-# In the file: on the learner. Basis points come before the rows, which may be the same array: it is stored once.
-FITTED = {
+# What every learner's file holds; lists of one entry a view where there are several.
+SHARED = {
     "coefficients": "coef_",
     "intercept": "intercept_",
     "level": "_level",
@@ -30,7 +38,6 @@ FITTED = {
     "path": "path_",
     "basis": "basis_",
     "basis_points": "basis_points_",
-    "kernel": "_kernel",
     "n_columns": "n_features_in_",
     "column_names": "feature_names_in_",
     "with_queries": "_with_queries",
@@ -39,8 +46,20 @@ FITTED = {
     "queries": "_n_queries",
     "rows": "_rows",
     "statistics": "_statistics",
-    "whitening": "_whitening",
 }
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the file of a kind of learner holds.
+
+    fitted : in the file: on the learner. Basis points come before the rows, which may be the same array: it is stored
+        once
+    check : refuses fitted attributes that do not fit each other
+    """
+
+    fitted: Mapping[str, str]
+    check: Callable[[Any], None]
 
 
 class Saveable:
@@ -54,6 +73,7 @@ class Saveable:
         What `corank fit` remembers of its table: the names of the score and query columns, numbers of rows.
     """
 
+    _contents: ClassVar[Contents]
     encoder_: TableEncoder | None = None
     table_: dict[str, str | int | None] | None = None
 
@@ -64,7 +84,8 @@ class Saveable:
 
         The file holds what `predict` and `update` need: parameters, coefficients, basis rows and, for a model on all
         its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter
-        and a random state that is no number are for training only and load as None.
+        and a random state that is no number are for training only and load as None. `unscored_effect_` is saved where
+        it was asked for before.
 
         Parameters
         ----------
@@ -86,12 +107,16 @@ class Saveable:
         header: dict[str, Any] = {"learner": name}
         header["parameters"], training_only = _packed_parameters(self, packer)
         header["fitted"] = {
-            word: packer.pack(getattr(self, attribute, None), word) for word, attribute in FITTED.items()
+            word: packer.pack(getattr(self, attribute, None), word) for word, attribute in self._contents.fitted.items()
         }
-        header["summary"] = {**_summary(self), **training_only}
+        header["summary"] = {**self._summary(), **training_only}
         header["encoder"] = None if encoder is None else _packed_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
         write_model(path, header, packer.arrays, overwrite=overwrite)
+
+    def _summary(self) -> dict[str, int]:
+        """The rows behind the model, for whoever looks into the file."""
+        raise AssertionError("a learner says what it was fitted on")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -105,7 +130,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    RLS, RankRLS
+    RLS, RankRLS, CoRLS, CoRankRLS
         The fitted learner, with NumPy arrays; `encoder_` is the TableEncoder that was saved with it, or None.
 
     Raises
@@ -144,10 +169,6 @@ def _packed_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], di
     return {name: packer.pack(value, name) for name, value in parameters.items()}, in_words
 
 
-def _summary(learner: Any) -> dict[str, Any]:
-    return {"rows": learner._n_seen, "scored": learner._n_scored, "queries": learner._n_queries}
-
-
 def _packed_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
     if not isinstance(encoder, TableEncoder):
         raise TypeError(
@@ -174,15 +195,16 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
         )
     parameters: Any = header.get("parameters")
     fitted: Any = header.get("fitted")
-    demand(isinstance(parameters, dict) and isinstance(fitted, dict) and set(fitted) == set(FITTED), "header")
+    contents: Contents = kind._contents
+    demand(isinstance(parameters, dict) and isinstance(fitted, dict) and set(fitted) == set(contents.fitted), "header")
     demand(set(parameters) == set(kind().get_params()), "list of parameters")
     unpacker = Unpacker(arrays)
     learner = kind(**{key: unpacker.unpack(value) for key, value in parameters.items()})
-    for word, attribute in FITTED.items():
+    for word, attribute in contents.fitted.items():
         value = unpacker.unpack(fitted[word])
         if value is not None or attribute != "feature_names_in_":
             setattr(learner, attribute, value)
-    check_fitted(learner)
+    contents.check(learner)
     for note in (header.get("summary"), header.get("table") or {}):
         demand(
             isinstance(note, dict) and all(isinstance(v, str | int | None) for v in note.values()), "note on the data"

@@ -21,14 +21,19 @@ from corank.comparison import Blend, Pointwise, Queries
 from corank.kernels import Kernel, registered_name
 from corank.persistence import Arrays, ModelFileError
 from corank.rows import Rows
+from corank.solvers.effect import UnscoredEffect
 from corank.solvers.path import Path
 from corank.statistics import Gram, Moments, Statistics
+from corank.views import View, random_bases, random_split
 
 Json: TypeAlias = Any
 
 OWN_TYPES: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (Kernel, Path, Rows, Statistics, Gram, Moments, Whitening, Pointwise, Queries, Blend)
+    for kind in (
+        *(Kernel, Path, Rows, Statistics, Gram, Moments, Whitening, Pointwise, Queries, Blend),
+        *(View, random_split, random_bases, UnscoredEffect),
+    )
 }
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 
@@ -52,6 +57,8 @@ class Packer:
             return [self.pack(each, f"{name}.{at}") for at, each in enumerate(value)]
         if isinstance(value, tuple):
             return {"tuple": self.pack(list(value), name)}
+        if isinstance(value, slice):
+            return {"slice": self.pack([value.start, value.stop, value.step], name)}
         if isinstance(value, Mapping):
             return {"dict": self._pack_members(dict(value), name)}
         if type(value) in OWN_TYPES.values() and is_dataclass(value):
@@ -85,15 +92,23 @@ class Packer:
             array = array.astype(np.int64, copy=False) if array.dtype != np.int32 else array
         # rounding depends on the order in memory: keep it, so that predictions stay the same to the last bit
         by_columns = array.ndim == 2 and min(array.shape) > 1 and abs(array.strides[0]) < abs(array.strides[1])
+        name = self._free(name)
         self.arrays[name] = array.T if by_columns else array
         return {"by_columns" if by_columns else "array": name}
 
     def _pack_sparse(self, matrix: Any, name: str) -> Json:
         kind = "csr_array" if isinstance(matrix, sparse.sparray) else "csr_matrix"
         matrix = matrix.tocsr()
+        name = self._free(name, ".data")
         for part in ("data", "indices", "indptr"):
             self.arrays[f"{name}.{part}"] = getattr(matrix, part)
         return {kind: {"name": name, "shape": [int(size) for size in matrix.shape]}}
+
+    def _free(self, name: str, ending: str = "") -> str:
+        """The name, or one like it where a parameter has taken it."""
+        while f"{name}{ending}" in self.arrays:
+            name += "'"
+        return name
 
     def _pack_function(self, function: Any, name: str) -> str:
         registered = registered_name(function)
@@ -125,6 +140,8 @@ class Unpacker:
             return float(content)
         if tag == "tuple" and isinstance(content, list):
             return tuple(self.unpack(content))
+        if tag == "slice" and isinstance(content, list) and len(content) == 3:
+            return _sliced(content)
         if tag == "dict" and isinstance(content, dict):
             return {key: self.unpack(each) for key, each in content.items()}
         if tag == "names" and isinstance(content, list) and all(isinstance(each, str) for each in content):
@@ -166,3 +183,9 @@ class Unpacker:
                 "another version of corank; fit the model again"
             )
         return kind(**{key: self.unpack(each) for key, each in content.items()})
+
+
+def _sliced(ends: list[Json]) -> slice:
+    if not all(end is None or type(end) is int for end in ends):
+        raise ModelFileError("the model file has a header that makes no sense")
+    return slice(*ends)

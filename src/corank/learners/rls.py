@@ -44,8 +44,10 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
         How a number of basis rows is chosen; "pivoted" takes rows that the others explain least.
     cv : splitter or list of splits, default=None
         None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the basis is a subset.
-    scoring : None, "squared" or "disagreement", default=None
-        What the held-out error is; None is "squared".
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        What the held-out error is; None is "squared". "rescaled": the squared error once all held-out predictions, less
+        the intercept, are multiplied by the one factor >= 0 that fits best, so that alpha is not blamed for shrinking
+        them.
     random_state : int, default=None
         For the choice of basis rows and folds; None makes the same choice every time.
 
@@ -151,8 +153,10 @@ class RankRLS(RankerMixin, KernelLearner):
     cv : splitter or list of splits, default=None
         None: leave-query-out in closed form (ten folds of queries where the basis is a subset, ten folds of items
         where there is one query).
-    scoring : None, "squared" or "disagreement", default=None
-        What the held-out error is; None is "squared", the loss above.
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        What the held-out error is; None is "squared", the loss above. "rescaled": that loss once all held-out
+        predictions are multiplied by the one factor >= 0 that fits best; an order does not depend on the scale of the
+        function, which a large alpha shrinks.
 
     Attributes
     ----------
@@ -252,7 +256,7 @@ class RankRLS(RankerMixin, KernelLearner):
         everything = read_features(self, X, reset=True)
         n = int(everything.shape[0])
         first, second, size, weight = read_comparisons(winners, losers, margins, weights, n)
-        groups = _comparison_groups(first, second, n, qid)
+        groups = comparison_groups(first, second, n, qid)
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         features = everything if len(used) == n else take(everything, used)
         problem = ComparedRows(
@@ -261,7 +265,7 @@ class RankRLS(RankerMixin, KernelLearner):
         return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
 
 
-def _comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
+def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
     """What is held out together: the comparisons of a query, else those of the same two items."""
     if qid is None:
         low, high = np.minimum(winners, losers), np.maximum(winners, losers)

@@ -9,42 +9,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from corank._backend import Array, device, eigh, like, namespace, take
+from corank._backend import (
+    Array,
+    add_diagonal,
+    device,
+    eigh,
+    first_appearance,
+    like,
+    namespace,
+    solve_positive,
+    symmetrised,
+    take,
+    to_numpy,
+)
 from corank.basis import Basis, FeatureMap, KernelBasis
 from corank.comparison import Comparison, PerQuery
-from corank.problem import FloatArray, ScoredRows
+from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
+from corank.solvers.cokernel import CoKernel, Curve
 from corank.solvers.direct import PrimalSystem, Spectrum, solve_shifted
-from corank.solvers.holdout import in_place, leave_out
-from corank.statistics import N_TARGETS, Index, gather
+from corank.statistics import N_TARGETS, Accumulator, Gram, Index
+from corank.unscored import UnscoredRows
+from corank.views import SideBySide
 
 
 @dataclass(frozen=True)
 class ViewData:
-    """One view of the data: its scored rows under their loss, its look at the unscored rows, its basis."""
+    """One view of the data: its scored rows under their loss, its basis, its columns of X.
 
-    problem: ScoredRows
-    unscored: Array  # (m, d_v)
+    groups : (n_units,) what is held out together, under numbers that all views share; None for items of one query
+    """
+
+    problem: ScoredRows | ComparedRows
     basis: Basis
+    columns: Index
     penalty: float = 1.0
+    groups: Index | None = None
 
 
 @dataclass(frozen=True)
 class Unscored:
-    """How views are compared on the unscored rows: (m,) query codes or None."""
+    """The rows on which views should agree, and how they are compared there."""
 
     comparison: Comparison
-    queries: Index | None
-    n_queries: int
-    n_rows: int
+    rows: UnscoredRows
 
 
 class AgreementSystem(Protocol):
     """A loss waiting for its alpha and its agreement."""
+
+    @property
+    def views(self) -> Sequence[ViewData]:
+        """What it was made of."""
+        ...
 
     @property
     def scale(self) -> float:
@@ -53,7 +75,22 @@ class AgreementSystem(Protocol):
 
     @property
     def agreement_scale(self) -> float:
-        """What agreement is measured against: there both losses weigh the same."""
+        """What agreement is measured against: there both losses weigh the same; 0 without unscored rows."""
+        ...
+
+    @property
+    def problems(self) -> list[ScoredRows | ComparedRows]:
+        """The views' scored rows."""
+        ...
+
+    @property
+    def few(self) -> bool:
+        """Whether there are few scored rows beside what the views share: then `cokernel` is the cheaper form."""
+        ...
+
+    @property
+    def cokernel(self) -> CoKernel:
+        """The same loss as a kernel between what is scored."""
         ...
 
     def solve(self, alpha: float, agreement: float, offset: float) -> list[Array]:
@@ -64,9 +101,22 @@ class AgreementSystem(Protocol):
         """Coefficients of every view's basis for every alpha: a list of (r_v, a)."""
         ...
 
-    def residuals(self, alphas: FloatArray, agreement: float, offsets: FloatArray, blocks: Sequence[Index]) -> Array:
-        """Held-out root residuals of the views' scored rows, stacked: (Σ n_v, a)."""
+    def inverse(self, agreement: float) -> Inverse:
+        """What leaving rows out needs, for every alpha at one agreement."""
         ...
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """S = V diag(1/(λ + alpha)) Vᵀ on what is scored in all views, or I minus that; see `holdout.leave_out`.
+
+    vectors : (N, k); values : (k,); projected : (k, 2) Vᵀ (J s, J 1), or None for those of `vectors`
+    """
+
+    vectors: Array
+    values: Array
+    projected: Array | None = None
+    complement: bool = False
 
 
 def contrasts(n_views: int) -> FloatArray:
@@ -80,49 +130,56 @@ class PrimalAgreement:
 
     B is block diagonal (scored rows), D has (M − 1) C_vv on and −C_uv off the diagonal, C the sums over unscored rows.
     Scored rows O(n Σ r_v²), unscored rows O(m (Σ r_v)²), a pair of parameters O((Σ r_v)³).
+
+    Parameters
+    ----------
+    disagreement : D where it is known already: it does not depend on what is scored
     """
 
-    def __init__(self, views: Sequence[ViewData], unscored: Unscored) -> None:
+    def __init__(self, views: Sequence[ViewData], unscored: Unscored, disagreement: Array | None = None) -> None:
         self.views = views
-        self.maps = [_scaled(view) for view in views]
-        self.grams = [PrimalSystem.gathered(view.problem, view.basis).gram for view in views]
-        self.widths = [int(white.shape[1]) for white in self.maps]
-        self.ends = np.cumsum([0, *self.widths])
-        self.scored = _block_diagonal(
-            [gram.features / view.penalty for gram, view in zip(self.grams, views, strict=True)]
-        )
-        self.disagreement = self._disagreement(unscored)
+        self.maps = [view.basis.whitening.matrix / float(np.sqrt(view.penalty)) for view in views]
+        self.ends = np.cumsum([0, *(int(white.shape[1]) for white in self.maps)])
+        self.disagreement = self._disagreement(unscored) if disagreement is None else disagreement
+
+    @property
+    def problems(self) -> list[ScoredRows | ComparedRows]:
+        """The views' scored rows."""
+        return [view.problem for view in self.views]
+
+    @cached_property
+    def grams(self) -> list[Gram]:
+        """The sums over each view's scored rows."""
+        return [PrimalSystem.gathered(view.problem, view.basis).gram for view in self.views]
+
+    @cached_property
+    def scored(self) -> Array:
+        """B: (Σ r_v, Σ r_v)."""
+        return block_diagonal([g.features / v.penalty for g, v in zip(self.grams, self.views, strict=True)])
 
     def _disagreement(self, unscored: Unscored) -> Array:
         """D: (Σ r_v, Σ r_v)."""
-        xp = namespace(self.scored)
-        if unscored.n_rows == 0 or len(self.views) == 1:
-            return xp.zeros_like(self.scored)
-        features = [FeatureMap(view.basis) for view in self.views]
-
-        def side_by_side(rows: Index) -> Array:
-            return xp.concat([phi(take(v.unscored, rows)) for phi, v in zip(features, self.views, strict=True)], axis=1)
-
-        zeros = xp.zeros(unscored.n_rows, dtype=xp.float64, device=device(self.scored))
-        sums = gather(
-            np.arange(unscored.n_rows),
-            zeros,
-            unscored.queries,
-            None,
-            unscored.comparison,
-            side_by_side,
-            sum(phi.size for phi in features),
-        ).total()
-        finish = _block_diagonal(
+        reference = self.views[0].problem.reference
+        xp, place = namespace(reference), {"dtype": namespace(reference).float64, "device": device(reference)}
+        size, m = int(self.ends[-1]), len(self.views)
+        if m == 1 or unscored.rows.n_rows == 0:
+            return xp.zeros((size, size), **place)
+        features = JointFeatures([FeatureMap(view.basis) for view in self.views])
+        sums = Accumulator(unscored.comparison, features, features.size, xp.zeros(1, **place))
+        columns = [view.columns for view in self.views]
+        for piece in unscored.rows.pieces():
+            zeros = xp.zeros(len(piece.queries), **place)
+            sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
+        finish = block_diagonal(
             [
-                xp.eye(w, dtype=xp.float64, device=device(zeros)) / float(np.sqrt(v.penalty)) if phi.whitened else white
-                for phi, white, w, v in zip(features, self.maps, self.widths, self.views, strict=True)
+                xp.eye(white.shape[1], **place) / float(np.sqrt(v.penalty)) if phi.whitened else white
+                for phi, white, v in zip(features.maps, self.maps, self.views, strict=True)
             ]
         )
-        joint = finish.T @ sums.matrix[:-N_TARGETS, :-N_TARGETS] @ finish
-        m = len(self.views)
-        signs = like(np.repeat(np.repeat(m * np.eye(m) - 1, self.widths, axis=0), self.widths, axis=1), joint)
-        return signs * joint
+        joint = finish.T @ sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS] @ finish
+        widths = np.diff(self.ends)
+        signs = like(np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1), joint)
+        return symmetrised(signs * joint)
 
     @property
     def scale(self) -> float:
@@ -137,43 +194,115 @@ class PrimalAgreement:
         spread = 2 * float(xp.linalg.trace(self.disagreement))
         return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
 
-    def _matrix(self, agreement: float) -> Array:
+    def matrix(self, agreement: float) -> Array:
+        """B + 2·agreement D."""
         return self.scored + 2 * agreement * self.disagreement
 
-    def _right(self, offset: float) -> Array:
+    def right(self, offset: float) -> Array:
+        """b: (Σ r_v, 1)."""
         parts = [g.right(offset) / float(np.sqrt(v.penalty)) for g, v in zip(self.grams, self.views, strict=True)]
         return namespace(self.scored).concat(parts, axis=0)
 
     def path(self, alphas: FloatArray, agreement: float, offset: float) -> list[Array]:
         """Every alpha from one eigendecomposition."""
-        spectrum = Spectrum(*eigh(self._matrix(agreement)))
-        return self._to_bases(spectrum.solve(self._right(offset), like(alphas, self.scored)))
+        spectrum = Spectrum(*eigh(self.matrix(agreement)))
+        return self.to_bases(spectrum.solve(self.right(offset), like(alphas, self.scored)))
+
+    def agreement_path(self, alpha: float, agreements: FloatArray, offset: float) -> list[Array]:
+        """Every agreement at one alpha from one eigendecomposition: D in the metric of B + alpha I (math.md section 4)."""
+        xp = namespace(self.scored)
+        values, vectors = eigh(self.scored)
+        root = vectors / xp.sqrt(values + alpha)[None, :]
+        spread, inner = eigh(symmetrised(root.T @ self.disagreement @ root))
+        basis = root @ inner
+        damping = 1 / (1 + 2 * spread[:, None] * like(agreements, self.scored)[None, :])
+        return self.to_bases(basis @ (damping * (basis.T @ self.right(offset))))
 
     def solve(self, alpha: float, agreement: float, offset: float) -> list[Array]:
         """One alpha, by Cholesky."""
-        return self._to_bases(solve_shifted(self._matrix(agreement), alpha, self._right(offset)))
+        return self.to_bases(solve_shifted(self.matrix(agreement), alpha, self.right(offset)))
 
-    def _to_bases(self, white: Array) -> list[Array]:
+    def solve_partitioned(self, alpha: float, agreement: float, offset: float) -> list[Array]:
+        """Two views, one after the other (001 sect. 3.2): Cholesky of two halves instead of the whole."""
+        if len(self.views) != 2:
+            raise ValueError(f"the partitioned form is for two views, got {len(self.views)}.")
+        cut = int(self.ends[1])
+        matrix, right = add_diagonal(self.matrix(agreement), alpha), self.right(offset)
+        across = matrix[:cut, cut:]
+        solved = solve_positive(matrix[cut:, cut:] * 1.0, namespace(matrix).concat([across.T, right[cut:, :]], axis=1))
+        first = solve_positive(
+            symmetrised(matrix[:cut, :cut] - across @ solved[:, :-1]), right[:cut, :] - across @ solved[:, -1:]
+        )
+        second = solved[:, -1:] - solved[:, :-1] @ first
+        return self.to_bases(namespace(matrix).concat([first, second], axis=0))
+
+    def to_bases(self, white: Array) -> list[Array]:
+        """Coefficients of whitened features (Σ r_v, k) → of every view's basis."""
         return [own @ white[b:e, :] for own, (b, e) in zip(self.maps, pairwise(self.ends), strict=True)]
 
-    def residuals(self, alphas: FloatArray, agreement: float, offsets: FloatArray, blocks: Sequence[Index]) -> Array:
-        """In closed form; a second pass over the scored rows."""
-        spectrum = Spectrum(*eigh(self._matrix(agreement)))
-        rows = []
-        for view, own, begin, end in zip(self.views, self.maps, self.ends[:-1], self.ends[1:], strict=True):
-            phi = view.problem.unit_features(view.basis.features, np.arange(len(view.problem.rows))) @ own
-            rows.append(view.problem.unit_root(phi) @ spectrum.vectors[begin:end, :])
-        right = namespace(self.scored).concat([self._right(0.0), self._right(1.0)], axis=1)
-        right = namespace(right).stack([right[:, 0], right[:, 0] - right[:, 1]], axis=1)  # of the scores and of 1
-        return _held_out(
-            namespace(self.scored).concat(rows, axis=0),
-            1 / (spectrum.values[:, None] + like(alphas, self.scored)[None, :]),
-            _targets(self.views),
-            offsets,
-            blocks,
-            projected=spectrum.vectors.T @ right,
-            complement=True,
-        )
+    def white_units(self, view: int, directions: Array) -> Array:
+        """A view's whitened features of its units, in the directions (r_v, k): (n_units, k)."""
+        data = self.views[view]
+        units = np.arange(int(data.problem.targets.shape[0]))
+        return data.problem.unit_features(data.basis.features, units) @ (self.maps[view] @ directions)
+
+    def inverse(self, agreement: float) -> Inverse:
+        """From the spectrum of the sums, in a second pass over what is scored."""
+        values, vectors = eigh(self.matrix(agreement))
+        xp = namespace(values)
+        rows = [
+            view.problem.unit_root(self._units[v] @ vectors[b:e, :])
+            for v, (view, (b, e)) in enumerate(zip(self.views, pairwise(self.ends), strict=True))
+        ]
+        both = xp.concat([self.right(0.0), self.right(0.0) - self.right(1.0)], axis=1)  # of the scores and of 1
+        return Inverse(xp.concat(rows, axis=0), values, vectors.T @ both, complement=True)
+
+    @cached_property
+    def _units(self) -> list[Array]:
+        """Whitened features of every view's units: (n_v, r_v)."""
+        eye = namespace(self.scored).eye
+        place = {"dtype": self.scored.dtype, "device": device(self.scored)}
+        return [self.white_units(v, eye(int(white.shape[1]), **place)) for v, white in enumerate(self.maps)]
+
+    @property
+    def n_units(self) -> int:
+        """Rows or comparisons that are scored, over all views."""
+        return sum(int(view.problem.targets.shape[0]) for view in self.views)
+
+    @property
+    def few(self) -> bool:
+        """Fewer units than features."""
+        return self.n_units <= int(self.ends[-1])
+
+    @cached_property
+    def cokernel(self) -> CoKernel:
+        """Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition of D."""
+        values, vectors = eigh(self.disagreement)
+        units = [self.white_units(v, vectors[b:e, :]) for v, (b, e) in enumerate(pairwise(self.ends))]
+        return CoKernel(self.problems, units, None, Curve(values, 2.0, taken_away=False))
+
+
+class JointFeatures:
+    """The features of all views side by side, from rows as every view sees them."""
+
+    def __init__(self, maps: Sequence[FeatureMap]) -> None:
+        self.maps = maps
+        self.ends = np.cumsum([0, *(phi.size for phi in maps)])
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int(self.ends[-1])
+
+    def __call__(self, rows: SideBySide) -> Array:
+        """(n, size)."""
+        parts = [phi(own) for phi, own in zip(self.maps, rows.features(), strict=True)]
+        return namespace(parts[0]).concat(parts, axis=1)
+
+    def write(self, rows: SideBySide, out: Array) -> None:
+        """The same into a NumPy array."""
+        for phi, own, (begin, end) in zip(self.maps, rows.features(), pairwise(self.ends), strict=True):
+            phi.write(own, out[:, begin:end])
 
 
 class DualAgreement:
@@ -185,37 +314,54 @@ class DualAgreement:
 
     def __init__(self, views: Sequence[ViewData], unscored: Unscored) -> None:
         self.views = views
-        self.unscored = unscored
-        self.contrasts = contrasts(len(views)) if unscored.n_rows else np.zeros((0, len(views)))
-        self.sizes = [len(view.problem.rows) for view in views]
+        _, codes, weights = unscored.rows.everything()
+        m = self.n_unscored = len(codes)
+        self.contrasts = contrasts(len(views)) if m else np.zeros((0, len(views)))
         reference = views[0].problem.reference
+        queries, n_queries = first_appearance(codes)
         self._operator = PerQuery(
             unscored.comparison,
-            None if unscored.queries is None else like(unscored.queries, reference, "int64"),
-            unscored.n_queries,
-            None,
+            like(queries, reference, "int64"),
+            n_queries,
+            None if weights is None else like(weights, reference),
             reference,
-            unscored.n_rows,
+            m,
         )
-        xp = namespace(reference)
-        scored, mixed = [], []
-        m = unscored.n_rows
-        self.agreeing = xp.zeros((len(self.contrasts) * m,) * 2, dtype=xp.float64, device=device(reference))
+        xp, place = namespace(reference), {"device": device(reference)}
+        self.rows: list[Array] = []  # kernel values between a view's scored rows
+        self.sides: list[Array] = []  # K J̄ᵀ between its scored and the unscored rows
+        self.agreeing = xp.zeros((len(self.contrasts) * m,) * 2, dtype=xp.float64, **place)
         for v, view in enumerate(views):
             assert isinstance(view.basis, KernelBasis)
-            n, operator = self.sizes[v], view.problem.operator
+            n = int(view.problem.features.shape[0])
             gram = view.basis.gram / view.penalty
-            scored.append(operator.conjugate(gram[:n, :n] * 1.0))
-            side = operator.root(gram[:n, n:])
-            side = self._operator.root(side.T).T
-            parts = [float(h) * side for h in self.contrasts[:, v]]
-            mixed.append(xp.concat(parts, axis=1) if parts else side[:, :0])
+            self.rows.append(gram[:n, :n])
+            self.sides.append(self._operator.root(gram[n:, :n]).T if m else gram[:n, n:])
             if len(self.contrasts):
                 inner = self._operator.conjugate(gram[n:, n:] * 1.0)
-                weights = like(np.outer(self.contrasts[:, v], self.contrasts[:, v]), inner)
-                self.agreeing = self.agreeing + _kronecker(weights, inner)
-        self.scored = _block_diagonal(scored)
-        self.mixed = xp.concat(mixed, axis=0)
+                outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
+                self.agreeing = self.agreeing + (inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner))
+
+    @property
+    def problems(self) -> list[ScoredRows | ComparedRows]:
+        """The views' scored rows."""
+        return [view.problem for view in self.views]
+
+    @cached_property
+    def scored(self) -> Array:
+        """J K Jᵀ of every view on the diagonal."""
+        parts = [view.problem.operator.conjugate(own * 1.0) for view, own in zip(self.views, self.rows, strict=True)]
+        return block_diagonal(parts)
+
+    @cached_property
+    def mixed(self) -> Array:
+        """J K (H ⊗ J̄)ᵀ between what is scored and what should agree."""
+        xp = namespace(self.scored)
+        parts = []
+        for v, (view, side) in enumerate(zip(self.views, self.sides, strict=True)):
+            own = view.problem.operator.root(side)
+            parts.append(xp.concat([float(h) * own for h in self.contrasts[:, v]] or [own[:, :0]], axis=1))
+        return xp.concat(parts, axis=0)
 
     @property
     def scale(self) -> float:
@@ -230,41 +376,38 @@ class DualAgreement:
         spread = 2 * len(self.views) * float(xp.linalg.trace(self.agreeing))
         return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
 
-    def _matrix(self, agreement: float) -> Array:
+    def matrix(self, agreement: float) -> Array:
+        """R 𝐊 Rᵀ."""
         if agreement == 0 or len(self.contrasts) == 0:
             return self.scored
         xp = namespace(self.scored)
         t = 2 * agreement * len(self.views)
-        upper = xp.concat([self.scored, np.sqrt(t) * self.mixed], axis=1)
-        lower = xp.concat([np.sqrt(t) * self.mixed.T, t * self.agreeing], axis=1)
+        mixed = float(np.sqrt(t)) * self.mixed
+        upper = xp.concat([self.scored, mixed], axis=1)
+        lower = xp.concat([mixed.T, t * self.agreeing], axis=1)
         return xp.concat([upper, lower], axis=0)
-
-    def _padded(self, targets: Array, size: int) -> Array:
-        xp = namespace(targets)
-        rest = (size - targets.shape[0], targets.shape[1])
-        return xp.concat([targets, xp.zeros(rest, dtype=xp.float64, device=device(targets))], axis=0)
 
     def path(self, alphas: FloatArray, agreement: float, offset: float) -> list[Array]:
         """Every alpha from one eigendecomposition."""
-        spectrum = Spectrum(*eigh(self._matrix(agreement)))
+        spectrum = Spectrum(*eigh(self.matrix(agreement)))
         right = self._right(offset, int(spectrum.values.shape[0]))
         return self._to_bases(spectrum.solve(right, like(alphas, self.scored)), agreement)
 
     def solve(self, alpha: float, agreement: float, offset: float) -> list[Array]:
         """One alpha, by Cholesky."""
-        matrix = self._matrix(agreement)
+        matrix = self.matrix(agreement)
         return self._to_bases(solve_shifted(matrix, alpha, self._right(offset, int(matrix.shape[0]))), agreement)
 
     def _right(self, offset: float, size: int) -> Array:
-        targets = _targets(self.views)
-        return self._padded(targets[:, :1] - offset * targets[:, 1:], size)
+        targets = stacked_targets(self.views)
+        return _padded(targets[:, :1] - offset * targets[:, 1:], size)
 
     def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
         """Rᵀ z, view by view: scored rows first, then unscored ones."""
         xp = namespace(dual)
-        ends, m = np.cumsum([0, *self.sizes]), self.unscored.n_rows
+        ends = np.cumsum([0, *(view.problem.operator.n_roots for view in self.views)])
         factor = float(np.sqrt(2 * agreement * len(self.views))) if len(self.contrasts) else 0.0
-        result = []
+        m, result = self.n_unscored, []
         for v, view in enumerate(self.views):
             own = view.problem.operator.root_transposed(dual[ends[v] : ends[v + 1], :])
             shared = xp.zeros((m, dual.shape[1]), dtype=xp.float64, device=device(dual))
@@ -276,41 +419,56 @@ class DualAgreement:
             result.append(xp.concat([own, shared], axis=0) / view.penalty)
         return result
 
-    def residuals(self, alphas: FloatArray, agreement: float, offsets: FloatArray, blocks: Sequence[Index]) -> Array:
-        """In closed form, deleting a block's rows in every view."""
-        spectrum = Spectrum(*eigh(self._matrix(agreement)))
-        targets = self._padded(_targets(self.views), int(spectrum.values.shape[0]))
-        weights = 1 / (spectrum.values[:, None] + like(alphas, self.scored)[None, :])
-        return _held_out(spectrum.vectors, weights, targets, offsets, blocks)[: sum(self.sizes), :]
+    def inverse(self, agreement: float) -> Inverse:
+        """From the eigendecomposition of the whole, restricted to what is scored."""
+        values, vectors = eigh(self.matrix(agreement))
+        n = int(self.scored.shape[0])
+        return Inverse(vectors[:n, :], values, vectors[:n, :].T @ stacked_targets(self.views))
+
+    @property
+    def few(self) -> bool:
+        """Not many more units than unscored contrasts."""
+        n = int(self.scored.shape[0])
+        return len(self.contrasts) == 0 or n <= 2 * len(self.contrasts) * self.n_unscored
+
+    @cached_property
+    def cokernel(self) -> CoKernel:
+        """K − C (A + 1/(2 M ratio))⁻¹ Cᵀ, from one eigendecomposition of A: the unscored rows taken out."""
+        values, vectors = eigh(self.agreeing) if len(self.contrasts) else (self.scored[0, :0], self.agreeing)
+        m = self.n_unscored
+        units, own = [], []
+        for v, (view, rows, side) in enumerate(zip(self.views, self.rows, self.sides, strict=True)):
+            shared = rows[:, :0]
+            for c, row in enumerate(self.contrasts):
+                part = float(row[v]) * (side @ vectors[c * m : (c + 1) * m, :])
+                shared = part if c == 0 else shared + part
+            units.append(_per_unit(view.problem, shared))
+            own.append(_per_unit(view.problem, _per_unit(view.problem, rows).T))
+        return CoKernel(self.problems, units, own, Curve(values, 2.0 * len(self.views), taken_away=True))
 
 
-def _held_out(
-    vectors: Array,
-    weights: Array,
-    targets: Array,
-    offsets: FloatArray,
-    blocks: Sequence[Index],
-    *,
-    projected: Array | None = None,
-    complement: bool = False,
-) -> Array:
-    """Residuals of s − offset for every block: (rows, a)."""
-    left = leave_out(vectors, weights, targets, blocks, projected=projected, complement=complement)
-    parts = [both[..., 0] - float(offset) * both[..., 1] for both, offset in zip(left, offsets, strict=True)]
-    return in_place(blocks, parts, int(targets.shape[0]))
+def _per_unit(problem: Problem, rows: Array) -> Array:
+    """Values of rows → of units: the same, or differences between the two rows of a comparison."""
+    if isinstance(problem, ComparedRows):
+        return take(rows, problem.winners) - take(rows, problem.losers)
+    return rows
 
 
-def _scaled(view: ViewData) -> Array:
-    """The whitening of a view's basis, its penalty inside."""
-    return view.basis.whitening.matrix / float(np.sqrt(view.penalty))
+def _padded(targets: Array, size: int) -> Array:
+    xp = namespace(targets)
+    rest = (size - targets.shape[0], targets.shape[1])
+    return xp.concat([targets, xp.zeros(rest, dtype=xp.float64, device=device(targets))], axis=0)
 
 
-def _targets(views: Sequence[ViewData]) -> Array:
+def stacked_targets(views: Sequence[ViewData]) -> Array:
     """J s and J 1 of every view, stacked."""
     return namespace(views[0].problem.reference).concat([view.problem.targets for view in views], axis=0)
 
 
-def _block_diagonal(blocks: Sequence[Array]) -> Array:
+def block_diagonal(blocks: Sequence[Array]) -> Array:
+    """The blocks on the diagonal, zeros elsewhere."""
+    if len(blocks) == 1:
+        return blocks[0]
     xp = namespace(blocks[0])
     widths = [int(block.shape[1]) for block in blocks]
     rows = []
@@ -322,8 +480,20 @@ def _block_diagonal(blocks: Sequence[Array]) -> Array:
     return xp.concat(rows, axis=0)
 
 
-def _kronecker(left: Array, right: Array) -> Array:
+def kron(left: FloatArray, right: Array) -> Array:
+    """The Kronecker product of a small matrix with a large one."""
     xp = namespace(right)
-    return xp.concat(
-        [xp.concat([left[i, j] * right for j in range(left.shape[1])], axis=1) for i in range(left.shape[0])], axis=0
-    )
+    return xp.concat([xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0)
+
+
+def same_scores(problems: Sequence[ScoredRows | ComparedRows]) -> bool:
+    """Whether every view has the same scores on the same rows."""
+    first = problems[0]
+    if not isinstance(first, ScoredRows):
+        return True
+
+    def scores(problem: Any) -> tuple[Any, Any]:
+        return to_numpy(problem.rows.index), to_numpy(problem.reference)
+
+    index, values = scores(first)
+    return all(np.array_equal(index, own) and np.array_equal(values, other) for own, other in map(scores, problems[1:]))

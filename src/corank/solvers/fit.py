@@ -19,6 +19,7 @@ from corank.solvers.holdout import (
     HeldOut,
     Scoring,
     Splits,
+    chosen_position,
     covers_groups,
     folds_of_splits,
     has_closed_form,
@@ -28,7 +29,7 @@ from corank.solvers.holdout import (
     refitted,
     splits_of_folds,
 )
-from corank.solvers.path import Path, alpha_grid, best_position, constant_error
+from corank.solvers.path import Path, alpha_grid, constant_error
 from corank.statistics import Index
 
 GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
@@ -222,7 +223,7 @@ def _choose(found: Iterable[_Candidate], settings: Settings, constant: float) ->
             return candidate, fallback if fallback > 0 else 1.0, None
         alphas, error = candidate.alphas, candidate.errors.mean
         width = getattr(getattr(candidate.basis, "kernel", None), "gamma", None)
-        position = best_position(error, alphas)
+        position = chosen_position(candidate.errors, alphas, settings.scoring)
         if kept is None or error[position] < least:
             kept, best, least = candidate, sum(map(len, tried)) + position, float(error[position])
         widths = np.full(len(alphas), np.nan if width is None else width)

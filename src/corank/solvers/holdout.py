@@ -18,13 +18,16 @@ from corank.basis import Basis, KernelBasis
 from corank.comparison import Blend
 from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
 from corank.solvers.direct import DualSystem, PrimalSystem, System
+from corank.solvers.path import best_position
 from corank.statistics import BLOCK_ENTRIES, N_TARGETS, Index
 
-Scoring: TypeAlias = Literal["squared", "disagreement"]
+Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
+SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
 Splits: TypeAlias = Sequence[tuple[Index, Index]]
 
 N_FOLDS = 10
 MANY_FOLDS = 20  # more of them are left out one by one instead of keeping sums for each
+ROUNDING = 1e-24  # predictions whose squares are less than this share of the scores' are zero but for rounding
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,29 @@ class HeldOut:
 
     errors: FloatArray
     sizes: FloatArray
+
+    @classmethod
+    def rescaled(
+        cls, target: FloatArray, cross: FloatArray, own: FloatArray, sizes: FloatArray, *, least: float = 0.0
+    ) -> HeldOut:
+        """The loss ‖J (s − slope·f)‖² of predictions f under the one slope an alpha that fits all folds best.
+
+        An order does not depend on the scale of f, but the plain loss blames alpha for shrinking it.
+
+        Parameters
+        ----------
+        target : (g,) or (g, k), ‖J s‖² of each fold
+        cross : (g, k), (J s)·(J f)
+        own : (g, k), ‖J f‖²
+        sizes : (g,) how much each fold counts; folds of size 0 are left out
+        least : the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the digits of small losses
+        """
+        target = target if target.ndim == 2 else target[:, None]
+        own = np.where(own.sum(axis=0) > ROUNDING * target.sum(axis=0), own, 0.0)
+        slope = best_slope(cross, own, least)
+        telling = sizes > 0
+        errors = np.maximum(target - 2 * slope * cross + slope**2 * own, 0.0)
+        return cls(errors[telling], sizes[telling])
 
     @property
     def mean(self) -> FloatArray:
@@ -47,6 +73,52 @@ class HeldOut:
             return np.full(self.errors.shape[1], np.nan)
         spread = self.errors - self.sizes[:, None] * self.mean
         return np.asarray(np.sqrt((spread**2).sum(axis=0) * k / (k - 1)) / self.sizes.sum())
+
+
+def chosen_position(found: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
+    """The least error. For "rescaled" the largest alpha within one standard error of it, paired by what was held out.
+
+    Where predictions may be rescaled a large alpha costs nothing by shrinking them, and few scores cannot tell it from
+    a smaller one: then the simpler model is taken.
+    """
+    best = best_position(found.mean, alphas)
+    if scoring != "rescaled" or len(found.sizes) < 2:
+        return best
+    gap = HeldOut(found.errors - found.errors[:, best : best + 1], found.sizes)
+    close = np.flatnonzero(gap.mean <= gap.standard_error)
+    return int(close[np.argmax(alphas[close])]) if len(close) else best
+
+
+def best_slope(cross: FloatArray, own: FloatArray, least: float = 0.0) -> FloatArray:
+    """argmin Σ_g ‖J s − slope·J f‖² from cross = (J s)·(J f) and own = ‖J f‖² (g, k), not below `least`: (k,).
+
+    0 where all predictions are 0.
+    """
+    a, b = cross.sum(axis=0), own.sum(axis=0)
+    return np.asarray(np.maximum(np.divide(a, b, out=np.zeros_like(b), where=b > 0), least))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Errors (folds, alphas) and sizes (folds,) of some folds.
+
+    Where one factor is to be found for all parts: ‖J r‖², (J r)·(J f) and ‖J f‖² for r = s − f.
+    """
+
+    errors: FloatArray
+    sizes: FloatArray
+    cross: FloatArray | None = None
+    own: FloatArray | None = None
+
+
+def _pooled(parts: Sequence[_Part]) -> HeldOut:
+    """All parts together; folds in which nothing can be told apart are left out."""
+    errors, sizes = np.concatenate([part.errors for part in parts]), np.concatenate([part.sizes for part in parts])
+    cross = [part.cross for part in parts if part.cross is not None]
+    own = [part.own for part in parts if part.own is not None]
+    if cross:
+        return HeldOut.rescaled(errors, np.concatenate(cross), np.concatenate(own), sizes, least=-1.0)
+    return HeldOut(errors[sizes > 0], sizes[sizes > 0])
 
 
 def natural_folds(problem: Problem, *, dual: bool, rng: np.random.Generator) -> Index | None:
@@ -119,17 +191,15 @@ def _in_batches(
     problem: Problem, system: PrimalSystem, alphas: FloatArray, folds: Index, *, scoring: Scoring, centred: bool
 ) -> HeldOut:
     """Many large folds: sums for some of them a pass."""
-    results, predictions = [], 0.0 * problem.targets[:, :1]
+    parts, predictions = [], 0.0 * problem.targets[:, :1]
     for first in range(0, int(folds.max()) + 1, MANY_FOLDS - 1):
         own = np.where((folds >= first) & (folds < first + MANY_FOLDS - 1), folds - first, -1)
         part = PrimalSystem.gathered(problem, system.basis, np.where(own < 0, own.max() + 1, own))
-        if scoring == "squared":
-            results.append(_losses_from_sums(part, alphas, int(own.max()) + 1, centred))
-        else:
+        if scoring == "disagreement":
             predictions = predictions + _predictions_from_sums(problem, part, alphas, _blocks(own), centred)
-    if scoring != "squared":
-        return _score(problem, predictions, folds, scoring)
-    return HeldOut(np.concatenate([r.errors for r in results]), np.concatenate([r.sizes for r in results]))
+        else:
+            parts.append(_losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
+    return _pooled(parts or [_misordered(problem, predictions, folds)])
 
 
 def splits_of_folds(folds: Index) -> Splits:
@@ -154,8 +224,8 @@ def held_out(
     if isinstance(system, PrimalSystem) and not keeps_sums(folds) and not leaves_rows_out(system, blocks):
         return _in_batches(problem, system, alphas, folds, scoring=scoring, centred=centred)
     if isinstance(system, PrimalSystem) and system.statistics.n_folds > 1:
-        if scoring == "squared":
-            return _losses_from_sums(system, alphas, len(blocks), centred)
+        if scoring != "disagreement":
+            return _pooled([_losses_from_sums(system, alphas, len(blocks), scoring, centred)])
         predictions = _predictions_from_sums(problem, system, alphas, blocks, centred)
     elif problem.groups is None:
         assert isinstance(problem, ScoredRows)
@@ -166,14 +236,16 @@ def held_out(
     else:
         assert isinstance(system, PrimalSystem)
         predictions = problem.predictions(_leave_groups_out_primal(problem, system, alphas, blocks, centred))
-    return _score(problem, predictions, folds, scoring)
+    rescaled = scoring == "rescaled" and centred
+    offsets = _kept_means(problem.targets, blocks) if rescaled else np.zeros(len(blocks))
+    return _pooled([_score(problem, predictions, folds, scoring, offsets)])
 
 
 def refitted(
     problem: Problem, basis: Basis, alphas: FloatArray, splits: Splits, *, dual: bool, scoring: Scoring, centred: bool
 ) -> HeldOut:
     """Held-out errors by fitting once a split, for splits that have no closed form."""
-    results = []
+    parts = []
     for train, test in splits:
         kept, left = problem.take(train), problem.take(test)
         own = _restricted(problem, basis, train) if dual else basis
@@ -181,8 +253,8 @@ def refitted(
         offset = kept.mean_score if centred else 0.0
         coefficients = system.path(alphas, offset)
         predictions = _unit_predictions(left, own, coefficients, np.arange(len(test))) + offset
-        results.append(_score(left, predictions, np.zeros(len(test), dtype=np.int64), scoring))
-    return HeldOut(np.concatenate([r.errors for r in results]), np.concatenate([r.sizes for r in results]))
+        parts.append(_score(left, predictions, np.zeros(len(test), dtype=np.int64), scoring, np.full(1, offset)))
+    return _pooled(parts)
 
 
 def leave_out(
@@ -279,14 +351,16 @@ def _scattered(targets: Array, blocks: Sequence[Index], left: Sequence[Array], c
     """Residuals of s, less those of the mean score of the rows kept: (n_units, a)."""
     if not centred:
         return in_place(blocks, [both[..., 0] for both in left], targets.shape[0])
-    xp = namespace(targets)
-    sums = xp.sum(targets * targets[:, 1:], axis=0)  # Σ w s and Σ w where single rows count
-    parts = []
-    for block, both in zip(blocks, left, strict=True):
-        own = take(targets, block)
-        kept = sums - xp.sum(own * own[:, 1:], axis=0)
-        parts.append(both[..., 0] - kept[0] / kept[1] * both[..., 1])
+    offsets = _kept_means(targets, blocks)
+    parts = [both[..., 0] - float(offset) * both[..., 1] for both, offset in zip(left, offsets, strict=True)]
     return in_place(blocks, parts, targets.shape[0])
+
+
+def _kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
+    """The mean score of the rows that are kept when a block is left out, where single rows count: (blocks,)."""
+    products = to_numpy(targets * targets[:, 1:])  # w s and w
+    kept = products.sum(axis=0) - _block_sums(products, blocks)
+    return np.asarray(kept[:, 0] / kept[:, 1])
 
 
 def in_place(blocks: Sequence[Index], parts: Sequence[Array], n: int) -> Array:
@@ -322,16 +396,20 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
     return in_place(blocks, parts, targets.shape[0])
 
 
-def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, centred: bool) -> HeldOut:
-    def held_out_loss(fold: int) -> tuple[FloatArray, float]:
+def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> _Part:
+    def products(fold: int) -> tuple[list[FloatArray], float]:
         own = system.statistics.of(fold)
         coefficients, offset = system.path_without(fold, alphas, centred)
-        return to_numpy(own.loss(coefficients, offset)), float(own.freedom)
+        found = [own.loss(coefficients, offset)]
+        if scoring == "rescaled":
+            found += own.explained(coefficients, offset)
+        return [to_numpy(one) for one in found], float(own.freedom)
 
     telling = [fold for fold in range(n_folds) if system.statistics.of(fold).freedom > 0]
-    results = list(in_order(held_out_loss, telling, system.gram.matrix))
-    errors = np.reshape([error for error, _ in results], (len(results), len(alphas)))
-    return HeldOut(errors, np.asarray([size for _, size in results]))
+    results = list(in_order(products, telling, system.gram.matrix))
+    kinds = 3 if scoring == "rescaled" else 1
+    found = np.reshape([found for found, _ in results], (len(results), kinds, len(alphas)))
+    return _Part(found[:, 0], np.asarray([size for _, size in results]), *np.moveaxis(found[:, 1:], 1, 0))
 
 
 def _predictions_from_sums(
@@ -356,21 +434,40 @@ def _unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units
     return namespace(coefficients).concat(parts, axis=0)
 
 
-def _score(problem: Problem, predictions: Array, folds: Index, scoring: Scoring) -> HeldOut:
-    """The errors of held-out predictions (n_units, alphas); items of one query are compared within their fold."""
-    if problem.groups is None:
-        assert isinstance(problem, ScoredRows)
-        problem = problem.regrouped(np.where(folds < 0, folds.max() + 1, folds))
+def _score(problem: Problem, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> _Part:
+    """The errors of held-out predictions (n_units, alphas), which contain the offset (folds,) of their fold."""
     if scoring == "disagreement":
-        kept = np.flatnonzero(folds >= 0)
-        shares = problem.take(kept).misordered(take(predictions, kept))
-        shares = shares[np.isfinite(shares).all(axis=1)]
-        return HeldOut(shares, np.ones(len(shares)))
-    squares = to_numpy(problem.residuals(predictions)) ** 2
+        return _misordered(problem, predictions, folds)
+    problem = _within_folds(problem, folds)
+    residuals = to_numpy(problem.residuals(predictions))
     blocks = [block for block in _blocks(folds) if len(block)]
     sizes = np.asarray([float(problem.freedom(block)) for block in blocks])
-    errors = np.stack([squares[block].sum(axis=0) for block in blocks])
-    return HeldOut(errors[sizes > 0], sizes[sizes > 0])
+    errors = _block_sums(residuals**2, blocks)
+    if scoring == "squared":
+        return _Part(errors, sizes)
+    fitted = to_numpy(problem.unit_root(predictions - like(offsets[folds], predictions)[:, None]))
+    return _Part(errors, sizes, _block_sums(residuals * fitted, blocks), _block_sums(fitted**2, blocks))
+
+
+def _misordered(problem: Problem, predictions: Array, folds: Index) -> _Part:
+    """Shares of wrongly ordered pairs, one row a query (or comparison) where that is defined."""
+    kept = np.flatnonzero(folds >= 0)
+    shares = _within_folds(problem, folds).take(kept).misordered(take(predictions, kept))
+    shares = shares[np.isfinite(shares).all(axis=1)]
+    return _Part(shares, np.ones(len(shares)))
+
+
+def _within_folds(problem: Problem, folds: Index) -> Problem:
+    """Items of the only query are compared within their fold."""
+    if problem.groups is not None:
+        return problem
+    assert isinstance(problem, ScoredRows)
+    return problem.regrouped(np.where(folds < 0, folds.max() + 1, folds))
+
+
+def _block_sums(values: FloatArray, blocks: Sequence[Index]) -> FloatArray:
+    """The sum over each block of rows (n, k): (blocks, k)."""
+    return np.stack([values[block].sum(axis=0) for block in blocks])
 
 
 def _restricted(problem: Problem, basis: Basis, units: Index) -> Basis:

@@ -24,7 +24,8 @@ class Path:
     error : (a,) held-out error
     standard_error : (a,) of that error, over what was held out
     best : position of the chosen one
-    scoring : what the error is: "squared" (held-out loss) or "disagreement"
+    scoring : what the error is: "squared" (held-out loss), "rescaled" (the same under the best factor) or
+        "disagreement"
     constant : the same error of a function that is constant: what any model should beat
     agreement : (a,) that go with them, for learners with several views
     """

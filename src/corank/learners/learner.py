@@ -1,0 +1,185 @@
+"""What every learner is, whatever its views: an estimator whose functions are expansions, that predicts and grows alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace
+from corank._warnings import warn_user
+from corank.basis import Basis, FeatureBasis, KernelBasis, Whitening
+from corank.comparison import Comparison
+from corank.kernels import Kernel
+from corank.learners.files import Saveable
+from corank.learners.parameters import check_weights
+from corank.problem import ScoredRows
+from corank.rows import Rows, is_frame, read_features
+from corank.solvers.predict import predict_in_blocks
+from corank.statistics import Index
+from corank.views import select
+
+PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
+COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
+
+
+class QueryEstimator(BaseEstimator):  # type: ignore[misc]
+    """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is needed."""
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
+    __metadata_request__score: ClassVar[dict[str, str | bool]] = {"qid": "groups", "sample_weight": True}
+
+    @property
+    def _pairwise(self) -> bool:
+        """Whether X is one square matrix of kernel values."""
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._pairwise
+        tags.target_tags.required = True
+        return tags
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """One function Σ c_i k(x, z_i), or Σ c_i x_i.
+
+    coefficients : (r,); points : (r, d) as in KernelBasis, None for the columns themselves
+    columns : of X that it sees, None for all
+    """
+
+    coefficients: Array
+    kernel: Kernel
+    points: Array | None
+    columns: Index | None = None
+
+    def basis(self, reference: Array, whitening: Whitening | None = None) -> Basis:
+        """Its basis beside a reference; `whitening` as its sums were gathered with."""
+        points = self.points
+        if points is None:
+            return FeatureBasis(int(self.coefficients.shape[0]), reference)
+        if not is_sparse(points):
+            points = like(points, reference, dtype_name(points))
+        return KernelBasis(self.kernel, points, own_whitening=whitening)
+
+    def seen(self, features: Array) -> Array:
+        """The columns of X that it sees."""
+        return features if self.columns is None else select(features, self.columns)
+
+    def values(self, features: Array) -> Array:
+        """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
+        if is_sparse(self.points) and is_foreign(features):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
+        reference = np.empty(0) if is_sparse(features) else features
+        coefficients = like(self.coefficients, reference)
+        return predict_in_blocks(self.basis(reference), coefficients, self.seen(features))
+
+
+class Learner(Saveable, QueryEstimator):
+    """A fitted learner is one expansion, or one a view, and an intercept. A kind of learner adds how it is fitted."""
+
+    def _comparison(self) -> Comparison:
+        """What is compared with what; checks the learner's own parameters."""
+        raise AssertionError("a learner says what it compares")
+
+    @property
+    def _centred(self) -> bool:
+        return False
+
+    def _expansions(self) -> Sequence[Expansion]:
+        """The fitted functions, whose mean is the prediction."""
+        raise AssertionError("a kind of learner says what it has fitted")
+
+    def _summary(self) -> dict[str, int]:
+        return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any) -> Array:
+        """Scores of the rows of X, the mean of the views where there are several: higher is better.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`. A table
+            goes through the model's `encoder_` first, where it has one
+
+        Returns
+        -------
+        (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
+        with n beyond the result, and the columns of a view where they lie apart.
+        """
+        features = self._read(X)
+        parts = [function.values(features) for function in self._expansions()]
+        return self._scores(sum(parts[1:], parts[0]) / len(parts), features)
+
+    def _read(self, X: Any) -> Array:
+        """The features of new rows."""
+        check_is_fitted(self)
+        return read_features(self, self._encoded(X), reset=False)
+
+    def _scores(self, values: Array, features: Array) -> Array:
+        """Values of expansions as scores, with the precision of X."""
+        result = values + self.intercept_
+        precision = features.dtype if is_foreign(features) else features.dtype.type
+        return namespace(result).astype(result, precision, copy=False)
+
+    def _encoded(self, X: Any) -> Any:
+        """A table as the features of a model that was saved with a TableEncoder; anything else as it is."""
+        return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
+
+    # ---------------------------------------------------------------- update
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Add newly scored rows to a fitted model.
+
+        Kernel, basis rule, `alpha_` and `agreement_` stay, and so do the unscored rows on which views agree; to choose
+        them anew, fit again. A model on all its rows takes the new ones into its basis; a model on a subset only adds
+        to its sums, however many rows it has seen. Rows with a qid form queries of their own; without one they join
+        the one query of a model fitted without qid.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored: left out; with several views also one column a view, as in `fit`
+        qid : (n,) query labels, needed where the model was fitted with them
+        sample_weight : (n,) weights
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if self._statistics is None and self._rows is None:
+            raise ValueError(self._why_fixed())
+        comparison = self._comparison()
+        if (qid is not None) != self._with_queries and comparison.needs_queries:
+            raise ValueError(
+                "qid must be given to update as it was to fit: "
+                + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
+            )
+        check_weights(comparison, sample_weight)
+        self._grow(X, y, qid, sample_weight)
+        return self
+
+    def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
+        """Say so where new rows, one set a view, can be compared with nothing."""
+        problems = [ScoredRows(own, self._comparison()) for own in rows if len(own)]
+        if self._with_queries and all(problem.is_tied for problem in problems):
+            warn_user(
+                "update: no two of the new rows can be compared, so nothing was learned from them. New rows form "
+                "queries of their own; to add to a query that is already known, fit again with all rows."
+            )
+
+    def _why_fixed(self) -> str:
+        """Why a model without sums and rows cannot be updated."""
+        raise AssertionError("a kind of learner says what it cannot add to")
+
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        """Add rows to what was kept, and solve again."""
+        raise AssertionError("a kind of learner says how it grows")

@@ -1,0 +1,299 @@
+"""What learners with several views share: reading rows and views, bases, fitting."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from corank._backend import Array, dtype_name, is_sparse, like, namespace, take, to_numpy
+from corank._warnings import warn_user
+from corank.basis import KernelBasis
+from corank.kernels import Kernel
+from corank.learners.files import SHARED, Contents
+from corank.learners.growth import GrowingViews
+from corank.learners.parameters import candidates, check_choice, check_weights, seed
+from corank.learners.soundness import check_several
+from corank.learners.viewbasis import BasisMaker
+from corank.learners.viewscores import GivenScores, Scored, cut
+from corank.problem import ComparedRows, ScoredRows
+from corank.rows import encode_queries, read_features
+from corank.solvers.agreement import Unscored, ViewData
+from corank.solvers.cofit import CoSettings, CoSolution, solve_views
+from corank.solvers.effect import Evidence, UnscoredEffect, unscored_effect
+from corank.solvers.fit import read_splits
+from corank.solvers.holdout import SCORINGS, splits_of_folds
+from corank.statistics import Index
+from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream
+from corank.views import View, read_views
+
+SOLVERS = ("direct", "coordinate", "accelerated")
+
+
+class CoLearner(GrowingViews):
+    """Kernel least squares on several views. A learner adds its comparison, its intercept and its score."""
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents = Contents(
+        {
+            **SHARED,
+            "kernels": "_kernels",
+            "views": "views_",
+            "agreement": "agreement_",
+            "sweeps": "n_iter_",
+            "rows_unscored": "_n_unscored",
+            "compared": "_compared",
+            "whitenings": "_whitenings",
+            "disagreement": "_disagreement",
+            "effect": "_effect",
+        },
+        check_several,
+    )
+    _evidence: Evidence | None = None  # stays behind when a model is saved
+
+    @property
+    def _pairwise(self) -> bool:
+        views: Any = [View(kernel=self.kernel)] if self.views == 1 else self.views
+        if not isinstance(views, list | tuple) or len(views) != 1 or not isinstance(views[0], View):
+            return False
+        return views[0].columns is None and isinstance(views[0].kernel, str) and views[0].kernel == "precomputed"
+
+    def _summary(self) -> dict[str, int]:
+        return {**super()._summary(), "unscored": self._n_unscored}
+
+    @property
+    def _own_scoring(self) -> Any:
+        """What held-out error means where `scoring` is None."""
+        return "squared"
+
+    # ---------------------------------------------------------------- fit
+
+    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any, unscored: Any, unscored_qid: Any) -> Self:
+        comparison = self._comparison()
+        check_weights(comparison, sample_weight)
+        self._check_parameters()
+        features = read_features(self, X, reset=True)
+        given = GivenScores.read(features, y, qid, sample_weight)
+        plain = given.plain
+        rows = self._unscored_rows(features, plain, given.queries, given.rows.weights, unscored, unscored_qid)
+        self._set_views(features)
+        given.check_columns(len(self.views_))
+        scored = given.of_views(self.views_, comparison, given.mean if self._centred else 0.0)
+        if all(isinstance(p, ScoredRows) and p.is_tied for p in scored.problems):
+            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+        return self._fit_views(features, scored, rows, plain, with_queries=qid is not None)
+
+    def _check_parameters(self) -> None:
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
+        check_choice(self.solver, "solver", SOLVERS)
+        if not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}.")
+        if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
+            raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
+        candidates(self.alpha, "alpha", ("tune",))
+        candidates(self.agreement, "agreement", ("tune",), zero=True)
+
+    def _unscored_rows(
+        self, features: Array, plain: Index, queries: Index | None, weights: Array | None, unscored: Any, labels: Any
+    ) -> UnscoredRows:
+        """Rows of X without any score, then those of `unscored=`, whose queries are their own."""
+        parts: list[Part] = []
+        if len(plain):
+            own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
+            parts.append(HeldRows(features, own, plain, None if weights is None else take(weights, plain)))
+        if unscored is None:
+            if labels is not None:
+                raise ValueError("unscored_qid was given without unscored.")
+            return UnscoredRows(tuple(parts))
+        if is_stream(unscored):
+            if labels is not None:
+                raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
+            with_queries = self._unscored_comparison().needs_queries
+            read = partial(self._read_unscored, features)
+            parts.append(StreamedRows(unscored, read, with_queries))
+        else:
+            more = self._read_unscored(features, unscored, True)
+            n = int(more.shape[0])
+            codes = None if labels is None else encode_queries(labels, n, "unscored_qid")[0]
+            parts.append(HeldRows(more, None if codes is None else np.asarray(to_numpy(codes))))
+        return UnscoredRows(tuple(parts))
+
+    def _read_unscored(self, features: Array, unscored: Any, check: bool) -> Array:
+        shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
+        fits = len(shape) == 2 and shape[1] == features.shape[1]
+        if fits and shape[0] == 0:
+            return take(features, slice(0, 0))
+        if not check and fits and isinstance(unscored, np.ndarray) and unscored.dtype in (np.float64, np.float32):
+            more: Any = unscored
+        else:
+            try:
+                more = read_features(self, unscored, reset=False)
+            except ValueError as error:
+                raise ValueError(f"unscored does not fit X: {error}") from error
+        if is_sparse(features):
+            return more if is_sparse(more) else sparse.csr_array(more)
+        if is_sparse(more):
+            raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
+        return like(more, features, dtype_name(more) if dtype_name(more) in ("float32", "float64") else "float64")
+
+    def _set_views(self, features: Array) -> None:
+        rng = np.random.default_rng(seed(self.random_state))
+        n_columns = int(features.shape[1])
+        views = read_views(self.views, n_columns, getattr(self, "feature_names_in_", None), rng)
+        if not isinstance(self.views, list | tuple):
+            views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
+        self.views_ = views
+
+    def _fit_views(
+        self, features: Array, scored: Scored, rows: UnscoredRows, plain: Index, *, with_queries: bool
+    ) -> Self:
+        """Fit checked rows."""
+        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows, plain)
+        found: CoSolution | None = None
+        paths = []
+        choices = list(maker.widths())
+        for widths in choices:
+            data, numbers_ = self._view_data(maker, scored, widths)
+            settings = replace(self._settings(scored, maker), compared=len(choices) > 1)
+            solution = solve_views(data, Unscored(self._unscored_comparison(), rows), settings)
+            if solution.path is not None:
+                paths.append((solution.path, widths[0]))
+            better = found is None or _error(solution) < _error(found)
+            if better:
+                found, self.basis_ = solution, numbers_
+        assert found is not None
+        self._keep(found, scored, with_queries)
+        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - len(plain), rows.n_rows
+        self._keep_training(found.system, rows, in_memory=maker.in_memory)
+        if len(paths) > 1:
+            self.path_ = _joined_paths(paths)
+        self._warn(rows, found)
+        return self
+
+    def _view_data(
+        self, maker: BasisMaker, scored: Scored, widths: Sequence[float | None]
+    ) -> tuple[list[ViewData], list[Index | None]]:
+        """Every view of the data, and the row numbers of its basis."""
+        data, bases = [], []
+        for position, view in enumerate(self.views_):
+            problem = cut(scored.problems[position], view.columns)
+            basis, own = maker.basis(position, problem.features, widths[position])
+            groups = None if scored.groups is None else scored.groups[position]
+            if isinstance(problem, ComparedRows):
+                groups = problem.groups
+            data.append(ViewData(problem, basis, view.columns, view.penalty, groups))
+            bases.append(own)
+        return data, bases
+
+    def _settings(self, scored: Scored, maker: BasisMaker) -> CoSettings:
+        alpha = candidates(self.alpha, "alpha", ("tune",))
+        agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
+        nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
+        given = read_splits(self.cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
+        return CoSettings(
+            alpha=alpha,
+            agreement=0.0 if nothing else agreement,
+            dual=self.solver == "direct" and maker.dual,
+            splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
+            scoring=self.scoring or self._own_scoring,
+            centred=self._centred,
+            seed=seed(self.random_state),
+            solver=self.solver,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+        )
+
+    def _keep(self, solution: CoSolution, scored: Scored, with_queries: bool) -> None:
+        """Set the fitted attributes."""
+        data = solution.system.views
+        self.coef_ = solution.coefficients
+        self.intercept_ = scored.level + solution.intercept
+        self.alpha_, self.agreement_, self.path_ = solution.alpha, solution.agreement, solution.path
+        self.basis_points_ = [v.basis.points if isinstance(v.basis, KernelBasis) else None for v in data]
+        self._kernels = [v.basis.kernel if isinstance(v.basis, KernelBasis) else Kernel("linear") for v in data]
+        self.gamma_ = [kernel.gamma for kernel in self._kernels]
+        self.n_iter_ = solution.n_iter or 1  # a direct solution is one step
+        self._level, self._with_queries = scored.level, with_queries
+        self._n_scored = len(np.unique(np.concatenate(scored.index)))
+        self._n_queries = data[0].problem.n_queries
+        self._evidence = solution.evidence
+        self._effect: UnscoredEffect | None = None
+        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+
+    def _warn(self, rows: UnscoredRows, solution: CoSolution) -> None:
+        wanted = not (isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0)
+        if wanted and len(self.views_) == 1:
+            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
+        elif wanted and rows.n_rows == 0:
+            warn_user(
+                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
+            )
+        tunes = not (isinstance(self.alpha, numbers.Real) and isinstance(self.agreement, numbers.Real))
+        if tunes and solution.path is None and not (isinstance(self.alpha, numbers.Real) and solution.agreement == 0):
+            warn_user(f"alpha was not tuned: too little to hold anything out. It was set to {self.alpha_:.3g}.")
+        if solution.gradient:
+            warn_user(
+                f"solver={self.solver!r} stopped after {solution.n_iter} sweeps with the gradient at "
+                f"{solution.gradient:.2g} of the right-hand side, above tol={self.tol:g}; raise max_iter, lower "
+                "agreement, or use solver='direct'.",
+                ConvergenceWarning,
+            )
+
+    # ---------------------------------------------------------------- what a fitted model says
+
+    @property
+    def unscored_effect_(self) -> UnscoredEffect | None:
+        """Whether the unscored rows helped: see `UnscoredEffect`. None where there is nothing, or too little, to tell.
+
+        Found when first asked for, by choosing alpha and agreement anew on parts of the scored rows of `fit` and
+        judging both choices, with unscored rows and without, on the others. A model file holds it where it was asked
+        for before saving, but not what it takes to find it: else it is None after loading.
+        """
+        check_is_fitted(self)
+        can_agree = len(self.views_) > 1 and self._n_unscored > 0
+        if self._effect is None and self._evidence is not None and can_agree:
+            self._effect = unscored_effect(self._evidence)
+        return self._effect
+
+    def predict_views(self, X: Any) -> Array:
+        """The score that every view gives: (n, n_views); `predict` is their mean.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, n_views) in the library, on the device and with the precision of X
+        """
+        features = self._read(X)
+        parts = [function.values(features) for function in self._expansions()]
+        return self._scores(namespace(parts[0]).stack(parts, axis=1), features)
+
+
+def _error(solution: CoSolution) -> float:
+    return float("inf") if solution.path is None else float(solution.path.error[solution.path.best])
+
+
+def _joined_paths(paths: Sequence[tuple[Any, float | None]]) -> Any:
+    """The paths of several kernel widths as one; gamma is that of the first view."""
+    errors = [float(path.error[path.best]) for path, _ in paths]
+    best = int(np.argmin(errors))
+    before = sum(len(path.alpha) for path, _ in paths[:best])
+    return replace(
+        paths[best][0],
+        alpha=np.concatenate([path.alpha for path, _ in paths]),
+        gamma=np.concatenate([np.full(len(path.alpha), np.nan if w is None else w) for path, w in paths]),
+        error=np.concatenate([path.error for path, _ in paths]),
+        standard_error=np.concatenate([path.standard_error for path, _ in paths]),
+        agreement=np.concatenate([path.agreement for path, _ in paths]),
+        best=before + paths[best][0].best,
+    )

@@ -1,0 +1,308 @@
+"""Rows without scores: those of X, and those handed over apart, in memory or in chunks that are read again and again.
+
+Whatever their number, only a piece of them is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from corank._backend import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank.rows import as_labels, encode_queries, is_frame
+
+Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+PIECE_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows whose queries lie together: features (k, d), query codes (k,), weights (k,) or None for ones."""
+
+    features: Array
+    queries: Index
+    weights: Array | None = None
+    order: Index | None = None  # of the rows in their chunk, None where they stand as they came
+
+
+class Part(Protocol):
+    """Rows that were handed over together."""
+
+    @property
+    def n_rows(self) -> int:
+        """Their number."""
+        ...
+
+    def looked_at(self) -> Iterator[tuple[int, Callable[[Index], Array]]]:
+        """Pieces in the order of the rows: how many rows, and how to get some of them."""
+        ...
+
+    def pieces(self) -> Iterator[Piece]:
+        """Pieces in the order of the queries, codes from 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows in memory: those numbered `rows` of `features`, all where that is None."""
+
+    features: Array
+    queries: Index | None  # None: one query
+    rows: Index | None = None
+    weights: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Their number."""
+        return int(self.features.shape[0]) if self.rows is None else len(self.rows)
+
+    @property
+    def codes(self) -> Index:
+        """Their query codes."""
+        return np.zeros(self.n_rows, dtype=np.int64) if self.queries is None else self.queries
+
+    @property
+    def all_features(self) -> Array:
+        """Their features."""
+        return self.features if self.rows is None else take(self.features, self.rows)
+
+    def looked_at(self) -> Iterator[tuple[int, Callable[[Index], Array]]]:
+        """All at once."""
+        yield self.n_rows, lambda rows: take(self.features, rows if self.rows is None else self.rows[rows])
+
+    def pieces(self) -> Iterator[Piece]:
+        """Rows in order are only looked at; others are copied piece by piece."""
+        n = self.n_rows
+        codes = self.codes
+        ordered = bool(np.all(codes[1:] >= codes[:-1]))
+        if ordered and self.rows is None:
+            yield Piece(self.features, codes, self.weights)
+            return
+        order = np.arange(n) if ordered else np.argsort(codes, kind="stable")
+        for begin in range(0, n, PIECE_ROWS):
+            some = order[begin : begin + PIECE_ROWS]
+            own = some if self.rows is None else self.rows[some]
+            yield Piece(
+                take(self.features, own), codes[some], None if self.weights is None else take(self.weights, some)
+            )
+
+
+@dataclass
+class StreamedRows:
+    """Chunks of rows from a source that can be read again: X, or (X, qid).
+
+    `read` turns a chunk's X into features, with a thorough check when it is told so: on the first reading.
+    """
+
+    source: Iterable[Any]
+    read: Callable[[Any, bool], Array]
+    with_queries: bool = True  # whether they matter: rows that are compared one by one may come in any order
+    _n_rows: int | None = field(default=None, init=False)
+    _sorted: bool = field(default=True, init=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Their number, known after the first reading."""
+        if self._n_rows is None:
+            for _ in self.looked_at():
+                pass
+        assert self._n_rows is not None
+        return self._n_rows
+
+    def looked_at(self) -> Iterator[tuple[int, Callable[[Index], Array]]]:
+        """Chunk by chunk, checking them the first time."""
+        count, last, in_order = 0, None, True
+        for X, labels in self._chunks(check=self._n_rows is None):
+            n = int(X.shape[0])
+            if labels is not None and n:
+                in_order = in_order and _is_sorted(labels, last)
+                last = labels[-1]
+            count += n
+            yield n, partial(take, X)
+        if self._n_rows is not None and count != self._n_rows:
+            raise ValueError(f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay.")
+        self._n_rows, self._sorted = count, in_order
+
+    def pieces(self) -> Iterator[Piece]:
+        """Chunk by chunk; a query may go on in the next chunk, but must not come back later."""
+        total = self.n_rows
+        known: set[Any] = set()
+        last: Any = None
+        first_code, count = 0, 0
+        for X, labels in self._chunks(check=False):
+            n = int(X.shape[0])
+            count += n
+            if n == 0:
+                continue
+            if labels is None or not self.with_queries:
+                yield Piece(X, np.zeros(n, dtype=np.int64))
+                continue
+            codes, n_codes = encode_queries(labels, n, "qid of unscored")
+            own = [labels[int(row)] for row in np.unique(codes, return_index=True)[1]]
+            goes_on = count > n and own[0] == last
+            if not goes_on and last is not None and last in own:
+                raise ValueError(_comes_back(last))
+            if not self._sorted:
+                again = known.intersection(own[1:] if goes_on else own)
+                if again:
+                    raise ValueError(_comes_back(next(iter(again))))
+                known.update(own)
+            # the open query first, the one of the last row, which may go on, last
+            final = int(codes[-1])
+            if not (goes_on and final == 0):
+                own = [*own[:final], *own[final + 1 :], own[final]]
+                codes = np.where(codes == final, n_codes - 1, codes - (codes > final))
+            last = own[-1]
+            codes = codes + first_code - goes_on
+            order = None if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes, kind="stable")
+            yield Piece(X, codes) if order is None else Piece(take(X, order), codes[order], order=order)
+            first_code += n_codes - goes_on
+        if count != total:
+            raise ValueError(f"unscored gave {total} rows when first read and {count} now; chunks must stay the same.")
+
+    def _chunks(self, *, check: bool) -> Iterator[tuple[Array, Any]]:
+        with_labels: bool | None = None
+        for position, chunk in enumerate(self.source):
+            pair = isinstance(chunk, tuple) and len(chunk) == 2
+            X, labels = chunk if pair else (chunk, None)
+            if labels is not None:
+                labels = to_numpy(labels) if is_foreign(labels) else as_labels(labels, "qid of unscored")
+            if with_labels is not None and with_labels != (labels is not None):
+                raise ValueError(f"unscored: chunk {position} differs from the first one in having a qid; all or none.")
+            with_labels = labels is not None
+            try:
+                features = self.read(X, check)
+            except ValueError as error:
+                raise ValueError(f"unscored, chunk {position}: {error}") from error
+            if labels is not None and len(labels) != features.shape[0]:
+                raise ValueError(
+                    f"unscored, chunk {position}: qid has {len(labels)} labels for {features.shape[0]} rows."
+                )
+            yield features, labels
+
+
+def _comes_back(label: Any) -> str:
+    label = label.item() if isinstance(label, np.generic) else label
+    return f"unscored: the query {label!r} comes back in a later chunk; the rows of a query must lie together."
+
+
+def _is_sorted(labels: Any, last: Any) -> bool:
+    try:
+        return bool(np.all(labels[1:] >= labels[:-1])) and (last is None or bool(last <= labels[0]))
+    except TypeError:
+        return False
+
+
+@dataclass(frozen=True)
+class UnscoredRows:
+    """All rows without a score. Row numbers count through the parts."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Their number."""
+        return sum(part.n_rows for part in self.parts)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Pieces whose queries lie together; those of different parts are different ones."""
+        first = 0
+        for part in self.parts:
+            highest = first
+            for piece in part.pieces():
+                if len(piece.queries):
+                    highest = max(highest, first + int(piece.queries.max()) + 1)
+                    yield Piece(piece.features, piece.queries + first, piece.weights)
+            first = highest
+
+    def sample(self, size: int, seed: int) -> tuple[Index, Array | None]:
+        """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features (None for no rows)."""
+        numbers: Index = np.zeros(0, dtype=np.int64)
+        luck = np.zeros(0)
+        rows: list[Array] = []
+        begin, limit = 0, 2.0
+        for part in self.parts:
+            for count, get in part.looked_at():
+                own = _luck(begin, count, seed)
+                chosen = np.flatnonzero(own < limit)
+                if len(chosen) > size:
+                    chosen = np.sort(chosen[np.argpartition(own[chosen], size - 1)[:size]]) if size else chosen[:0]
+                if len(chosen):
+                    rows.append(get(chosen))
+                    numbers, luck = np.r_[numbers, begin + chosen], np.r_[luck, own[chosen]]
+                begin += count
+                if len(numbers) > 2 * size:
+                    keep = np.sort(np.argpartition(luck, size - 1)[:size]) if size else np.zeros(0, dtype=np.int64)
+                    rows, numbers, luck = [take(stacked(rows), keep)], numbers[keep], luck[keep]
+                    limit = float(luck.max()) if size else 0.0
+        if len(numbers) > size:
+            keep = np.sort(np.argpartition(luck, size - 1)[:size]) if size else np.zeros(0, dtype=np.int64)
+            rows, numbers = [take(stacked(rows), keep)], numbers[keep]
+        return numbers, stacked(rows) if rows else None
+
+    def everything(self) -> tuple[Array | None, Index, Array | None]:
+        """All rows as they came, part by part: features, query codes, weights. For few rows only."""
+        features: list[Array] = []
+        codes: list[Index] = []
+        weights: list[Any] = []
+        first = 0
+        for part in self.parts:
+            pieces = (
+                [Piece(part.all_features, part.codes, part.weights)] if isinstance(part, HeldRows) else part.pieces()
+            )
+            highest = first
+            for piece in pieces:
+                if len(piece.queries):
+                    back = slice(None) if piece.order is None else np.argsort(piece.order)
+                    features.append(take(piece.features, back))
+                    codes.append(piece.queries[back] + first)
+                    weights.append(piece.weights)
+                    highest = max(highest, int(codes[-1].max()) + 1)
+            first = highest
+        if not codes:
+            return None, np.zeros(0, dtype=np.int64), None
+        known = next((w for w in weights if w is not None), None)
+        if known is not None:
+            xp = namespace(known)
+            weights = [like(np.ones(len(c)), known) if w is None else w for w, c in zip(weights, codes, strict=True)]
+            known = xp.concat(weights)
+        return stacked(features), np.concatenate(codes), known
+
+
+def _luck(begin: int, count: int, seed: int) -> np.ndarray[Any, Any]:
+    """One number in [0, 1) for each row number, the same whatever pieces the rows come in."""
+    first, last = begin // PIECE_ROWS, (begin + max(count, 1) - 1) // PIECE_ROWS
+    draws = [np.random.default_rng([seed, block]).random(PIECE_ROWS) for block in range(first, last + 1)]
+    offset = begin - first * PIECE_ROWS
+    return np.concatenate(draws)[offset : offset + count]
+
+
+def stacked(parts: list[Array]) -> Array:
+    """Rows below each other, CSR where they are."""
+    if len(parts) == 1:
+        return parts[0]
+    if is_sparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return namespace(parts[0]).concat(parts, axis=0)
+
+
+def is_stream(unscored: Any) -> bool:
+    """Whether rows come in chunks; refuses what can be read only once."""
+    if is_sparse(unscored) or is_foreign(unscored) or is_frame(unscored) or hasattr(unscored, "__array__"):
+        return False
+    if isinstance(unscored, list | tuple):
+        first = unscored[0] if unscored else None
+        return isinstance(first, tuple) or getattr(first, "ndim", 1) == 2 or is_frame(first)
+    if not isinstance(unscored, Iterable):
+        raise TypeError(f"unscored must be rows or chunks of rows, got {type(unscored).__name__}.")
+    if iter(unscored) is unscored:
+        raise TypeError(
+            "unscored is an iterator, which can be read only once; hand over a list of chunks, or an object whose "
+            "__iter__ starts anew."
+        )
+    return True
