@@ -24,7 +24,7 @@ from corank.solvers.effect import UnscoredEffect, difference
 from corank.solvers.holdout import HeldOut
 from corank.views import View
 
-CAUTION = 2.0  # standard errors by which a less simple model must be better
+CAUTION = 1.0  # standard errors by which a less simple model must be better
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,9 @@ _WORDS = {
 def _choose(alone: Any, together: Any) -> tuple[list[Candidate], str]:
     """The candidates from simple to less so, and the name of the last one that was clearly better than those before."""
     own, other = alone._evidence, together._evidence
-    supervised = own.nested({"supervised": np.zeros(1)})
-    joint = other.nested({"average": np.zeros(1), "agreement": other.grid.agreements})
+    judge: Any = "disagreement" if own.scoring == "rescaled" else own.scoring  # an order is what rankers are for
+    supervised = own.nested({"supervised": np.zeros(1)}, judge)
+    joint = other.nested({"average": np.zeros(1), "agreement": other.grid.agreements}, judge)
     if supervised is None or joint is None:
         return [], "supervised"
     found = {**supervised.results, **joint.results}
@@ -211,8 +212,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, _Auto):  # type: ignore[misc]
     """Regression that uses unscored rows where they help: `RLS`, or `CoRLS` with or without agreement.
 
     Three ways are compared by nested cross-validation: one model on all columns, the mean of one model a view, and
-    views that agree on unscored rows. A less simple one is taken only where its held-out error is lower by two
-    standard errors of the paired differences.
+    views that agree on unscored rows. A less simple one is taken only where its held-out error is lower by more than one
+    standard error of the paired differences.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ class AutoRanker(RankerMixin, _Auto):
 
     Three ways are compared by nested cross-validation over queries: one model on all columns, the mean of one model a
     view, and views that agree on unscored rows. A less simple one is taken only where its held-out error is lower by
-    two standard errors of the paired differences.
+    one standard error of the paired differences.
 
     Parameters
     ----------

@@ -65,8 +65,10 @@ class Evidence:
             return self.source
         return self.source.cokernel if self.source.few else None
 
-    def nested(self, agreements: dict[str, FloatArray]) -> Nested | None:
+    def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> Nested | None:
         """Every procedure chooses an alpha and one of its agreements on some folds, and is judged on the others.
+
+        `judge` says by which error where that is not the one of the choice; many scored rows leave no such freedom.
 
         With few scored rows the choice is made anew without the outer fold. With many, where one row more or less
         says little, it is made on the errors of the other folds. None where there is too little to hold anything out.
@@ -78,7 +80,7 @@ class Evidence:
             grid = Grid(grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()])))
         procedures = {name: grid.pairs_at(own) for name, own in agreements.items()}
         if self.cokernel is not None:
-            return self._nested(self.cokernel, self.folding, grid, procedures)
+            return self._nested(self.cokernel, self.folding, grid, procedures, judge or self.scoring)
         found = self.found
         if self.source is not None and not isinstance(self.source, CoKernel):
             known = {"scoring": self.scoring, "centred": self.centred, "seed": self.seed}
@@ -88,14 +90,16 @@ class Evidence:
         others = (grid, self.scoring, self.seed)
         return Nested({name: _chosen_on_others(found, pairs, *others) for name, pairs in procedures.items()})
 
-    def _nested(self, cokernel: CoKernel, folding: Folding, grid: Grid, procedures: dict[str, Index]) -> Nested | None:
+    def _nested(
+        self, cokernel: CoKernel, folding: Folding, grid: Grid, procedures: dict[str, Index], judge: Scoring
+    ) -> Nested | None:
         n = folding.n_folds
         outer = balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.seed, 1]))
         cokernel.matrix(0.0)  # made once, before threads need it
         rounds = [folds for folds in blocks_of(outer, int(outer.max()) + 1) if len(folds)]
 
         def one(folds: Index) -> dict[str, HeldOut]:
-            return _judged(cokernel, folding, folds, grid, procedures, self.scoring, self.centred)
+            return _judged(cokernel, folding, folds, grid, procedures, self.scoring, judge, self.centred)
 
         results = [part for part in in_order(one, rounds, cokernel.targets) if part]
         if not results:
@@ -129,6 +133,7 @@ def _judged(
     grid: Grid,
     procedures: dict[str, Index],
     scoring: Scoring,
+    judge: Scoring,
     centred: bool,
 ) -> dict[str, HeldOut]:
     """One round: choose without the folds, predict them."""
@@ -152,7 +157,7 @@ def _judged(
         alpha, agreement = grid.pair(best)
         predictions = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
         slope = 1.0
-        if scoring == "rescaled":
+        if judge == "rescaled":
             slope = _slope(part.problems, inner, residuals[:, best : best + 1], offsets, together)
         parts = [p.residuals(slope * (f - offset) + offset) for p, f in zip(problems, predictions, strict=True)]
         result[name] = scored(
@@ -160,7 +165,7 @@ def _judged(
             Folding(outside.codes, items=False),
             namespace(parts[0]).concat(parts, axis=0),
             np.full(outside.n_folds, offset),
-            "squared" if scoring == "rescaled" else scoring,
+            "squared" if judge == "rescaled" else judge,
             together=together,
         )
     return result
