@@ -87,7 +87,7 @@ class Told:
 
     def __init__(self, grid=(0.0, 1.0), **errors):
         self._evidence, self.errors = self, errors
-        self.grid, self.scoring = Grid(np.ones(1), np.asarray(grid)), "rescaled"
+        self.grid, self.cokernel, self.judge = Grid(np.ones(1), np.asarray(grid)), "few", "disagreement"
 
     def nested(self, procedures, judge):
         assert judge == "disagreement"  # of rankers, whatever chose their parameters

@@ -69,6 +69,7 @@ def literal_effect(loss, scoring, folds, *, basis="all", y=P.y, qid=None, weight
     labels, w = np.zeros(len(P.X)) if qid is None else qid, np.ones(len(P.X)) if weights is None else weights
     n = folds.max() + 1
     rounds = balanced_folds(n, min(10, n), np.random.default_rng([0, 1]))
+    judge = "disagreement" if scoring == "rescaled" and loss.beta < 1 else scoring  # an order is what rankers are for
     procedures = {"with": asked, "without": [0.0]}
     errors, sizes = {name: [] for name in procedures}, []
     intercept = loss is REGRESSION
@@ -89,14 +90,14 @@ def literal_effect(loss, scoring, folds, *, basis="all", y=P.y, qid=None, weight
                 chosen = choose(*found, pairs, SCORINGS[scoring], allowed)
                 f = models[chosen](P.X[test]).mean(axis=1)[:, None]
                 part = LeftOut.of(y[test], f, labels[test], w[test], loss, models[chosen].offset)
-                if scoring == "disagreement":
+                if judge == "disagreement":
                     told = len(part.shares)
                     errors[name] += [share[0] for share in part.shares]
                 elif part.rank:
                     told = part.rank
-                    errors[name].append(part.losses(slopes[chosen] if scoring == "rescaled" else 1.0)[0])
+                    errors[name].append(part.losses(slopes[chosen] if judge == "rescaled" else 1.0)[0])
             if told:
-                sizes.append(1 if scoring == "disagreement" else told)
+                sizes.append(1 if judge == "disagreement" else told)
     return errors, sizes
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.data import RANKING, Floats, Integers, Rankings, rankings
-from benchmarks.studies.intervals import standard_error, two_way_interval
+from benchmarks.studies.intervals import mean_interval, standard_error, two_way_interval
 from benchmarks.studies.methods import RANKER, SUPERVISED, choice_table, choices, chosen, make, rankers
 from benchmarks.studies.study import (
     Job,
@@ -117,9 +117,11 @@ def summarise(records: Sequence[Record]) -> Summary:
 def _gap_table(gaps: dict[str, Floats]) -> Table:
     rows = []
     for method, gap in gaps.items():
-        low, high = two_way_interval(gap)
-        rows.append((method, f"{gap.mean():+.4f}", f"{low:+.4f} to {high:+.4f}"))
-    return Table(f"{RANKER} minus the others", ("method", "difference", "95 % interval over draws and queries"), rows)
+        both, draws = two_way_interval(gap), mean_interval(gap.mean(axis=1))
+        shown = (f"{low:+.4f} to {high:+.4f}" for low, high in (both, draws))
+        rows.append((method, f"{gap.mean():+.4f}", *shown))
+    head = ("method", "difference", "95 % interval over draws and queries", "over draws alone")
+    return Table(f"{RANKER} minus the others", head, rows)
 
 
 def _targets(gaps: dict[str, Floats]) -> list[Target]:

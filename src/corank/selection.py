@@ -35,8 +35,9 @@ class Candidate:
     ----------
     name : "supervised" (one model on all columns), "average" (of one model a view) or "agreement" (views that agree)
     error, standard_error : held-out
-    gain : error of the model it was compared with, the best simpler one, minus its own; paired by what was held out
+    gain : error of the model it was compared with minus its own, paired by what was held out
     gain_error : the standard error of that
+    beside : the model it was compared with: the one kept so far
     """
 
     name: str
@@ -44,6 +45,7 @@ class Candidate:
     standard_error: float
     gain: float = float("nan")
     gain_error: float = float("nan")
+    beside: str = ""
 
 
 class _Auto(QueryEstimator):
@@ -92,6 +94,12 @@ class _Auto(QueryEstimator):
         scored = np.flatnonzero(~np.isnan(scores))
         if len(scored) == 0:
             raise ValueError("y has no scored row: every score is NaN.")
+        given = [view.kernel for view in self.views] if isinstance(self.views, list | tuple) else []
+        if any(isinstance(kernel, str) and kernel == "precomputed" for kernel in (self.kernel, *given)):
+            raise ValueError(
+                f"{type(self).__name__} does not take precomputed kernels: there is no model on all columns to compare "
+                "with. Fit the learner with several views itself and look at its unscored_effect_."
+            )
         single, several = self._learners()
         shared = {**self._own(), **self._kernel_parameters()}
         unscored_too = {"unscored": unscored, "unscored_qid": unscored_qid}
@@ -145,9 +153,8 @@ class _Auto(QueryEstimator):
         for candidate in self.candidates_:
             text = f"{_WORDS[candidate.name]}: held-out error {candidate.error:.4g} ± {candidate.standard_error:.2g}"
             if np.isfinite(candidate.gain):
-                enough = candidate.gain > CAUTION * candidate.gain_error
-                text += f"; better than the best simpler one by {candidate.gain:.2g} ± {candidate.gain_error:.2g}: "
-                text += "enough" if enough else f"not {CAUTION:g} standard errors, so the simpler one stays"
+                text += f"; {candidate.gain:+.2g} ± {candidate.gain_error:.2g} better than {_WORDS[candidate.beside]}"
+                text += ": enough" if candidate.gain > CAUTION * candidate.gain_error else ": not enough to be sure"
             lines.append(text + ".")
         if not self.candidates_:
             lines.append("There are too few scores to compare anything, so the simplest model was taken.")
@@ -178,7 +185,8 @@ _WORDS = {
 def _choose(alone: Any, together: Any) -> tuple[list[Candidate], str]:
     """The candidates from simple to less so, and the name of the last one that was clearly better than those before."""
     own, other = alone._evidence, together._evidence
-    judge: Any = "disagreement" if own.scoring == "rescaled" else own.scoring  # an order is what rankers are for
+    alike = (own.cokernel is None) == (other.cokernel is None)  # judged in the same way, on the same parts
+    judge: Any = own.judge if alike else own.scoring
     supervised = own.nested({"supervised": np.zeros(1)}, judge)
     joint = other.nested({"average": np.zeros(1), "agreement": other.grid.agreements}, judge)
     if supervised is None or joint is None:
@@ -189,8 +197,8 @@ def _choose(alone: Any, together: Any) -> tuple[list[Candidate], str]:
     best = "supervised"
     candidates = [Candidate(best, *_mean(found[best]))]
     for name in list(found)[1:]:
-        gap, spread = _gap(found[best], found[name])
-        candidates.append(Candidate(name, *_mean(found[name]), gap, spread))
+        gap, spread = _gap(found[best], found[name], paired=alike or best != "supervised")
+        candidates.append(Candidate(name, *_mean(found[name]), gap, spread, best))
         if gap > CAUTION * spread:
             best = name
     return candidates, best
@@ -200,9 +208,9 @@ def _mean(result: HeldOut) -> tuple[float, float]:
     return float(result.mean[0]), float(result.standard_error[0])
 
 
-def _gap(first: HeldOut, second: HeldOut) -> tuple[float, float]:
+def _gap(first: HeldOut, second: HeldOut, *, paired: bool) -> tuple[float, float]:
     """Paired where the same things were held out."""
-    if np.array_equal(first.sizes, second.sizes):
+    if paired and np.array_equal(first.sizes, second.sizes):
         return difference(first, second)
     (a, s), (b, t) = _mean(first), _mean(second)
     return a - b, float(np.hypot(s, t))
@@ -279,7 +287,8 @@ class AutoRanker(RankerMixin, _Auto):
     views, basis, weighting, beta, kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `CoRankRLS`; `kernel` and `gamma` also for the model on all columns.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
-        What held-out error means; None is "rescaled".
+        By what held-out error candidates choose their parameters; None is "rescaled". They are judged by the share of
+        misordered pairs, unless another one is asked for.
 
     Attributes
     ----------

@@ -296,9 +296,13 @@ def is_stream(unscored: Any) -> bool:
     if is_sparse(unscored) or is_foreign(unscored) or is_frame(unscored) or hasattr(unscored, "__array__"):
         return False
     if isinstance(unscored, list | tuple):
-        first = unscored[0] if unscored else None
+        if not unscored:
+            return True  # no chunk
+        first = unscored[0]
+        if isinstance(unscored, tuple) and len(unscored) == 2 and np.ndim(first) == 2 and np.ndim(unscored[1]) == 1:
+            raise TypeError("unscored is a pair (X, qid); hand over X and unscored_qid=qid, or chunks: [(X, qid)].")
         return isinstance(first, tuple) or getattr(first, "ndim", 1) == 2 or is_frame(first)
-    if not isinstance(unscored, Iterable):
+    if isinstance(unscored, str | bytes) or not isinstance(unscored, Iterable):
         raise TypeError(f"unscored must be rows or chunks of rows, got {type(unscored).__name__}.")
     if iter(unscored) is unscored:
         raise TypeError(

@@ -93,7 +93,9 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
     if isinstance(views, random_split | random_bases):
         views = views.views(n_columns, rng)
     if not isinstance(views, Sequence) or not views or not all(isinstance(view, View) for view in views):
-        raise TypeError("views must be a number, random_split(n), random_bases(n) or a list of View.")
+        raise TypeError(
+            "views must be a number, random_split(n), random_bases(n) or a list of View, as in [View('a_*')]."
+        )
     read = [_read_view(view, position, n_columns, names) for position, view in enumerate(views)]
     _warn_of_overlap(read, n_columns)
     return read
@@ -118,7 +120,14 @@ def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view:
     elif isinstance(columns, Integral):
         chosen = np.asarray([columns])
     else:
-        parts = [_matching(c, names, view) if isinstance(c, str) else np.atleast_1d(to_numpy(c)) for c in list(columns)]
+        parts = [
+            _matching(part, names, view)
+            if isinstance(part, str)
+            else np.arange(n_columns)[part]
+            if isinstance(part, slice)
+            else np.atleast_1d(to_numpy(part))
+            for part in list(columns)
+        ]
         chosen = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
     if chosen.dtype.kind not in "iu":
         raise ValueError(f"columns of {view} must be names, globs, indices or a slice, got {columns!r}.")
@@ -131,8 +140,12 @@ def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view:
 
 def _matching(pattern: str, names: Array | None, view: str) -> np.ndarray[Any, Any]:
     if names is None:
-        raise ValueError(f"columns of {view} are given by name ({pattern!r}), but X has no column names.")
-    found = np.flatnonzero([fnmatchcase(str(name), pattern) for name in names])
+        raise ValueError(
+            f"columns of {view} are given by name ({pattern!r}), but X has no column names; "
+            "hand over a frame (after a scikit-learn transformer: .set_output(transform='pandas')), or use numbers."
+        )
+    exact = np.flatnonzero([str(name) == pattern for name in names])  # a name may look like a glob
+    found = exact if len(exact) else np.flatnonzero([fnmatchcase(str(name), pattern) for name in names])
     if len(found) == 0:
         raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}.")
     return found

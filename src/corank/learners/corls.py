@@ -63,7 +63,7 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
     unscored_effect_ : whether unscored rows helped, found when first asked for
-    n_iter_ : sweeps of a solver that makes any, else None
+    n_iter_ : sweeps of a solver that makes any, else 1
 
     Notes
     -----
@@ -149,7 +149,8 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
         qid : (n,) labels; rows with the same label are held out together, nothing else
         sample_weight : (n,) weights, of unscored rows too
         unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
-            whose iterator starts anew, of X or (X, qid). However many there are, only a chunk is held at a time
+            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
+            one but not come back later
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
 
         Returns
@@ -207,7 +208,7 @@ class CoRankRLS(RankerMixin, CoLearner):
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
     unscored_effect_ : whether unscored rows helped, found when first asked for
-    n_iter_ : sweeps of a solver that makes any, else None
+    n_iter_ : sweeps of a solver that makes any, else 1
 
     Notes
     -----
@@ -296,7 +297,8 @@ class CoRankRLS(RankerMixin, CoLearner):
         qid : (n,) query labels, any hashable, in any order; None = one query
         sample_weight : (n,) weights, of unscored rows too
         unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
-            whose iterator starts anew, of X or (X, qid). However many there are, only a chunk is held at a time
+            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
+            one but not come back later
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
 
         Returns

@@ -100,6 +100,8 @@ class CoLearner(GrowingViews):
             raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
         candidates(self.alpha, "alpha", ("tune",))
         candidates(self.agreement, "agreement", ("tune",), zero=True)
+        self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
+        self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
 
     def _unscored_rows(
         self, features: Array, plain: Index, queries: Index | None, weights: Array | None, unscored: Any, labels: Any
@@ -145,7 +147,7 @@ class CoLearner(GrowingViews):
         return like(more, features, dtype_name(more) if dtype_name(more) in ("float32", "float64") else "float64")
 
     def _set_views(self, features: Array) -> None:
-        rng = np.random.default_rng(seed(self.random_state))
+        rng = np.random.default_rng(self._seed)
         n_columns = int(features.shape[1])
         views = read_views(self.views, n_columns, getattr(self, "feature_names_in_", None), rng)
         if not isinstance(self.views, list | tuple):
@@ -197,7 +199,7 @@ class CoLearner(GrowingViews):
         alpha = candidates(self.alpha, "alpha", ("tune",))
         agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
         nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
-        given = read_splits(self.cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
+        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
         return CoSettings(
             alpha=alpha,
             agreement=0.0 if nothing else agreement,
@@ -205,7 +207,7 @@ class CoLearner(GrowingViews):
             splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
             scoring=self.scoring or self._own_scoring,
             centred=self._centred,
-            seed=seed(self.random_state),
+            seed=self._seed,
             solver=self.solver,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
@@ -237,8 +239,11 @@ class CoLearner(GrowingViews):
                 "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
             )
         tunes = not (isinstance(self.alpha, numbers.Real) and isinstance(self.agreement, numbers.Real))
-        if tunes and solution.path is None and not (isinstance(self.alpha, numbers.Real) and solution.agreement == 0):
-            warn_user(f"alpha was not tuned: too little to hold anything out. It was set to {self.alpha_:.3g}.")
+        if tunes and solution.path is None and not (isinstance(self.alpha, numbers.Real) and not self._can_agree):
+            warn_user(
+                "nothing was tuned: too little to hold anything out. alpha was set to "
+                f"{self.alpha_:.3g}, agreement to {self.agreement_:.3g}."
+            )
         if solution.gradient:
             warn_user(
                 f"solver={self.solver!r} stopped after {solution.n_iter} sweeps with the gradient at "

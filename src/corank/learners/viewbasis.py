@@ -22,7 +22,7 @@ from corank.basis import (
     resolve_basis,
 )
 from corank.kernels import WITH_GAMMA, Kernel, check_precomputed, rows_of, scale_gamma
-from corank.learners.parameters import candidates, read_kernel, seed
+from corank.learners.parameters import candidates, read_kernel
 from corank.solvers.fit import GAMMA_STEPS
 from corank.statistics import Index
 from corank.unscored import HeldRows, UnscoredRows, stacked
@@ -75,7 +75,7 @@ class BasisMaker:
             if len(learner.basis) != len(views):
                 raise ValueError(f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}.")
             asked = [own if view.basis is None else view.basis for view, own in zip(views, learner.basis, strict=True)]
-        own_seed = seed(learner.random_state)
+        own_seed = learner._seed
         n, n_rows = max(len(own) for own in index), int(features.shape[0])
         whole = any(isinstance(spec, str) and spec == "all" for spec in asked)
         limit = max((_limit(spec) for spec in asked), default=0)

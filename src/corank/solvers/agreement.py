@@ -37,6 +37,8 @@ from corank.statistics import N_TARGETS, Accumulator, Gram, Index
 from corank.unscored import UnscoredRows
 from corank.views import SideBySide
 
+FEW = 500  # units that are few whatever the basis
+
 
 @dataclass(frozen=True)
 class ViewData:
@@ -81,6 +83,11 @@ class AgreementSystem(Protocol):
     @property
     def problems(self) -> list[ScoredRows | ComparedRows]:
         """The views' scored rows."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Rows of its largest matrix."""
         ...
 
     @property
@@ -270,9 +277,14 @@ class PrimalAgreement:
         return sum(int(view.problem.targets.shape[0]) for view in self.views)
 
     @property
+    def size(self) -> int:
+        """Features of all views."""
+        return int(self.ends[-1])
+
+    @property
     def few(self) -> bool:
-        """Fewer units than features."""
-        return self.n_units <= int(self.ends[-1])
+        """Fewer units than features, or few by themselves."""
+        return self.n_units <= max(int(self.ends[-1]), FEW)
 
     @cached_property
     def cokernel(self) -> CoKernel:
@@ -426,10 +438,15 @@ class DualAgreement:
         return Inverse(vectors[:n, :], values, vectors[:n, :].T @ stacked_targets(self.views))
 
     @property
+    def size(self) -> int:
+        """Scored and unscored rows of all views."""
+        return sum(view.basis.size for view in self.views)
+
+    @property
     def few(self) -> bool:
-        """Not many more units than unscored contrasts."""
+        """No more units than unscored contrasts, or few by themselves."""
         n = int(self.scored.shape[0])
-        return len(self.contrasts) == 0 or n <= 2 * len(self.contrasts) * self.n_unscored
+        return len(self.contrasts) == 0 or n <= max(len(self.contrasts) * self.n_unscored, FEW)
 
     @cached_property
     def cokernel(self) -> CoKernel:

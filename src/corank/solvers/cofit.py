@@ -20,6 +20,8 @@ from corank.solvers.path import GRID, Path, constant_error
 STEP = GRID[1] / GRID[0]
 AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]  # in units of where both losses weigh the same
 
+KEPT_SIZE = 2_000  # of a system that a model keeps to judge fixed parameters with
+
 
 @dataclass(frozen=True)
 class CoSettings:
@@ -78,7 +80,7 @@ def solve_views(views: Sequence[ViewData], unscored: Unscored, settings: CoSetti
         found = _tried(system, unscored, grid, settings)
         if found is None:
             alpha = system.scale if isinstance(settings.alpha, str) and system.scale > 0 else alpha
-            agreement = system.agreement_scale if isinstance(settings.agreement, str) else agreement
+            agreement = 0.0 if isinstance(settings.agreement, str) else agreement  # no proof, no agreement
         else:
             path = _path(found, grid, views, offset, settings.scoring)
             alpha, agreement = grid.pair(path.best)
@@ -139,7 +141,8 @@ def _evidence(system: AgreementSystem, grid: Grid, found: HeldOut | None, settin
         folding, found = own_folds(system.views, None, settings.seed), None
     closed = folding if isinstance(folding, Folding) else None
     few = system.few and closed is not None
-    source: CoKernel | AgreementSystem | None = system  # what is missing is made when it is asked for
+    # what is missing is made when it is asked for, as long as it is no burden to keep
+    source: CoKernel | AgreementSystem | None = system if system.size <= KEPT_SIZE else None
     if found is not None and (few or 0.0 in grid.agreements):
         source = system.cokernel if few else None
     return Evidence(

@@ -65,6 +65,17 @@ class Evidence:
             return self.source
         return self.source.cokernel if self.source.few else None
 
+    @property
+    def judge(self) -> Scoring:
+        """By what error procedures are judged: rankers by order, unless they chose by another one.
+
+        Many scored rows leave only the error that was chosen by.
+        """
+        if self.scoring != "rescaled" or self.cokernel is None:
+            return self.scoring
+        comparison = getattr(self.cokernel.problems[0], "comparison", None)
+        return "rescaled" if comparison is not None and not comparison.needs_queries else "disagreement"
+
     def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> Nested | None:
         """Every procedure chooses an alpha and one of its agreements on some folds, and is judged on the others.
 
@@ -141,6 +152,8 @@ def _judged(
     inner, outside = folding.take(kept), folding.take(left)
     if inner.n_folds < 2 or any(len(units) == 0 for units in (*kept, *left)):
         return {}
+    if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
+        return {}
     part, together = cokernel.take(kept), same_scores(cokernel.problems)
     offset = mean_score(part.problems) if centred else 0.0
     offsets = means_without(part.problems, inner) if centred else np.zeros(inner.n_folds)
@@ -184,9 +197,10 @@ class UnscoredEffect:
     Attributes
     ----------
     verdict : "helped", "hurt" or "cannot tell with this many scores"
-    error_with, error_without : held-out error with agreement chosen as it was asked for, and without any
+    error_with, error_without : held-out error with agreement chosen as it was asked for, and without any: the share of
+        misordered pairs for rankers, the squared error for regressors, or what `scoring` says
     difference : error_without − error_with, paired by what was held out; above 0 where they helped
-    standard_error : of the difference
+    standard_error : of the difference; from two of them on there is a verdict
     n_held_out : number of queries (rows, comparisons, folds of items) behind it
     """
 
@@ -198,16 +212,16 @@ class UnscoredEffect:
     n_held_out: int
 
     def __str__(self) -> str:
-        share = self.difference / self.error_without if self.error_without > 0 else 0.0
         return (
             f"unscored rows: {self.verdict} (held-out error {self.error_without:.4g} without them, "
-            f"{self.error_with:.4g} with them: {share:+.1%} off, ± {self.standard_error:.2g} over {self.n_held_out})"
+            f"{self.error_with:.4g} with them; difference {self.difference:.2g} ± {self.standard_error:.2g}, "
+            f"{self.n_held_out} parts held out)"
         )
 
 
 def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     """The effect of agreement, alpha chosen anew on both sides; None where there is too little to tell anything."""
-    found = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)})
+    found = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
     if found is None:
         return None
     gap, spread = found.difference("without", "with")
