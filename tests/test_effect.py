@@ -213,12 +213,13 @@ def test_with_many_scored_rows_the_choice_is_made_on_the_other_folds(monkeypatch
 class Told:
     """Evidence whose nested errors are known."""
 
-    grid = Grid(np.ones(1), np.asarray([0.0, 1.0]))
+    grid, judge = Grid(np.ones(1), np.asarray([0.0, 1.0])), "disagreement"
 
     def __init__(self, with_, without):
         self.errors = {"with": with_, "without": without}
 
-    def nested(self, agreements):
+    def nested(self, agreements, judge):
+        assert judge == "disagreement"
         assert list(agreements) == ["with", "without"]
         assert list(agreements["without"]) == [0.0]
         return Nested({k: HeldOut(np.asarray(v)[:, None], np.ones(len(v))) for k, v in self.errors.items()})

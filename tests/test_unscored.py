@@ -202,8 +202,14 @@ REFUSED = {
     "a label that is NaN": ([(U[:3], [1.0, np.nan, 2.0])], "missing label in row 1"),
     "text for rows": ([(np.full((3, 6), "a"), [1, 1, 1])], "chunk 0: "),
     "CSR beside dense rows": ([sparse.csr_array(U)], "chunk 0: .*CSR matrix but X is not"),
-    "a pair that is no list of chunks": ((U, LABELS), "chunk 1: "),
 }
+
+
+def test_a_pair_that_is_no_list_of_chunks_is_told_apart():
+    with pytest.raises(TypeError, match=r"unscored is a pair \(X, qid\)"):
+        fitted((U, np.asarray(LABELS)))
+    with pytest.raises(TypeError, match="must be rows or chunks of rows, got str"):
+        fitted("rows.csv")
 
 
 @pytest.mark.parametrize("kind", REFUSED)

@@ -238,8 +238,9 @@ class CoLearner(GrowingViews):
             warn_user(
                 "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
             )
+        can_agree = len(self.views_) > 1 and rows.n_rows > 0
         tunes = not (isinstance(self.alpha, numbers.Real) and isinstance(self.agreement, numbers.Real))
-        if tunes and solution.path is None and not (isinstance(self.alpha, numbers.Real) and not self._can_agree):
+        if tunes and solution.path is None and not (isinstance(self.alpha, numbers.Real) and not can_agree):
             warn_user(
                 "nothing was tuned: too little to hold anything out. alpha was set to "
                 f"{self.alpha_:.3g}, agreement to {self.agreement_:.3g}."
