@@ -235,8 +235,6 @@ class AutoRegressor(R2Mixin, RegressorMixin, _Auto):  # type: ignore[misc]
     chosen_ : "supervised", "average" or "agreement"
     best_estimator_ : the fitted learner
     candidates_ : list of Candidate, with held-out errors and paired gains
-    reason_ : str, the choice in words
-    unscored_effect_ : what unscored rows do, chosen or not
     """
 
     _own_scoring = "squared"
@@ -295,8 +293,6 @@ class AutoRanker(RankerMixin, _Auto):
     chosen_ : "supervised", "average" or "agreement"
     best_estimator_ : the fitted learner
     candidates_ : list of Candidate, with held-out errors and paired gains
-    reason_ : str, the choice in words
-    unscored_effect_ : what unscored rows do, chosen or not
     """
 
     _own_scoring = "rescaled"

@@ -62,7 +62,6 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
     intercept_ : float
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
-    unscored_effect_ : whether unscored rows helped, found when first asked for
     n_iter_ : sweeps of a solver that makes any, else 1
 
     Notes
@@ -207,7 +206,6 @@ class CoRankRLS(RankerMixin, CoLearner):
     coef_, basis_, basis_points_, gamma_ : one entry a view, as in `RLS`; row numbers count X, then `unscored`
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
-    unscored_effect_ : whether unscored rows helped, found when first asked for
     n_iter_ : sweeps of a solver that makes any, else 1
 
     Notes
