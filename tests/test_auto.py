@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from corank import RLS, AutoRanker, AutoRegressor, CoRankRLS, CoRLS, RankRLS, View
 from corank.datasets import make_two_views
 from corank.selection import Candidate, _choose
-from corank.solvers.coheldout import Grid
 from corank.solvers.effect import Nested
+from corank.solvers.folding import Grid
 from corank.solvers.holdout import HeldOut, balanced_folds
 from corank.solvers.path import GRID
 

@@ -36,7 +36,7 @@ ALPHAS, AGREEMENTS = [0.05, 1.0], [0.0, 0.3, 3.0]
 PAIRS = [(alpha, agreement) for agreement in AGREEMENTS for alpha in ALPHAS]
 LOSSES = [REGRESSION, Loss("size"), Loss("unit"), Loss("query"), Loss("unit", 0.3)]
 SCORINGS = {"squared": "loss", "rescaled": "rescaled", "disagreement": "disagreement"}
-WAYS = {"kernel": "left_out", "inverse": "_left_out_by_agreement", "sums": "_from_sums"}
+WAYS = {"kernel": "left_out", "inverse": "_left_out_by_agreement", "sums": "fold_sums"}
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 every_basis = pytest.mark.parametrize("basis", ["all", "subset"])
@@ -425,3 +425,14 @@ def test_too_few_scores_to_leave_any_out(n, loss):
     assert model.alpha_ > 0
     assert np.isfinite(model.predict(P.X_new)).all()
     assert model.unscored_effect_ is None
+
+
+def test_all_agreements_at_one_alpha_are_those_of_the_alpha_path(monkeypatch):
+    monkeypatch.setattr(PrimalAgreement, "few", property(lambda self: False))
+    cv = ShuffleSplit(3, test_size=0.3, random_state=0)  # fitted again, split by split
+    one, several = (
+        learner(Loss("size"), "subset", cv=cv).set_params(alpha=alpha).fit(P.X, P.y).path_
+        for alpha in (0.3, [0.3, 2.0])
+    )
+    np.testing.assert_allclose(one.error, several.error[several.alpha == 0.3], rtol=1e-8)
+    np.testing.assert_array_equal(one.agreement, several.agreement[several.alpha == 0.3])

@@ -148,3 +148,16 @@ def test_tuning_chooses_the_same_pair_whatever_the_solver(solver):
 def test_settings_that_cannot_be_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         learner(REGRESSION, 2, 1.0, 1.0, **options).fit(P.X, P.y)
+
+
+def test_partitioned_is_direct_by_halves_and_for_two_views_only():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 6))
+    y = np.where(np.arange(40) < 25, X[:, 0] - X[:, 4], np.nan)
+    views = [View(slice(0, 3), penalty=2.0), View(slice(3, 6))]
+    for options in ({"basis": 15}, {"basis": "all"}, {"basis": 15, "agreement": 0.0}):
+        parameters = {"alpha": 0.2, "agreement": 0.7, **options}
+        halves, whole = (CoRankRLS(views, solver=s, **parameters).fit(X, y) for s in ("partitioned", "direct"))
+        np.testing.assert_allclose(halves.predict(X), whole.predict(X), atol=1e-7)
+    with pytest.raises(ValueError, match="solver='partitioned' is for two views, got 3"):
+        CoRankRLS(3, solver="partitioned").fit(X, y)

@@ -25,8 +25,8 @@ from sklearn.base import clone
 from corank import CoRankRLS, CoRLS, View
 from corank.datasets import make_two_views
 from corank.solvers.agreement import DualAgreement, PrimalAgreement
-from corank.solvers.coheldout import Grid
 from corank.solvers.effect import Nested, UnscoredEffect, unscored_effect
+from corank.solvers.folding import Grid
 from corank.solvers.holdout import HeldOut, balanced_folds
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -305,3 +305,12 @@ def test_fitting_again_forgets_the_effect_of_before():
     first = model.unscored_effect_
     y = np.where(np.isnan(P.y), np.nan, np.random.default_rng(0).normal(size=len(P.y)))
     assert model.fit(P.X, y).unscored_effect_ != first
+
+
+def test_a_large_model_of_one_agreement_keeps_nothing_to_judge_it_with(monkeypatch):
+    monkeypatch.setattr("corank.solvers.cofit.KEPT_SIZE", 0)
+    for form in (PrimalAgreement, DualAgreement):
+        monkeypatch.setattr(form, "few", property(lambda self: False))
+    model = learner(Loss("size"), "subset", agreements=3.0).fit(P.X, P.y, qid=P.qid)
+    assert model.path_ is not None
+    assert model.unscored_effect_ is None

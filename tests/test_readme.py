@@ -23,3 +23,12 @@ def test_readme_python_runs(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["CHANGELOG.md", "CITATION.cff", "LICENSE"])
 def test_what_readme_points_to_is_there(name):
     assert (README.parent / name).is_file()
+
+
+def test_the_example_of_chunks_in_the_docs_runs():
+    page = README.parent / "docs" / "views.md"
+    [block] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(compile(block, str(page), "exec"), names)  # noqa: S102
+    assert names["model"]._n_unscored == 400
+    assert names["model"].agreement_ >= 0

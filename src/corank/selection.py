@@ -88,8 +88,7 @@ class _Auto(QueryEstimator):
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        read_features(self, X, reset=True)
-        features = read_features(self, X, reset=False)
+        features = read_features(self, X, reset=True)
         scores = to_numpy(read_scores(y, int(features.shape[0]), np.empty(0)))
         scored = np.flatnonzero(~np.isnan(scores))
         if len(scored) == 0:

@@ -41,9 +41,9 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
         (linear kernel). `View.basis` comes first.
     fit_intercept : bool, default=True
         Whether the mean of all given scores is taken out first and put back.
-    solver : "direct", "coordinate" or "accelerated", default="direct"
-        How the chosen parameters are solved for: Cholesky; one view after the other (001, Algorithm 1) until the
-        gradient is `tol` times the right-hand side, at most `max_iter` sweeps; or conjugate gradients with such
+    solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
+        How the chosen parameters are solved for: Cholesky; the same for two views by halves; one view after the other
+        (001, Algorithm 1) until the gradient is `tol` times the right-hand side, at most `max_iter` sweeps; or conjugate gradients with such
         sweeps as preconditioner.
     kernel, gamma : as in `RLS`
         For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for
@@ -184,9 +184,9 @@ class CoRankRLS(RankerMixin, CoLearner):
         Every item counts the same, every pair, or every query; on unscored rows too.
     beta : float in [0, 1], default=0.0
         Share of the plain squared error in the loss on scored rows.
-    solver : "direct", "coordinate" or "accelerated", default="direct"
-        How the chosen parameters are solved for: Cholesky; one view after the other (001, Algorithm 1) until the
-        gradient is `tol` times the right-hand side, at most `max_iter` sweeps; or conjugate gradients with such
+    solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
+        How the chosen parameters are solved for: Cholesky; the same for two views by halves; one view after the other
+        (001, Algorithm 1) until the gradient is `tol` times the right-hand side, at most `max_iter` sweeps; or conjugate gradients with such
         sweeps as preconditioner.
     kernel, gamma : as in `RLS`
         For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for

@@ -19,8 +19,7 @@ from corank.learners.learner import COMPARED, PRECOMPUTED, Expansion, Learner
 from corank.learners.viewscores import GivenScores
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
-from corank.solvers.agreement import DualAgreement, PrimalAgreement, Unscored, ViewData
-from corank.solvers.coheldout import mean_score
+from corank.solvers.agreement import DualAgreement, PrimalAgreement, Unscored, ViewData, mean_score
 from corank.solvers.direct import PrimalSystem
 from corank.statistics import Gram, Index, Statistics
 from corank.unscored import HeldRows, UnscoredRows, stacked

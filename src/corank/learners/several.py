@@ -34,7 +34,7 @@ from corank.statistics import Index
 from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream
 from corank.views import View, read_views
 
-SOLVERS = ("direct", "coordinate", "accelerated")
+SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
 class CoLearner(GrowingViews):
@@ -152,6 +152,8 @@ class CoLearner(GrowingViews):
         views = read_views(self.views, n_columns, getattr(self, "feature_names_in_", None), rng)
         if not isinstance(self.views, list | tuple):
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
+        if self.solver == "partitioned" and len(views) != 2:
+            raise ValueError(f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'.")
         self.views_ = views
 
     def _fit_views(

@@ -514,3 +514,9 @@ def same_scores(problems: Sequence[ScoredRows | ComparedRows]) -> bool:
 
     index, values = scores(first)
     return all(np.array_equal(index, own) and np.array_equal(values, other) for own, other in map(scores, problems[1:]))
+
+
+def mean_score(problems: Sequence[Problem]) -> float:
+    """The weighted mean of all given scores."""
+    weights = [problem.operator.weight for problem in problems]
+    return float(np.average([problem.mean_score for problem in problems], weights=weights))

@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 
 from corank._backend import Array, add_diagonal
-from corank.solvers.agreement import AgreementSystem, DualAgreement, PrimalAgreement, Unscored, ViewData, same_scores
-from corank.solvers.coheldout import Folding, Grid, chosen_pair, held_out, mean_score, own_folds, refitted
+from corank.solvers.agreement import (
+    AgreementSystem,
+    DualAgreement,
+    PrimalAgreement,
+    Unscored,
+    ViewData,
+    mean_score,
+    same_scores,
+)
+from corank.solvers.coheldout import held_out, refitted
 from corank.solvers.cokernel import CoKernel
 from corank.solvers.coordinate import descend
 from corank.solvers.effect import Evidence
+from corank.solvers.folding import Folding, Grid, chosen_pair, own_folds
 from corank.solvers.holdout import HeldOut, Scoring, Splits
 from corank.solvers.path import GRID, Path, constant_error
 
@@ -89,6 +98,9 @@ def solve_views(views: Sequence[ViewData], unscored: Unscored, settings: CoSetti
         parts = system.solve(alpha, agreement, offset)
         return CoSolution([p[:, 0] for p in parts], offset, alpha, agreement, path, system, evidence)
     assert isinstance(system, PrimalAgreement)
+    if settings.solver == "partitioned":
+        parts = system.solve_partitioned(alpha, agreement, offset)
+        return CoSolution([p[:, 0] for p in parts], offset, alpha, agreement, path, system, evidence)
     descent = descend(
         add_diagonal(system.matrix(agreement), alpha),
         system.right(offset),

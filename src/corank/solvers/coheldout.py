@@ -7,198 +7,34 @@ folds come from per-fold sums. What has neither is fitted again, with what the u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from corank._backend import Array, device, eigh, in_order, like, namespace, segment_sum, take, to_numpy
-from corank.basis import FeatureMap, KernelBasis
-from corank.comparison import Blend
+from corank._backend import Array, device, in_order, like, namespace, segment_sum, take, to_numpy
+from corank.basis import KernelBasis
 from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
 from corank.solvers.agreement import (
     AgreementSystem,
     DualAgreement,
     Inverse,
-    JointFeatures,
     PrimalAgreement,
     Unscored,
     ViewData,
     block_diagonal,
+    mean_score,
     same_scores,
 )
 from corank.solvers.cokernel import CoKernel, grouped_by_ratio
-from corank.solvers.direct import Spectrum
-from corank.solvers.holdout import (
-    N_FOLDS,
-    HeldOut,
-    Scoring,
-    Splits,
-    balanced_folds,
-    chosen_position,
-    folds_of_splits,
-    in_place,
-    leave_out,
-)
-from corank.solvers.path import best_position
-from corank.statistics import Gram, Index, Statistics
-from corank.views import SideBySide
+from corank.solvers.cosums import Sums, fold_sums
+from corank.solvers.folding import Folding, Grid, blocks_of, row_numbers
+from corank.solvers.holdout import N_FOLDS, HeldOut, Scoring, Splits, in_place, leave_out
+from corank.statistics import Index
 
 MANY_UNITS = 40  # times as many units as features: then sums of ten folds are cheaper than leaving single ones out
 LARGE_UNITS = 2**25  # entries of the features of all units that may be held
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Pairs of parameters, agreement by agreement."""
-
-    alphas: FloatArray
-    agreements: FloatArray
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return len(self.alphas) * len(self.agreements)
-
-    def pair(self, number: int) -> tuple[float, float]:
-        """(alpha, agreement)."""
-        row, column = divmod(int(number), len(self.alphas))
-        return float(self.alphas[column]), float(self.agreements[row])
-
-    def pairs_at(self, agreements: FloatArray) -> Index:
-        """The numbers of the pairs with these agreements."""
-        rows = np.flatnonzero(np.isin(self.agreements, agreements))
-        return (rows[:, None] * len(self.alphas) + np.arange(len(self.alphas))).ravel()
-
-    def alphas_of(self, pairs: Index) -> FloatArray:
-        """Their alphas."""
-        return np.asarray(self.alphas[pairs % len(self.alphas)])
-
-
-def chosen_pair(found: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
-    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least error."""
-    rows = pairs // len(grid.alphas)
-    best = []
-    for row in np.unique(rows):
-        own = pairs[rows == row]
-        part = HeldOut(found.errors[:, own], found.sizes)
-        best.append(int(own[chosen_position(part, grid.alphas_of(own), scoring)]))
-    numbers = np.asarray(best)
-    return int(numbers[best_position(found.mean[numbers], grid.alphas_of(numbers))])
-
-
-@dataclass(frozen=True)
-class Folding:
-    """The fold of every unit, one array a view; −1 is never held out. `items`: of the only query, else whole groups."""
-
-    codes: Sequence[Index]
-    items: bool
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        return 1 + max(int(own.max()) for own in self.codes)
-
-    def blocks(self) -> list[Index]:
-        """The units of every fold among those of all views, stacked."""
-        return blocks_of(np.concatenate(self.codes), self.n_folds)
-
-    def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
-        """The units of every view that are in none of the folds, and those that are in one of them."""
-        inside = [np.isin(own, folds) for own in self.codes]
-        return [np.flatnonzero(~own) for own in inside], [np.flatnonzero(own) for own in inside]
-
-    def coarser(self, n_folds: int, seed: int) -> Folding:
-        """At most so many folds, each a union of these."""
-        if self.n_folds <= n_folds:
-            return self
-        merged = balanced_folds(self.n_folds, n_folds, np.random.default_rng(seed))
-        return replace(self, codes=[np.where(own < 0, -1, merged[own]) for own in self.codes])
-
-    def take(self, units: Sequence[Index]) -> Folding:
-        """The folds of some of the units, numbered anew."""
-        kept = [own[u] for own, u in zip(self.codes, units, strict=True)]
-        known = np.unique(np.concatenate(kept))
-        known = known[known >= 0]
-        return replace(self, codes=[np.where(own < 0, -1, np.searchsorted(known, own)) for own in kept])
-
-
-def blocks_of(codes: Index, n_folds: int) -> list[Index]:
-    """The positions of every code from 0."""
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(n_folds + 1))
-    return [order[begin:end] for begin, end in pairwise(bounds)]
-
-
-def mean_score(problems: Sequence[Problem]) -> float:
-    """The weighted mean of all given scores."""
-    weights = [problem.operator.weight for problem in problems]
-    return float(np.average([problem.mean_score for problem in problems], weights=weights))
-
-
-def own_folds(views: Sequence[ViewData], splits: Splits | None, seed: int) -> Folding | Splits | None:
-    """What is held out: queries (rows, comparisons) one by one, items of the only query in ten folds, or `splits`.
-
-    Splits come back as they are where no closed form serves them; None where there is too little to hold anything out.
-    """
-    problem = views[0].problem
-    items = views[0].groups is None
-    closed = not items or _has_item_form(views)
-    if splits is None:
-        if not items:
-            codes = _shared_groups(views)
-            return None if int(max(own.max() for own in codes)) < 1 else Folding(codes, items=False)
-        index = _row_numbers(views)
-        rows = np.unique(np.concatenate(index))
-        n = len(rows)
-        if n < 4:
-            return None
-        places = [np.searchsorted(rows, own) for own in index]
-        folds = _spread_folds(views, places, n, np.random.default_rng(seed))
-        folds = _without(folds, [int(folds[own[0]]) for own in places if np.ptp(folds[own]) == 0])
-        if closed and folds.max() >= 0:
-            return Folding([folds[own] for own in places], items=True)
-        blocks = blocks_of(folds, int(folds.max()) + 1)
-        return [(np.setdiff1d(np.arange(n), block), block) for block in blocks] or None
-    given = folds_of_splits(problem, splits) if same_scores([view.problem for view in views]) and closed else None
-    return splits if given is None else Folding([given for _ in views], items=items)
-
-
-def _without(folds: Index, never: Sequence[int]) -> Index:
-    """Folds of which some are never held out (−1), the others numbered anew: they hold all scores of a view."""
-    known = np.setdiff1d(folds, never)
-    return np.where(np.isin(folds, never), -1, np.searchsorted(known, folds))
-
-
-def _spread_folds(views: Sequence[ViewData], places: Sequence[Index], n: int, rng: np.random.Generator) -> Index:
-    """Up to ten folds of two items or more, each with low and high scores: tied items say nothing of an order."""
-    scores = np.zeros(n)
-    for view, own in zip(views, places, strict=True):
-        scores[own] = to_numpy(view.problem.reference)
-    order = np.lexsort((rng.random(n), scores))
-    folds = np.empty(n, dtype=np.int64)
-    folds[order] = balanced_folds(n, min(N_FOLDS, n // 2), rng)
-    return folds
-
-
-def _has_item_form(views: Sequence[ViewData]) -> bool:
-    """Whether leaving items out of the only query is deleting rows of its root, up to a factor all views share."""
-    if any(not isinstance(v.problem, ScoredRows) or isinstance(v.problem.comparison, Blend) for v in views):
-        return False
-    weighting = getattr(views[0].problem.comparison, "weighting", None)  # type: ignore[union-attr]
-    return weighting == "size" or same_scores([view.problem for view in views])
-
-
-def _row_numbers(views: Sequence[ViewData]) -> list[Index]:
-    return [np.asarray(to_numpy(view.problem.rows.index)) for view in views]  # type: ignore[union-attr]
-
-
-def _shared_groups(views: Sequence[ViewData]) -> list[Index]:
-    """The groups of every view, numbered from 0: the same query (row) is left out of every view at once."""
-    groups = [view.groups for view in views if view.groups is not None]
-    known = np.unique(np.concatenate(groups))
-    return [np.searchsorted(known, own) for own in groups]
 
 
 # ---------------------------------------------------------------- errors
@@ -210,7 +46,12 @@ def held_out(
     """The errors of every pair: (folds, pairs)."""
     by_kernel = system.few or _only_by_kernel(system, folding, scoring)
     if not by_kernel and isinstance(system, PrimalAgreement) and _wants_sums(system, folding):
-        return _from_sums(system, folding.coarser(N_FOLDS, seed), grid, scoring, centred)
+        if scoring == "disagreement":
+            raise ValueError(
+                "scoring='disagreement' needs every held-out row with several views; with this many scored rows use "
+                "'squared' or 'rescaled'."
+            )
+        return _joined(fold_sums(system, folding.coarser(N_FOLDS, seed), grid, centred), scoring)
     problems = system.problems
     offsets = means_without(problems, folding) if centred else np.zeros(folding.n_folds)
     if by_kernel:
@@ -378,7 +219,7 @@ def raw_sums(
     scoring: Scoring,
     *,
     together: bool,
-) -> tuple[FloatArray, ...]:
+) -> Sums:
     """What `_fold_sums` says of every fold, views on their own below each other."""
     ends = np.cumsum([0, *(len(own) for own in folding.codes)])
     parts = [residuals[b:e, :] for b, e in pairwise(ends)]
@@ -392,7 +233,7 @@ def raw_sums(
     return tuple(np.concatenate(column) for column in zip(*found, strict=True))
 
 
-def _joined(found: Sequence[tuple[FloatArray, ...]], scoring: Scoring) -> HeldOut:
+def _joined(found: Sequence[Sums], scoring: Scoring) -> HeldOut:
     """One HeldOut of the sums of several views."""
     target, cross, own, sizes = (np.concatenate(column) for column in zip(*found, strict=True))
     if scoring == "rescaled":
@@ -403,7 +244,7 @@ def _joined(found: Sequence[tuple[FloatArray, ...]], scoring: Scoring) -> HeldOu
 
 def _fold_sums(
     problem: Any, codes: Index, residuals: Array, offsets: FloatArray, items: bool, scoring: Scoring
-) -> tuple[FloatArray, ...]:
+) -> Sums:
     """‖J s‖², (J s)·(J f), ‖J f‖² and the rank of the loss, fold by fold: (folds, 1) or (folds, pairs).
 
     For "disagreement" the shares of misordered pairs stand in the first place.
@@ -433,120 +274,6 @@ def _fold_sums(
     sums = [to_numpy(segment_sum(xp.asarray(x), numbers, n_folds + 1))[:n_folds] for x in (target * fitted, fitted**2)]
     goal = to_numpy(segment_sum(target * target, numbers, n_folds + 1))[:n_folds]
     return np.broadcast_to(goal, squares.shape), sums[0], sums[1], sizes
-
-
-# ---------------------------------------------------------------- per-fold sums
-
-
-def _from_sums(system: PrimalAgreement, folding: Folding, grid: Grid, scoring: Scoring, centred: bool) -> HeldOut:
-    """Ten folds from their sums: one eigendecomposition a fold and agreement, no further pass over the rows."""
-    if scoring == "disagreement":
-        raise ValueError(
-            "scoring='disagreement' needs every held-out row with several views; with this many scored rows use "
-            "'squared' or 'rescaled'."
-        )
-    together = same_scores(system.problems)
-    sums = _joint_statistics(system, folding) if together else _own_statistics(system, folding)
-    jobs = [(fold, row) for fold in range(folding.n_folds) for row in range(len(grid.agreements))]
-    ends = system.ends if together else None
-
-    def one(job: tuple[int, int]) -> list[tuple[FloatArray, ...]]:
-        fold, row = job
-        without = [own.without(fold) for own in sums]
-        offset = _mean_of(without) if centred else 0.0
-        blocks, rights = _parts(without, offset, ends)
-        matrix = block_diagonal(blocks) + 2 * float(grid.agreements[row]) * system.disagreement
-        spectrum = Spectrum(*eigh(matrix))
-        xp = namespace(matrix)
-        white = spectrum.solve(xp.concat(rights, axis=0), like(grid.alphas, matrix))
-        if together:
-            return [_gram_sums(sums[0].of(fold), white / len(system.views), offset)]
-        own = [white[b:e, :] for b, e in pairwise(system.ends)]
-        return [_gram_sums(part.of(fold), c, offset) for part, c in zip(sums, own, strict=True)]
-
-    results = list(in_order(one, jobs, system.disagreement))
-    columns = len(grid.agreements)
-    folds = [results[k * columns : (k + 1) * columns] for k in range(folding.n_folds)]
-    found = []
-    for view in range(len(results[0])):
-        rows = [tuple(np.concatenate([cell[view][part] for cell in row]) for part in range(3)) for row in folds]
-        sizes = np.asarray([row[0][view][3][0] for row in folds])
-        found.append((*(np.stack([row[part] for row in rows]) for part in range(3)), sizes))
-    return _joined(found, scoring)
-
-
-def _mean_of(grams: Sequence[Gram]) -> float:
-    """The mean of all scores that were summed, where single rows count."""
-    total, weight = (sum(float(gram.matrix[part, -1]) for gram in grams) for part in (-2, -1))
-    return total / weight if weight > 0 else 0.0
-
-
-def _parts(grams: Sequence[Gram], offset: float, ends: Index | None) -> tuple[list[Array], list[Array]]:
-    """Each view's own sums and right-hand side, from those of all views side by side (`ends`) or one by one."""
-    if ends is None:
-        return [g.features for g in grams], [g.right(offset) for g in grams]
-    features, right = grams[0].features, grams[0].right(offset)
-    spans = list(pairwise(ends))
-    return [features[b:e, b:e] for b, e in spans], [right[b:e, :] for b, e in spans]
-
-
-def _gram_sums(gram: Gram, coefficients: Array, offset: float) -> tuple[FloatArray, ...]:
-    """‖J s‖², (J s)·(J f), ‖J f‖² for columns of coefficients, and the rank of the loss."""
-    xp = namespace(coefficients)
-    zeros = xp.zeros((coefficients.shape[0], 1), dtype=xp.float64, device=device(coefficients))
-    goal = float(gram.loss(zeros, offset)[0])
-    cross = to_numpy(xp.sum(coefficients * gram.right(offset), axis=0))
-    own = to_numpy(xp.sum(coefficients * (gram.features @ coefficients), axis=0))
-    return np.full(len(cross), goal), cross, own, np.asarray([float(gram.freedom)])
-
-
-def _joint_statistics(system: PrimalAgreement, folding: Folding) -> list[Statistics]:
-    """The sums of all views side by side, penalties inside."""
-    maps = [FeatureMap(view.basis) for view in system.views]
-    problem = system.views[0].problem
-    rows = SideBySide(tuple((view.problem.features, None) for view in system.views))
-    joint: Any
-    if isinstance(problem, ScoredRows):
-        joint = replace(problem, rows=replace(problem.rows, features=rows))
-    else:
-        joint = replace(problem, features=rows)
-    features = JointFeatures(maps)
-    statistics = joint.statistics(features, features.size, _every(folding.codes[0]))
-    return [statistics.mapped(block_diagonal([_finish(system, v, phi) for v, phi in enumerate(maps)]))]
-
-
-def _own_statistics(system: PrimalAgreement, folding: Folding) -> list[Statistics]:
-    result = []
-    for v, (view, codes) in enumerate(zip(system.views, folding.codes, strict=True)):
-        phi = FeatureMap(view.basis)
-        sums = view.problem.statistics(phi, phi.size, _every(codes))
-        result.append(_with_folds(sums.mapped(_finish(system, v, phi)), folding.n_folds))
-    return result
-
-
-def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
-    """The same with folds that are empty at the end: a view need not have scores in all of them."""
-    empty = Gram(0.0 * statistics.queries[0].matrix)
-    more = n_folds - statistics.n_folds
-    return replace(
-        statistics,
-        queries=(*statistics.queries, *(empty for _ in range(more))),
-        parts=(*statistics.parts, *(None for _ in range(more))),
-    )
-
-
-def _every(codes: Index) -> Index:
-    return np.where(codes < 0, codes.max() + 1, codes)
-
-
-def _finish(system: PrimalAgreement, view: int, phi: FeatureMap) -> Array:
-    """What turns the summed features of a view into whitened ones, its penalty inside."""
-    white = system.maps[view]
-    if not phi.whitened:
-        return white
-    xp = namespace(white)
-    eye = xp.eye(white.shape[1], dtype=xp.float64, device=device(white))
-    return eye / float(np.sqrt(system.views[view].penalty))
 
 
 # ---------------------------------------------------------------- refitting
@@ -579,7 +306,7 @@ def _units(views: Sequence[ViewData], units: Index) -> list[Index]:
     """Units of every view: the same comparisons, or the same rows of X, numbered among those scored in any view."""
     if isinstance(views[0].problem, ComparedRows):
         return [units for _ in views]
-    index = _row_numbers(views)
+    index = row_numbers(views)
     rows = np.unique(np.concatenate(index))[units]
     return [np.flatnonzero(np.isin(own, rows)) for own in index]
 
@@ -609,7 +336,10 @@ def _predictions(
         again = PrimalAgreement(restricted, unscored, system.disagreement)
     else:
         again = DualAgreement(restricted, unscored)
-    paths = [again.path(grid.alphas, float(agreement), offset) for agreement in grid.agreements]
+    if isinstance(again, PrimalAgreement) and len(grid.alphas) == 1:
+        paths = [again.agreement_path(float(grid.alphas[0]), grid.agreements, offset)]
+    else:
+        paths = [again.path(grid.alphas, float(agreement), offset) for agreement in grid.agreements]
     result = []
     for v, (view, units) in enumerate(zip(views, left, strict=True)):
         if len(units) == 0:

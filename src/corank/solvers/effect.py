@@ -11,20 +11,10 @@ import numpy as np
 
 from corank._backend import in_order, namespace
 from corank.problem import FloatArray
-from corank.solvers.agreement import AgreementSystem, same_scores
-from corank.solvers.coheldout import (
-    Folding,
-    Grid,
-    blocks_of,
-    chosen_pair,
-    held_out,
-    left_out,
-    mean_score,
-    means_without,
-    raw_sums,
-    scored,
-)
+from corank.solvers.agreement import AgreementSystem, mean_score, same_scores
+from corank.solvers.coheldout import held_out, left_out, means_without, raw_sums, scored
 from corank.solvers.cokernel import CoKernel
+from corank.solvers.folding import Folding, Grid, blocks_of, chosen_pair
 from corank.solvers.holdout import N_FOLDS, HeldOut, Scoring, balanced_folds, best_slope
 from corank.statistics import Index
 
@@ -90,6 +80,8 @@ class Evidence:
         if self.source is not None:
             grid = Grid(grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()])))
         procedures = {name: grid.pairs_at(own) for name, own in agreements.items()}
+        if any(len(pairs) == 0 for pairs in procedures.values()):  # not tried, and nothing was kept to try it with
+            return None
         if self.cokernel is not None:
             return self._nested(self.cokernel, self.folding, grid, procedures, judge or self.scoring)
         found = self.found
