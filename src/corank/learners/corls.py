@@ -10,9 +10,9 @@ from sklearn.base import RegressorMixin
 from corank._backend import take, to_numpy
 from corank.comparison import Comparison, Pointwise, Queries
 from corank.learners.parameters import read_comparison
-from corank.learners.rls import comparison_groups
 from corank.learners.scoring import R2Mixin, RankerMixin
 from corank.learners.several import CoLearner
+from corank.learners.single import comparison_groups
 from corank.learners.viewscores import Scored
 from corank.problem import ComparedRows
 from corank.rows import encode_queries, read_comparisons, read_features

@@ -177,7 +177,9 @@ class Unpacker:
         return self._met[kind, str(name)]
 
     def _own(self, kind: Any, content: Any) -> Any:
-        if not isinstance(content, dict) or set(content) != {field.name for field in fields(kind)}:
+        parts = {field.name for field in fields(kind)}
+        added = {field.name for field in fields(kind) if field.default is None}  # by later versions
+        if not isinstance(content, dict) or not parts - added <= set(content) <= parts:
             raise ModelFileError(
                 f"the model file has a {kind.__name__} with other parts than this corank knows, so it was written by "
                 "another version of corank; fit the model again"

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from corank._backend import Array, first_appearance, take, to_numpy
 from corank.comparison import Comparison, Pointwise
 from corank.learners.base import KernelLearner
 from corank.learners.parameters import read_comparison
 from corank.learners.scoring import R2Mixin, RankerMixin
-from corank.problem import ComparedRows
-from corank.rows import encode_queries, read_comparisons, read_features
-from corank.solvers.fit import Training
 
 
 class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
@@ -67,8 +62,7 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from corank import RLS
+    >>>     >>> from corank import RLS
     >>> X = np.linspace(0, 6, 30)[:, None]
     >>> model = RLS().fit(X, np.sin(X[:, 0]))
     >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)
@@ -252,28 +246,4 @@ class RankRLS(RankerMixin, KernelLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
-        self._comparison()
-        everything = read_features(self, X, reset=True)
-        n = int(everything.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n)
-        groups = comparison_groups(first, second, n, qid)
-        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        features = everything if len(used) == n else take(everything, used)
-        problem = ComparedRows(
-            features, ends[: len(first)], ends[len(first) :], size, weight, groups, named=qid is not None
-        )
-        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
-
-
-def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
-    """What is held out together: the comparisons of a query, else those of the same two items."""
-    if qid is None:
-        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
-        groups, _ = first_appearance(low * n_rows + high)
-        return groups
-    queries = to_numpy(encode_queries(qid, n_rows)[0])
-    if np.any(queries[winners] != queries[losers]):
-        row = int(np.argmax(queries[winners] != queries[losers]))
-        raise ValueError(f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]} of X.")
-    groups, _ = first_appearance(queries[winners])
-    return groups
+        return self._fit_comparisons(X, winners, losers, margins, weights, qid)

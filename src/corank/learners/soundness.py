@@ -139,7 +139,8 @@ def _check_path(path: Any) -> None:
     demand(_is_number(path.constant), "path")
     length = len(path.alpha) if _is_array(path.alpha, 1) else 0
     parts = [path.alpha, path.gamma, path.error, path.standard_error]
-    parts += [] if path.agreement is None else [path.agreement]
+    optional = (path.agreement, path.n_components, path.n_atoms)
+    parts += [part for part in optional if part is not None]
     demand(all(_is_array(part, 1) and len(part) == length for part in parts) and 0 <= path.best < length, "path")
 
 

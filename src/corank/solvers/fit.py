@@ -103,24 +103,25 @@ def solve(training: Training, settings: Settings) -> Solution:
     if settings.tunes:
         given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
     offset = problem.mean_score if settings.centred else 0.0
-    kernels = _kernels(training, settings)
+    kernels = kernels_to_try(training, settings.kernel, settings.gamma, settings.basis, settings.seed)
     constant = constant_error([problem], offset, settings.scoring)
     chosen, alpha, path = _choose((_candidate(training, settings, k, given) for k in kernels), settings, constant)
     coefficients = chosen.system.solve(alpha, offset)
     return Solution(chosen.basis, chosen.rows, coefficients, offset, alpha, chosen.system, path)
 
 
-def _kernels(training: Training, settings: Settings) -> list[Kernel]:
-    """The kernel with every width to try."""
-    kernel, gamma = settings.kernel, settings.gamma
+def kernels_to_try(
+    training: Training, kernel: Kernel, gamma: float | str | tuple[float, ...], spec: BasisSpec, seed: int
+) -> list[Kernel]:
+    """The kernel with every width to try, on a basis as `spec` says."""
     if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
         return [kernel]
     if isinstance(gamma, float | tuple):
         widths = np.atleast_1d(gamma)
     else:
-        features, n, spec = training.problem.features, len(training.index), settings.basis
+        features, n = training.problem.features, len(training.index)
         size = n if isinstance(spec, str) else spec if isinstance(spec, int) else len(spec)
-        rows = candidate_rows(n, size, np.random.default_rng(settings.seed))
+        rows = candidate_rows(n, size, np.random.default_rng(seed))
         if len(rows) == n:
             scale = scale_gamma(features, training.weights)
         else:

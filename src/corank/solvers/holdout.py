@@ -99,7 +99,7 @@ def best_slope(cross: FloatArray, own: FloatArray, least: float = 0.0) -> FloatA
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Errors (folds, alphas) and sizes (folds,) of some folds.
 
     Where one factor is to be found for all parts: ‖J r‖², (J r)·(J f) and ‖J f‖² for r = s − f.
@@ -111,7 +111,7 @@ class _Part:
     own: FloatArray | None = None
 
 
-def _pooled(parts: Sequence[_Part]) -> HeldOut:
+def pooled(parts: Sequence[Part]) -> HeldOut:
     """All parts together; folds in which nothing can be told apart are left out."""
     errors, sizes = np.concatenate([part.errors for part in parts]), np.concatenate([part.sizes for part in parts])
     cross = [part.cross for part in parts if part.cross is not None]
@@ -196,16 +196,16 @@ def _in_batches(
         own = np.where((folds >= first) & (folds < first + MANY_FOLDS - 1), folds - first, -1)
         part = PrimalSystem.gathered(problem, system.basis, np.where(own < 0, own.max() + 1, own))
         if scoring == "disagreement":
-            predictions = predictions + _predictions_from_sums(problem, part, alphas, _blocks(own), centred)
+            predictions = predictions + _predictions_from_sums(problem, part, alphas, blocks_of_folds(own), centred)
         else:
             parts.append(_losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
-    return _pooled(parts or [_misordered(problem, predictions, folds)])
+    return pooled(parts or [_misordered(problem, predictions, folds)])
 
 
 def splits_of_folds(folds: Index) -> Splits:
     """(train, test) unit numbers of every fold."""
     everything = np.arange(len(folds))
-    return [(np.setdiff1d(everything, block), block) for block in _blocks(folds) if len(block)]
+    return [(np.setdiff1d(everything, block), block) for block in blocks_of_folds(folds) if len(block)]
 
 
 def held_out(
@@ -220,12 +220,12 @@ def held_out(
     folds : (n_units,) fold numbers, -1 is never held out; unions of whole groups, or any items of the only query
     centred : whether the mean score of the rows that are kept is taken out first (regression with an intercept)
     """
-    blocks = _blocks(folds)
+    blocks = blocks_of_folds(folds)
     if isinstance(system, PrimalSystem) and not keeps_sums(folds) and not leaves_rows_out(system, blocks):
         return _in_batches(problem, system, alphas, folds, scoring=scoring, centred=centred)
     if isinstance(system, PrimalSystem) and system.statistics.n_folds > 1:
         if scoring != "disagreement":
-            return _pooled([_losses_from_sums(system, alphas, len(blocks), scoring, centred)])
+            return pooled([_losses_from_sums(system, alphas, len(blocks), scoring, centred)])
         predictions = _predictions_from_sums(problem, system, alphas, blocks, centred)
     elif problem.groups is None:
         assert isinstance(problem, ScoredRows)
@@ -237,8 +237,8 @@ def held_out(
         assert isinstance(system, PrimalSystem)
         predictions = problem.predictions(_leave_groups_out_primal(problem, system, alphas, blocks, centred))
     rescaled = scoring == "rescaled" and centred
-    offsets = _kept_means(problem.targets, blocks) if rescaled else np.zeros(len(blocks))
-    return _pooled([_score(problem, predictions, folds, scoring, offsets)])
+    offsets = kept_means(problem.targets, blocks) if rescaled else np.zeros(len(blocks))
+    return pooled([errors_of(problem, predictions, folds, scoring, offsets)])
 
 
 def refitted(
@@ -253,8 +253,8 @@ def refitted(
         offset = kept.mean_score if centred else 0.0
         coefficients = system.path(alphas, offset)
         predictions = _unit_predictions(left, own, coefficients, np.arange(len(test))) + offset
-        parts.append(_score(left, predictions, np.zeros(len(test), dtype=np.int64), scoring, np.full(1, offset)))
-    return _pooled(parts)
+        parts.append(errors_of(left, predictions, np.zeros(len(test), dtype=np.int64), scoring, np.full(1, offset)))
+    return pooled(parts)
 
 
 def leave_out(
@@ -326,7 +326,7 @@ def _leave_groups_out(
     """Root residuals (n_units, a) of blocks that are whole groups."""
     weights = _inverse(system.spectrum.values, alphas)
     left = leave_out(system.spectrum.vectors, weights, problem.targets, blocks)
-    return _scattered(problem.targets, blocks, left, centred)
+    return scattered(problem.targets, blocks, left, centred)
 
 
 def _leave_groups_out_primal(
@@ -344,19 +344,19 @@ def _leave_groups_out_primal(
         ends = np.cumsum([len(block) for block in part])
         local = [np.arange(end - len(block), end) for block, end in zip(part, ends, strict=True)]
         left += leave_out(own.unit_root(phi), weights, own.targets, local, projected=projected, complement=True)
-    return _scattered(problem.targets, blocks, left, centred)
+    return scattered(problem.targets, blocks, left, centred)
 
 
-def _scattered(targets: Array, blocks: Sequence[Index], left: Sequence[Array], centred: bool) -> Array:
+def scattered(targets: Array, blocks: Sequence[Index], left: Sequence[Array], centred: bool) -> Array:
     """Residuals of s, less those of the mean score of the rows kept: (n_units, a)."""
     if not centred:
         return in_place(blocks, [both[..., 0] for both in left], targets.shape[0])
-    offsets = _kept_means(targets, blocks)
+    offsets = kept_means(targets, blocks)
     parts = [both[..., 0] - float(offset) * both[..., 1] for both, offset in zip(left, offsets, strict=True)]
     return in_place(blocks, parts, targets.shape[0])
 
 
-def _kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
+def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
     """The mean score of the rows that are kept when a block is left out, where single rows count: (blocks,)."""
     products = to_numpy(targets * targets[:, 1:])  # w s and w
     kept = products.sum(axis=0) - _block_sums(products, blocks)
@@ -396,7 +396,7 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
     return in_place(blocks, parts, targets.shape[0])
 
 
-def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> _Part:
+def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> Part:
     def products(fold: int) -> tuple[list[FloatArray], float]:
         own = system.statistics.of(fold)
         coefficients, offset = system.path_without(fold, alphas, centred)
@@ -409,7 +409,7 @@ def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, sc
     results = list(in_order(products, telling, system.gram.matrix))
     kinds = 3 if scoring == "rescaled" else 1
     found = np.reshape([found for found, _ in results], (len(results), kinds, len(alphas)))
-    return _Part(found[:, 0], np.asarray([size for _, size in results]), *np.moveaxis(found[:, 1:], 1, 0))
+    return Part(found[:, 0], np.asarray([size for _, size in results]), *np.moveaxis(found[:, 1:], 1, 0))
 
 
 def _predictions_from_sums(
@@ -434,27 +434,27 @@ def _unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units
     return namespace(coefficients).concat(parts, axis=0)
 
 
-def _score(problem: Problem, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> _Part:
+def errors_of(problem: Problem, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> Part:
     """The errors of held-out predictions (n_units, alphas), which contain the offset (folds,) of their fold."""
     if scoring == "disagreement":
         return _misordered(problem, predictions, folds)
     problem = _within_folds(problem, folds)
     residuals = to_numpy(problem.residuals(predictions))
-    blocks = [block for block in _blocks(folds) if len(block)]
+    blocks = [block for block in blocks_of_folds(folds) if len(block)]
     sizes = np.asarray([float(problem.freedom(block)) for block in blocks])
     errors = _block_sums(residuals**2, blocks)
     if scoring == "squared":
-        return _Part(errors, sizes)
+        return Part(errors, sizes)
     fitted = to_numpy(problem.unit_root(predictions - like(offsets[folds], predictions)[:, None]))
-    return _Part(errors, sizes, _block_sums(residuals * fitted, blocks), _block_sums(fitted**2, blocks))
+    return Part(errors, sizes, _block_sums(residuals * fitted, blocks), _block_sums(fitted**2, blocks))
 
 
-def _misordered(problem: Problem, predictions: Array, folds: Index) -> _Part:
+def _misordered(problem: Problem, predictions: Array, folds: Index) -> Part:
     """Shares of wrongly ordered pairs, one row a query (or comparison) where that is defined."""
     kept = np.flatnonzero(folds >= 0)
     shares = _within_folds(problem, folds).take(kept).misordered(take(predictions, kept))
     shares = shares[np.isfinite(shares).all(axis=1)]
-    return _Part(shares, np.ones(len(shares)))
+    return Part(shares, np.ones(len(shares)))
 
 
 def _within_folds(problem: Problem, folds: Index) -> Problem:
@@ -482,7 +482,8 @@ def _inverse(values: Array, alphas: FloatArray) -> Array:
     return 1 / (values[:, None] + like(alphas, values)[None, :])
 
 
-def _blocks(folds: Index) -> list[Index]:
+def blocks_of_folds(folds: Index) -> list[Index]:
+    """The units of every fold; of those never held out none."""
     order = np.argsort(folds, kind="stable")
     bounds = np.searchsorted(folds[order], np.arange(int(folds.max()) + 2))
     return [order[begin:end] for begin, end in pairwise(bounds)]

@@ -28,6 +28,7 @@ class Path:
         "disagreement"
     constant : the same error of a function that is constant: what any model should beat
     agreement : (a,) that go with them, for learners with several views
+    n_components, n_atoms : (a,) numbers that go with them, for learners on components or atoms
     """
 
     alpha: FloatArray
@@ -38,6 +39,8 @@ class Path:
     scoring: str
     constant: float
     agreement: FloatArray | None = None
+    n_components: FloatArray | None = None
+    n_atoms: FloatArray | None = None
 
 
 def alpha_grid(scale: float) -> FloatArray:
