@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+import benchmarks.atom_cases
 import benchmarks.cases
 import benchmarks.view_cases  # noqa: F401  (they enter the cases)
 from benchmarks import report, worker

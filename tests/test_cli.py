@@ -121,7 +121,27 @@ def test_fit_in_json(folder):
     model = load("b.corank")
     assert (model.weighting, model.alpha, said["held_out_error"]) == ("query", [0.1, 1.0], model.path_.error.min())
     assert said["held_out_constant"] == model.path_.constant
-    assert (said["alphas_tried"], said["gamma"], said["gamma_chosen"]) == (2, None, None)
+    assert (said["tried"], said["gamma"], said["gamma_chosen"]) == (2, None, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "learner", "size"),
+    [
+        ("kpcrank", "KPCRank", ("--components", "3")),
+        ("kpcr", "KPCR", ("--components", "tune")),
+        ("pursuit", "RankingPursuit", ("--atoms", "4")),
+        ("matching", "MatchingPursuit", ("--atoms", "tune")),
+    ],
+)
+def test_fit_by_other_methods(folder, method, learner, size):
+    words = ("--score", "rating", "--query", "user", "--id", "book_id", "--gamma", "scale", "--method", method, *size)
+    shown = run("fit", "books.csv", *words, "--out", "m.corank").stdout
+    assert f"{learner} fitted on books.csv" in shown
+    model = load("m.corank")
+    assert type(model).__name__ == learner
+    number = model.n_atoms_ if hasattr(model, "n_atoms_") else model.n_components_
+    assert f"{size[0][2:]} {number}" in " ".join(shown.split())
+    run("rank", "m.corank", "new.csv", "--out", "ranked.csv")
 
 
 def test_help_says_that_all_queries_share_one_scoring_function():
@@ -181,7 +201,7 @@ def test_the_held_out_error_stands_beside_that_of_a_constant(fitted):
     result = run(*words, "--force")
     assert re.search(r"held-out error +0\.\d{3} ± 0\.\d+, against 0\.\d{3} for a constant", result.stdout)
     assert result.stderr == ""
-    assert re.search(r"held-out error +0\.\d{3}, against 0\.\d{3} for a constant", run("info", "b.corank").stdout)
+    assert re.search(r"held-out error +0\.\d{3}, against 0\.\d{3} for a constant", run("inspect", "b.corank").stdout)
 
 
 @pytest.mark.parametrize("query", [(), ("--query", "user")])
@@ -334,7 +354,13 @@ def test_every_kind_of_table_gives_the_same_model(folder, kind):
         (["--score", "rating", "--alpha", "much"], "alpha 'much' is not known"),
         (["--score", "rating", "--basis", "features"], "--basis features needs --kernel linear, got --kernel rbf"),
         (["--score", "rating", "--basis", "100000"], "basis = 100000 must lie between"),
-        (["--score", "rating", "--method", "rls", "--weighting", "unit"], "--weighting goes with --method rankrls"),
+        (["--score", "rating", "--method", "rls", "--weighting", "unit"], "--weighting does not go with --method rls"),
+        (
+            ["--score", "rating", "--atoms", "3"],
+            "--atoms does not go with --method rankrls; it goes with --method pursuit",
+        ),
+        (["--score", "rating", "--method", "pursuit", "--alpha", "1"], "--alpha does not go with --method pursuit"),
+        (["--score", "rating", "--method", "kpcrank", "--components", "0"], "n_components = 0 must lie between 1 and"),
         (["--score", "rating", "--method", "svm"], "'svm'"),
         ([], "missing option '--score'"),
         (["--score", "rating", "--colour", "red"], "no such option: --colour"),
@@ -541,7 +567,7 @@ def test_a_file_that_is_no_model_is_refused(folder):
     (folder / "text.corank").write_text("no model")
     assert "text.corank is not a model file" in error("rank", "text.corank", "books.csv")
     assert error("rank", "no.corank", "books.csv") == "there is no file no.corank"
-    assert error("info", ".") == ". is a folder, not a model file"
+    assert error("inspect", ".") == ". is a folder, not a model file"
 
 
 @pytest.mark.parametrize("command", ["rank", "evaluate"])
@@ -605,7 +631,7 @@ def test_evaluate_needs_scores_to_compare_with(fitted):
     assert "there is no query column 'user'" in error("evaluate", "b.corank", "one.csv")
 
 
-# ---- info
+# ---- info, inspect
 
 
 def test_info_names_what_is_installed():
@@ -615,8 +641,8 @@ def test_info_names_what_is_installed():
     assert json.loads(run("info", "--json").stdout)["corank"] == corank.__version__
 
 
-def test_info_says_what_a_model_is(fitted):
-    words = " ".join(run("info", "b.corank").stdout.split())
+def test_inspect_says_what_a_model_is(fitted):
+    words = " ".join(run("inspect", "b.corank").stdout.split())
     scored = int(books()["rating"].notna().sum())
     assert "RankRLS: ranks items within a query" in words
     assert f"fitted on 160 rows, {scored} scored, 12 queries (user)" in words
@@ -625,8 +651,20 @@ def test_info_says_what_a_model_is(fitted):
     assert "kB" in words
 
 
-def test_info_in_json_has_numbers_as_numbers(fitted):
-    said, model = json.loads(run("info", "b.corank", "--json").stdout), load("b.corank")
+def test_inspect_lists_the_atoms_of_a_sparse_model_by_the_names_of_the_items(folder):
+    words = ("--score", "rating", "--id", "book_id", "--method", "pursuit", "--atoms", "3", "--gamma", "scale")
+    run("fit", "books.csv", *words, "--out", "p.corank", "--quiet")
+    model, shown = load("p.corank"), run("inspect", "p.corank").stdout
+    said = json.loads(run("inspect", "p.corank", "--json").stdout)["atoms"]
+    names = [str(books()["book_id"][row]) for row in model.atoms_]
+    assert said["atom"] == names
+    assert said["weight"] == model.coef_.tolist()
+    assert all(name in shown for name in names)
+    assert "Atoms in order of entry" in shown
+
+
+def test_inspect_in_json_has_numbers_as_numbers(fitted):
+    said, model = json.loads(run("inspect", "b.corank", "--json").stdout), load("b.corank")
     assert all(re.fullmatch("[a-z0-9_]+", key) for key in said)
     expected = {
         "method": "RankRLS",
@@ -651,19 +689,19 @@ def test_info_in_json_has_numbers_as_numbers(fitted):
     assert isinstance(installed["devices"], list)
 
 
-def test_info_counts_the_rows_of_an_update(fitted):
+def test_inspect_counts_the_rows_of_an_update(fitted):
     model, new = load("b.corank"), books(seed=1, n=60)
     model.update(model.encoder_.transform(new), new["rating"], qid=new["user"])
     model.save("b.corank", overwrite=True)
     scored = int(books()["rating"].notna().sum() + new["rating"].notna().sum())
-    assert f"fitted on 220 rows, {scored} scored" in " ".join(run("info", "b.corank").stdout.split())
+    assert f"fitted on 220 rows, {scored} scored" in " ".join(run("inspect", "b.corank").stdout.split())
 
 
 @pytest.mark.parametrize("basis", ["all", 7, "features"])
-def test_info_of_any_model(folder, basis):
+def test_inspect_of_any_model(folder, basis):
     X = books()[["price", "pages"]].fillna(0).to_numpy()
     RLS(0.3, kernel="linear", basis=basis).fit(X, books()["rating"]).save("p.corank")
-    words = " ".join(run("info", "p.corank").stdout.split())
+    words = " ".join(run("inspect", "p.corank").stdout.split())
     assert "RLS: predicts scores" in words
     assert "columns without names" in words
 
@@ -689,8 +727,8 @@ def several(folder):
     return folder
 
 
-def test_info_shows_the_views_of_a_model(several):
-    words = " ".join(run("info", "rank.corank").stdout.split())
+def test_inspect_shows_the_views_of_a_model(several):
+    words = " ".join(run("inspect", "rank.corank").stdout.split())
     scored, model = int(books()["rating"].notna().sum()), load("rank.corank")
     assert "CoRankRLS: ranks items within a query, by views that agree on unscored rows" in words
     assert f"fitted on 160 rows, {scored} scored, 12 queries (user)" in words
@@ -699,14 +737,14 @@ def test_info_shows_the_views_of_a_model(several):
     assert re.search(rf"agreement [\d.e+-]+(, on|:) {160 - scored} unscored rows", words)
     assert f"effect {model.unscored_effect_}" in words
     assert "View(" not in words
-    other = " ".join(run("info", "regress.corank").stdout.split())
+    other = " ".join(run("inspect", "regress.corank").stdout.split())
     assert f"view 1 part 1: 3 columns; rbf, gamma {load('regress.corank').gamma_[0]:.3g}; basis of 9 rows" in other
     assert f"agreement 0.1, on {160 - scored} unscored rows" in other
     assert "effect" not in other
 
 
-def test_info_on_views_in_json(several):
-    said, model = json.loads(run("info", "rank.corank", "--json").stdout), load("rank.corank")
+def test_inspect_on_views_in_json(several):
+    said, model = json.loads(run("inspect", "rank.corank", "--json").stdout), load("rank.corank")
     assert [view["name"] for view in said["views"]] == ["kind", "view 2"]
     assert [view["columns"] for view in said["views"]] == [3, 3]
     assert [view["kernel"] for view in said["views"]] == ["rbf", "linear"]
@@ -715,7 +753,7 @@ def test_info_on_views_in_json(several):
     assert said["unscored"] == int(books()["rating"].isna().sum())
     assert said["unscored_effect"]["verdict"] == model.unscored_effect_.verdict
     assert said["parameters"] == {}
-    assert json.loads(run("info", "regress.corank", "--json").stdout)["unscored_effect"] is None
+    assert json.loads(run("inspect", "regress.corank", "--json").stdout)["unscored_effect"] is None
 
 
 @pytest.mark.parametrize("name", ["rank", "regress"])
@@ -736,7 +774,7 @@ def test_an_automatic_choice_can_be_used_on_the_command_line(several):
     table, encoder = books(), load("rank.corank").encoder_
     model = AutoRanker(VIEWS).fit(encoder.transform(table), table["rating"], qid=table["user"])
     model.save("auto.corank", encoder=encoder)
-    assert type(model.best_estimator_).__name__ in run("info", "auto.corank").stdout
+    assert type(model.best_estimator_).__name__ in run("inspect", "auto.corank").stdout
     run("rank", "auto.corank", "new.csv", "--query", "user", "--out", "ranked.csv")
 
 
@@ -752,14 +790,14 @@ def small_demo(folder, monkeypatch):
 
 def test_demo_shows_a_table_and_saves_a_model(small_demo):
     result = run("demo")
-    for word in ("popularity", "RLS", "RankRLS", "Sparse RankRLS", "10 scored", "40 scored", "corank info"):
+    for word in ("popularity", "RLS", "RankRLS", "Sparse RankRLS", "10 scored", "40 scored", "corank inspect"):
         assert word in result.stdout
     assert len(re.findall(r"0\.\d{3} ± 0\.\d{3}", result.stdout)) == 12
     model = load("corank-demo.corank")
     assert type(model) is RankRLS
     assert model.encoder_ is not None
     assert "corank-demo.corank (" in result.stdout
-    run("info", "corank-demo.corank")
+    run("inspect", "corank-demo.corank")
 
 
 def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
@@ -923,11 +961,11 @@ def test_a_full_disk_is_said_and_leaves_nothing_behind(fitted, monkeypatch):
 
 
 def test_debug_shows_where_an_error_arose(folder):
-    for words in (["--debug", "info", "books.csv"], ["info", "books.csv", "--debug"]):
+    for words in (["--debug", "inspect", "books.csv"], ["inspect", "books.csv", "--debug"]):
         result = run(*words, code=2)
         assert "Traceback" in result.stderr
         assert "ModelFileError" in result.stderr
-    assert "Traceback" not in run("info", "books.csv", code=2).stderr
+    assert "Traceback" not in run("inspect", "books.csv", code=2).stderr
 
 
 def test_errors_of_our_own_are_owned_up_to(folder, monkeypatch):
@@ -948,7 +986,7 @@ def test_unknown_commands_are_refused_with_a_guess(folder):
 
 def test_without_words_there_is_help():
     shown = run().stdout
-    for command in ("demo", "fit", "rank", "evaluate", "info"):
+    for command in ("demo", "fit", "rank", "evaluate", "inspect", "info"):
         assert command in shown
         assert "--" in run(command, "--help").stdout
 

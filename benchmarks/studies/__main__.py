@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.machine import RESULTS, ROOT
-from benchmarks.studies import cora, paper001, ranking, regression, report, two_views
+from benchmarks.studies import cora, noise, paper001, ranking, regression, report, transduction, two_views
 from benchmarks.studies.runner import FitsFailed, Ways, run_study
 from benchmarks.studies.study import Options, Study
 
@@ -23,6 +23,8 @@ STUDIES: dict[str, Study] = {
         *cora.STUDIES,
         ranking.STUDY,
         paper001.STUDY,
+        noise.STUDY,
+        transduction.STUDY,
     )
 }
 CACHE = "cache"

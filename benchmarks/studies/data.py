@@ -16,6 +16,8 @@ from scipy import sparse
 REGRESSION = ("uci_regression/index.json", "uci_regression/design.npz")
 CORA = ("cora/cora.npz",)
 RANKING = ("ltr_lightgbm/rank.npz",)
+JESTER = ("jester/jester_part1.npz",)
+SUSHI = ("sushi/sushi.npz", "sushi/items.parquet", "sushi/users.parquet")
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -110,3 +112,68 @@ def _rankings(data: Any, part: str) -> Rankings:
     values = data[f"{part}_data"].astype(np.float64), data[f"{part}_indices"].astype(np.int32), data[f"{part}_indptr"]
     X = sparse.csr_array(values, shape=tuple(data[f"{part}_shape"])).toarray()
     return Rankings(X, data[f"{part}_y"].astype(float), data[f"{part}_qid"].astype(np.int64))
+
+
+N_REFERENCE = 100  # users of Jester whose ratings are the features of a joke
+NOT_RATED = 9900
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """What users gave to items: scores (users, items), NaN where there is none; features of the items and, or None, of the users."""
+
+    scores: Floats
+    items: Floats
+    users: Floats | None
+
+    def rows(self, user: Integers, item: Integers) -> Rankings:
+        """One row a pair of a user and an item; a query is a user."""
+        X = self.items[item]
+        return Rankings(X if self.users is None else np.hstack([X, self.users[user]]), self.scores[user, item], user)
+
+    def drawn(self, user: Integers, count: int | None, rng: np.random.Generator) -> Rankings:
+        """Up to so many items of each of the users, drawn at random among those with a score; None for all of them."""
+        pairs = []
+        for one in user:
+            known = np.flatnonzero(~np.isnan(self.scores[one]))
+            chosen = known if count is None else rng.permutation(known)[:count]
+            pairs += [(one, item) for item in np.sort(chosen)]
+        return self.rows(*np.asarray(pairs).T)
+
+
+@lru_cache(maxsize=1)
+def jester(folder: Path) -> Ratings:
+    """Users of Jester but for the reference users, 100 who rated every joke, whose ratings are the features."""
+    with np.load(folder / JESTER[0]) as data:
+        ratings = data["ratings"]
+    complete = np.flatnonzero((ratings != NOT_RATED).all(axis=1))
+    reference = np.random.default_rng(0).choice(complete, N_REFERENCE, replace=False)
+    others = np.setdiff1d(np.arange(len(ratings)), reference)
+    scores = np.where(ratings[others] == NOT_RATED, np.nan, ratings[others] / 100.0)
+    return Ratings(scores, ratings[reference].T / 100.0, None)
+
+
+@lru_cache(maxsize=1)
+def sushi(folder: Path) -> Ratings:
+    """Scores 0 to 4 that 5,000 users gave to 10 of 100 kinds of sushi; kinds of items and users as columns of 0 and 1, all
+    columns standardised."""
+    with np.load(folder / SUSHI[0]) as data:
+        scores = data["score_b"].astype(float)
+    items, users = (pq.read_table(folder / name) for name in SUSHI[1:])
+    numbers = np.stack([items[name].to_numpy() for name in ("heaviness", "freq_eaten", "price", "freq_sold")], axis=1)
+    kinds = [_one_hot(items[name]) for name in ("style", "major_group", "minor_group")]
+    people = [_one_hot(users[name]) for name in ("gender", "age_band", "eastwest_now")]
+    return Ratings(
+        np.where(scores < 0, np.nan, scores), _standard(np.hstack([numbers, *kinds])), _standard(np.hstack(people))
+    )
+
+
+def _one_hot(column: Any) -> Floats:
+    values = column.to_numpy()
+    return np.asarray(values[:, None] == np.unique(values)[None, :], dtype=float)
+
+
+def _standard(X: Floats) -> Floats:
+    spread = X.std(axis=0)
+    X, spread = X[:, spread > 0], spread[spread > 0]
+    return np.asarray((X - X.mean(axis=0)) / spread)

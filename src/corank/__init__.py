@@ -6,19 +6,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corank.encoder import TableEncoder
     from corank.kernels import register_kernel
-    from corank.learners import RLS, CoRankRLS, CoRLS, RankRLS, load
+    from corank.learners import (
+        KPCR,
+        RLS,
+        CoRankingPursuit,
+        CoRankRLS,
+        CoRLS,
+        KPCRank,
+        MatchingPursuit,
+        RankingPursuit,
+        RankRLS,
+        TransductiveRankRLS,
+        load,
+    )
     from corank.selection import AutoRanker, AutoRegressor
     from corank.views import View, random_bases, random_split, side_by_side
 
 __version__ = "0.1.0"
 __all__ = [
+    "KPCR",
     "RLS",
     "AutoRanker",
     "AutoRegressor",
     "CoRLS",
     "CoRankRLS",
+    "CoRankingPursuit",
+    "KPCRank",
+    "MatchingPursuit",
     "RankRLS",
+    "RankingPursuit",
     "TableEncoder",
+    "TransductiveRankRLS",
     "View",
     "__version__",
     "load",
@@ -34,9 +52,15 @@ _PLACES = {
     "AutoRegressor": "corank.selection",
     "CoRLS": "corank.learners",
     "CoRankRLS": "corank.learners",
+    "CoRankingPursuit": "corank.learners",
+    "KPCR": "corank.learners",
+    "KPCRank": "corank.learners",
+    "MatchingPursuit": "corank.learners",
     "RLS": "corank.learners",
     "RankRLS": "corank.learners",
+    "RankingPursuit": "corank.learners",
     "TableEncoder": "corank.encoder",
+    "TransductiveRankRLS": "corank.learners",
     "View": "corank.views",
     "load": "corank.learners",
     "random_bases": "corank.views",

@@ -98,6 +98,9 @@ def segment_sum(values: Array, segments: Array, n_segments: int, weights: Array 
     xp = namespace(values)
     if array_api_compat.is_numpy_array(values):
         n = values.shape[0]
+        if values.shape[1] == 1:  # a sparse matrix takes longer to make than to multiply with
+            column = values[:, 0] if weights is None else values[:, 0] * weights
+            return np.bincount(segments, column, minlength=n_segments)[:, None]
         data = np.ones(n) if weights is None else weights
         indicator = sparse.csr_array((data, np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments))
         return np.asarray(indicator.T.tocsr() @ values)
@@ -146,6 +149,25 @@ def solve_lower(factor: Array, right: Array) -> Array:
     if array_api_compat.is_torch_array(factor):
         return xp.linalg.solve_triangular(factor, right, upper=False)
     return xp.linalg.solve(factor, right)
+
+
+def solve_upper(factor: Array, right: Array) -> Array:
+    """R⁻¹ right for an upper triangular R (k, k) and right (k, c)."""
+    xp = namespace(factor)
+    if isinstance(factor, np.ndarray):
+        return scipy.linalg.solve_triangular(factor, right, lower=False, check_finite=False)
+    if array_api_compat.is_torch_array(factor):
+        return xp.linalg.solve_triangular(factor, right, upper=True)
+    return xp.linalg.solve(factor, right)
+
+
+def triangle(matrix: Array) -> Array:
+    """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q. O(n k²)."""
+    if isinstance(matrix, np.ndarray):
+        return np.linalg.qr(matrix, mode="r")
+    if array_api_compat.is_torch_array(matrix):
+        return namespace(matrix).linalg.qr(matrix, mode="r")[1]
+    return namespace(matrix).linalg.qr(matrix)[1]
 
 
 def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:

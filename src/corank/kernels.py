@@ -50,6 +50,11 @@ def is_registered(name: str) -> bool:
     return name in _registered
 
 
+def registered_function(name: str) -> KernelFunction:
+    """The function that a name was given to."""
+    return _registered[name]
+
+
 def registered_name(function: KernelFunction) -> str | None:
     """The name a function was registered under, if any."""
     return next((name for name, f in _registered.items() if f is function), None)

@@ -106,7 +106,7 @@ def _next(target: Path) -> list[Text]:
     """What was saved, and which commands do the same with a table of one's own."""
     return [
         Text(f"Each user was fitted alone. The model of the last one is saved as {target} ({size_of(target)})."),
-        Text.assemble("Next: ", (f"corank info {target}", "bold"), ", or with a table of your own"),
+        Text.assemble("Next: ", (f"corank inspect {target}", "bold"), ", or with a table of your own"),
         Text("  one person's taste, as here:"),
         Text("    corank fit ratings_of_one_person.csv --score rating --out mine.corank", style="bold"),
         Text("  one ranking for all users:"),

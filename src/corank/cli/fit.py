@@ -37,6 +37,28 @@ class Method(StrEnum):
 
     rankrls = "rankrls"
     rls = "rls"
+    kpcrank = "kpcrank"
+    kpcr = "kpcr"
+    pursuit = "pursuit"
+    matching = "matching"
+
+
+LEARNERS = {
+    Method.rankrls: "RankRLS",
+    Method.rls: "RLS",
+    Method.kpcrank: "KPCRank",
+    Method.kpcr: "KPCR",
+    Method.pursuit: "RankingPursuit",
+    Method.matching: "MatchingPursuit",
+}
+RANKERS = (Method.rankrls, Method.kpcrank, Method.pursuit)
+GOES_WITH = {  # options that only some methods have
+    "weighting": RANKERS,
+    "basis": (Method.rankrls, Method.rls, Method.kpcrank, Method.kpcr),
+    "alpha": (Method.rankrls, Method.rls),
+    "components": (Method.kpcrank, Method.kpcr),
+    "atoms": (Method.pursuit, Method.matching),
+}
 
 
 class Weighting(StrEnum):
@@ -58,7 +80,13 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    method: Annotated[Method, typer.Option(help="rankrls ranks, rls predicts the scores themselves.")] = Method.rankrls,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr and matching "
+            "predict the scores themselves."
+        ),
+    ] = Method.rankrls,
     features: Annotated[
         list[str] | None,
         typer.Option(help="Columns to learn from, such as a,b,'text_*'. Default: all others.", show_default=False),
@@ -74,8 +102,22 @@ def fit(
             help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale."
         ),
     ] = "auto",
-    basis: Annotated[str, typer.Option(help="Rows that span the model: auto, all, features or a number.")] = "auto",
-    alpha: Annotated[str, typer.Option(help="Strength of smoothing: tune, a number, or several to try.")] = "tune",
+    basis: Annotated[
+        str | None,
+        typer.Option(help="Rows that span the model: auto, all, features or a number.", show_default="auto"),
+    ] = None,
+    alpha: Annotated[
+        str | None,
+        typer.Option(help="Strength of smoothing: tune, a number, or several to try.", show_default="tune"),
+    ] = None,
+    components: Annotated[
+        str | None,
+        typer.Option(help="Number of components of kpcrank and kpcr, or tune.", show_default="tune"),
+    ] = None,
+    atoms: Annotated[
+        str | None,
+        typer.Option(help="Number of items that make up a pursuit's model, or tune.", show_default="tune"),
+    ] = None,
     weighting: Annotated[
         Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
     ] = None,
@@ -90,18 +132,10 @@ def fit(
     To learn one person's taste, fit on that person's rows, without --query.
     """
     check_model_output(out, file, force=force)
-    if weighting is not None and method is Method.rls:
-        raise ValueError("--weighting goes with --method rankrls only: rls compares no rows")
+    given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
+    options = {"kernel": kernel, "gamma": _number_or_word(gamma), **_own_options(method, given)}
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
-    options: dict[str, Any] = {
-        "kernel": kernel,
-        "gamma": _number_or_word(gamma),
-        "basis": int(basis) if basis.isdecimal() else basis,
-        "alpha": _number_or_word(alpha),
-    }
-    if weighting is not None:
-        options["weighting"] = weighting.value
     began = time.perf_counter()
     with working(quiet=quiet) as doing:
         doing(f"reading {file.name}")
@@ -120,16 +154,37 @@ def fit(
         _show(result, file, out)
 
 
-def _fitted(training: Training, method: Method, options: dict[str, Any], doing: Callable[[str], None]) -> Any:
-    from corank.learners import RLS, RankRLS
+def _own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that only some methods have, as their learners take them; refuses those that do not go with this."""
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if method not in GOES_WITH[name]:
+            others = " or ".join(f"--method {other}" for other in GOES_WITH[name])
+            raise ValueError(f"--{name} does not go with --method {method}; it goes with {others}")
+        if name == "alpha":
+            options[name] = _number_or_word(value)
+        elif name == "weighting":
+            options[name] = value.value
+        else:
+            own = {"components": "n_components", "atoms": "n_atoms"}.get(name, name)
+            options[own] = int(value) if value.isdecimal() else value
+    return options
 
-    training.check_scores(ranks=method is Method.rankrls)
+
+def _fitted(training: Training, method: Method, options: dict[str, Any], doing: Callable[[str], None]) -> Any:
+    from corank import learners
+
+    training.check_scores(ranks=method in RANKERS)
     if options["gamma"] == "auto":
         options = {**options, "gamma": training.automatic_gamma(options["kernel"])}
-    model = RankRLS(**options) if method is Method.rankrls else RLS(**options)
+    model = getattr(learners, LEARNERS[method])(**options)
     doing(f"fitting {type(model).__name__} on {count(training.n_scored, 'scored row')}")
     model.fit(training.features, training.scores, qid=training.queries)
     model.table_ = training.remembered
+    if training.names is not None and hasattr(model, "atoms_"):
+        model.name_atoms([training.names[row] for row in model.atoms_])
     return model
 
 
@@ -156,8 +211,12 @@ def _result(model: Any, encoder: Any, out: Path, seconds: float) -> dict[str, An
         "gamma_chosen": None if model.gamma_ is None else model.gamma if isinstance(model.gamma, str) else "given",
         "gammas_tried": gammas,
         "basis": len(model.coef_),
-        "alpha": model.alpha_,
-        "alphas_tried": 1 if path is None else len(path.alpha) // gammas,
+        **{
+            name: getattr(model, f"{name}_")
+            for name in ("alpha", "n_components", "n_atoms")
+            if hasattr(model, f"{name}_")
+        },
+        "tried": 1 if path is None else len(path.error) // gammas,
         "held_out_error": None if path is None else _finite(path.error[path.best]),
         "held_out_standard_error": None if path is None else _finite(path.standard_error[path.best]),
         "held_out_constant": None if path is None else _finite(path.constant),
@@ -195,7 +254,7 @@ def _show(result: dict[str, Any], file: Path, out: Path) -> None:
     pairs |= {
         "features": f"{count(result['features'], 'number')} from {count(len(used), 'column')}",
         "kernel": result["kernel"] + _gamma(result),
-        "alpha": f"{result['alpha']:.3g}{_best_of(result['alphas_tried'])}",
+        **_size(result),
         "held-out error": held_out_error(
             result["held_out_error"], result["held_out_standard_error"], result["held_out_constant"]
         ),
@@ -207,6 +266,16 @@ def _show(result: dict[str, Any], file: Path, out: Path) -> None:
         _columns_table(result["columns"]),
         Text.assemble("Next: ", (f"corank rank {out} NEW_FILE --out ranked.csv", "bold")),
     )
+
+
+def _size(result: dict[str, Any]) -> dict[str, str]:
+    """How flexible the model is: its number of atoms, of components, or its alpha."""
+    tried = _best_of(result["tried"])
+    if "n_atoms" in result:
+        return {"atoms": f"{result['n_atoms']}{tried}; `corank inspect` lists them"}
+    if "n_components" in result:
+        return {"components": f"{result['n_components']}{tried}"}
+    return {"alpha": f"{result['alpha']:.3g}{tried}"}
 
 
 def _gamma(result: dict[str, Any]) -> str:

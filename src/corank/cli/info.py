@@ -1,43 +1,27 @@
-"""`corank info`: what is installed, or what a model file holds."""
+"""`corank info`: what is installed."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from corank.cli.console import count, facts, held_out_error, in_bytes, show
+from corank.cli.console import facts, show
 
 PACKAGES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
-WHAT = {
-    "RankRLS": "ranks items within a query",
-    "RLS": "predicts scores",
-    "CoRankRLS": "ranks items within a query, by views that agree on unscored rows",
-    "CoRLS": "predicts scores, by views that agree on unscored rows",
-}
 
 
-def info(
-    model: Annotated[Path | None, typer.Argument(help="Model that `corank fit` saved.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-) -> None:
-    """Show what is installed, or what a model is and how it was fitted."""
-    found = _installed() if model is None else _model(model)
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+    """Show what is installed."""
+    found = _installed()
     if as_json:
         typer.echo(json.dumps(found, indent=2))
-    elif model is None:
-        show(facts("This installation", _installed_in_words(found)))
     else:
-        show(facts(str(model), _model_in_words(found)))
-
-
-# ---- the installation
+        show(facts("This installation", _in_words(found)))
 
 
 def _installed() -> dict[str, Any]:
@@ -67,148 +51,8 @@ def _gpus() -> list[str]:
     return [*names, *(["Apple GPU"] if torch.backends.mps.is_available() else [])]
 
 
-def _installed_in_words(found: dict[str, Any]) -> dict[str, str]:
+def _in_words(found: dict[str, Any]) -> dict[str, str]:
     words = {name: "not installed" if value is None else str(value) for name, value in found.items()}
     if found["torch"] is None:
         words["torch"] += ": needed for GPUs only"
     return {**words, "devices": ", ".join(found["devices"])}
-
-
-# ---- a model
-
-
-def _model(path: Path) -> dict[str, Any]:
-    from corank.learners import load
-    from corank.persistence import read_model
-
-    header, _ = read_model(path)
-    model = load(path)
-    summary, table = header["summary"], model.table_ or {}
-    counts = dict(table) if table.get("rows") == summary["rows"] else {}  # after an update those of the table are old
-    counts |= {key: value for key, value in summary.items() if value is not None}
-    tuned = model.path_
-    return {
-        "method": type(model).__name__,
-        **{key: counts.get(key) for key in ("rows", "scored", "queries")},
-        **_functions(model),
-        **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
-        "features": model.n_features_in_,
-        "columns": _columns(model),
-        "alpha": model.alpha_,
-        "tried": 1 if tuned is None else len(tuned.alpha),
-        "held_out_error": None if tuned is None else float(tuned.error[tuned.best]),
-        "held_out_constant": None if tuned is None else float(tuned.constant),
-        "parameters": {key: _plain(value) for key, value in model.get_params().items() if _differs(model, key, value)},
-        **{f"{key}_in_fit": summary[key] for key in ("cv", "random_state") if key in summary},
-        "written_by": header["corank"],
-        "bytes": path.stat().st_size,
-    }
-
-
-def _functions(model: Any) -> dict[str, Any]:
-    """What was fitted: one function, or one a view and how they agree."""
-    functions = [
-        {
-            "kernel": function.kernel.name,
-            "gamma": function.kernel.gamma,
-            "basis": len(function.coefficients),
-            "basis_of": "columns" if function.points is None else "rows",
-        }
-        for function in model._expansions()
-    ]
-    views = getattr(model, "views_", None)
-    if views is None:
-        return functions[0]
-    effect = model.unscored_effect_
-    return {
-        "unscored": model._n_unscored,
-        "views": [
-            {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
-            for view, function in zip(views, functions, strict=True)
-        ],
-        "agreement": model.agreement_,
-        "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
-    }
-
-
-def _columns(model: Any) -> list[str] | None:
-    """Names of the columns that are used, None where they have none."""
-    if model.encoder_ is not None:
-        return [column.name for column in model.encoder_.columns_ if not column.dropped]
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
-
-
-def _differs(model: Any, key: str, value: Any) -> bool:
-    default = type(model)().get_params()[key]
-    if key == "views" and isinstance(value, list | tuple):
-        return False  # they are shown one by one
-    return not (type(value) is type(default) and value == default)
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it: numbers and short lists of them as they are, anything else in words."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple) and len(value) <= 20 and all(isinstance(each, int | float) for each in value):
-        return list(value)
-    words = " ".join(repr(value).split())
-    return words if len(words) <= 60 else words[:59] + "…"
-
-
-def _model_in_words(found: dict[str, Any]) -> dict[str, str]:
-    words = {
-        "what": f"{found['method']}: {WHAT.get(found['method'], 'a model of corank')}",
-        "fitted on": _rows(found),
-        "features": _features(found),
-        **(_views_in_words(found) if "views" in found else {"kernel": _kernel(found), "basis": _basis(found)}),
-        "alpha": f"{found['alpha']:.3g}",
-    }
-    if found["held_out_error"] is not None:
-        error = held_out_error(found["held_out_error"], None, found["held_out_constant"])
-        words["held-out error"] = f"{error}; the best of {found['tried']} tried"
-    if found["parameters"]:
-        words["parameters"] = ", ".join(f"{key}={value!r}" for key, value in found["parameters"].items())
-    words |= {f"{key} in fit": found[f"{key}_in_fit"] for key in ("cv", "random_state") if f"{key}_in_fit" in found}
-    return {**words, "written by": f"corank {found['written_by']}", "file": in_bytes(found["bytes"])}
-
-
-def _views_in_words(found: dict[str, Any]) -> dict[str, str]:
-    words = {}
-    for number, view in enumerate(found["views"], start=1):
-        called = "" if view["name"] == f"view {number}" else f"{view['name']}: "
-        penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
-        size = count(view["columns"], "column")
-        basis = "" if view["basis_of"] == "columns" else f"; basis of {_basis(view)}"
-        words[f"view {number}"] = f"{called}{size}; {_kernel(view)}{basis}{penalty}"
-    unscored = count(found["unscored"], "unscored row")
-    words["agreement"] = (
-        f"{found['agreement']:.3g}, on {unscored}" if found["agreement"] else f"0: {unscored} play no part"
-    )
-    if found["unscored_effect"] is not None:
-        words["effect"] = found["unscored_effect"]["words"]
-    return words
-
-
-def _kernel(function: dict[str, Any]) -> str:
-    return str(function["kernel"]) + ("" if function["gamma"] is None else f", gamma {function['gamma']:.3g}")
-
-
-def _basis(function: dict[str, Any]) -> str:
-    return count(function["basis"], function["basis_of"].removesuffix("s"))
-
-
-def _rows(found: dict[str, Any]) -> str:
-    words = f"{found['rows']:,} rows" + ("" if found["scored"] is None else f", {found['scored']:,} scored")
-    if found["queries"] is None:
-        return words
-    name = found["query_column"]
-    return f"{words}, {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")
-
-
-def _features(found: dict[str, Any]) -> str:
-    names, numbers = found["columns"], count(found["features"], "number")
-    if names is None:
-        return f"{numbers}: columns without names"
-    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"{numbers} from {count(len(names), 'column')}: {listed}"

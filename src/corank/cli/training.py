@@ -29,6 +29,7 @@ class Training:
     features : (n_rows, n_features)
     scores : (n_rows,), NaN where unscored
     queries : (n_rows,) numbers of the queries, or None
+    names : what the id column calls the rows, or None
     """
 
     file: Path
@@ -37,6 +38,7 @@ class Training:
     features: NDArray[np.float64]
     scores: NDArray[np.float64]
     queries: NDArray[np.int64] | None
+    names: Sequence[str] | None = None
 
     @property
     def n_scored(self) -> int:
@@ -95,10 +97,9 @@ def read_training(
     table = read_table(file, text=[name for name in (query, id_column) if name is not None])
     scores = score_column(table, score)
     queries = None if query is None else encode_queries(query_column(table, query), len(table))[0]
-    if id_column is not None:
-        column(table, id_column, "id")
+    names_of_rows = None if id_column is None else [str(name) for name in column(table, id_column, "id").to_pylist()]
     names = feature_columns(table, columns, wanted, dropped)
     note_ids(table, names)
     doing(f"encoding {count(len(table), 'row')}")
     encoder = TableEncoder()
-    return Training(file, columns, encoder, encoder.fit_transform(table.select(names)), scores, queries)
+    return Training(file, columns, encoder, encoder.fit_transform(table.select(names)), scores, queries, names_of_rows)

@@ -1,7 +1,23 @@
 """The public estimators."""
 
+from corank.learners.components import KPCR, KPCRank
+from corank.learners.copursuit import CoRankingPursuit
 from corank.learners.corls import CoRankRLS, CoRLS
 from corank.learners.files import load
+from corank.learners.pursuit import MatchingPursuit, RankingPursuit
 from corank.learners.rls import RLS, RankRLS
+from corank.learners.transductive import TransductiveRankRLS
 
-__all__ = ["RLS", "CoRLS", "CoRankRLS", "RankRLS", "load"]
+__all__ = [
+    "KPCR",
+    "RLS",
+    "CoRLS",
+    "CoRankRLS",
+    "CoRankingPursuit",
+    "KPCRank",
+    "MatchingPursuit",
+    "RankRLS",
+    "RankingPursuit",
+    "TransductiveRankRLS",
+    "load",
+]

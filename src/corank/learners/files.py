@@ -26,6 +26,12 @@ LEARNERS = {
     "RankRLS": "corank.learners.rls",
     "CoRLS": "corank.learners.corls",
     "CoRankRLS": "corank.learners.corls",
+    "KPCR": "corank.learners.components",
+    "KPCRank": "corank.learners.components",
+    "MatchingPursuit": "corank.learners.pursuit",
+    "RankingPursuit": "corank.learners.pursuit",
+    "CoRankingPursuit": "corank.learners.copursuit",
+    "TransductiveRankRLS": "corank.learners.transductive",
 }
 
 # What every learner's file holds; lists of one entry a view where there are several.
@@ -83,9 +89,9 @@ class Saveable:
         """Save the model as one file of arrays and JSON, which `corank.load` reads on any machine.
 
         The file holds what `predict` and `update` need: parameters, coefficients, basis rows and, for a model on all
-        its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter
-        and a random state that is no number are for training only and load as None. `unscored_effect_` is saved where
-        it was asked for before.
+        its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter,
+        a random state that is no number and the `dictionary` that atoms were picked from are for training only and
+        load as None. `unscored_effect_` is saved where it was asked for before.
 
         Parameters
         ----------
@@ -130,7 +136,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    RLS, RankRLS, CoRLS, CoRankRLS
+    RLS, RankRLS, CoRLS, CoRankRLS, …
         The fitted learner, with NumPy arrays; `encoder_` is the TableEncoder that was saved with it, or None.
 
     Raises
@@ -161,10 +167,11 @@ def _learner(name: object) -> Any:
 def _packed_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict[str, str]]:
     """The parameters, and in words those that matter for training only and do not go into a file."""
     parameters, in_words = learner.get_params(deep=False), {}
-    for name in ("cv", "random_state"):
-        value = parameters[name]
-        if value is not None and not isinstance(value, Integral):
-            in_words[name] = f"{len(value)} splits" if isinstance(value, list | tuple) else repr(value)[:200]
+    for name in ("cv", "random_state", "dictionary"):
+        value = parameters.get(name)
+        if value is not None and not isinstance(value, Integral | str):
+            splits = name == "cv" and isinstance(value, list | tuple)
+            in_words[name] = f"{len(value)} splits" if splits else " ".join(repr(value).split())[:200]
             parameters[name] = None
     return {name: packer.pack(value, name) for name, value in parameters.items()}, in_words
 

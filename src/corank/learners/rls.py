@@ -62,7 +62,8 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
 
     Examples
     --------
-    >>>     >>> from corank import RLS
+    >>> import numpy as np
+    >>> from corank import RLS
     >>> X = np.linspace(0, 6, 30)[:, None]
     >>> model = RLS().fit(X, np.sin(X[:, 0]))
     >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)

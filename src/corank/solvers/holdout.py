@@ -252,7 +252,7 @@ def refitted(
         system: System = DualSystem(kept, own) if dual else PrimalSystem.gathered(kept, own)
         offset = kept.mean_score if centred else 0.0
         coefficients = system.path(alphas, offset)
-        predictions = _unit_predictions(left, own, coefficients, np.arange(len(test))) + offset
+        predictions = unit_predictions(left, own, coefficients, np.arange(len(test))) + offset
         parts.append(errors_of(left, predictions, np.zeros(len(test), dtype=np.int64), scoring, np.full(1, offset)))
     return pooled(parts)
 
@@ -420,11 +420,11 @@ def _predictions_from_sums(
     for fold, block in enumerate(blocks):
         coefficients, offset = system.path_without(fold, alphas, centred)
         own = system.basis.whitening.matrix @ coefficients
-        parts.append(_unit_predictions(problem, system.basis, own, block) + offset)
+        parts.append(unit_predictions(problem, system.basis, own, block) + offset)
     return in_place(blocks, parts, problem.targets.shape[0])
 
 
-def _unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:
+def unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:
     """Predictions of units for columns of basis coefficients (r, a): (len(units), a)."""
     step = max(64, BLOCK_ENTRIES // basis.size)
     parts = [

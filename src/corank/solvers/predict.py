@@ -17,7 +17,9 @@ def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
     n = int(X.shape[0])
     if isinstance(basis, FeatureBasis) and (is_sparse(X) or dtype_name(X) == "float64"):
         return X @ coefficients  # other precisions would be copied whole
-    step = WRITE_ROWS if isinstance(X, np.ndarray) else max(64, BLOCK_ENTRIES // basis.size)
+    step = max(WRITE_ROWS, BLOCK_ENTRIES // 8 // basis.size)
+    if not isinstance(X, np.ndarray):
+        step = max(64, BLOCK_ENTRIES // basis.size)
     workspace = threading.local()
 
     def values(begin: int) -> Any:

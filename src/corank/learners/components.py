@@ -1,0 +1,384 @@
+"""KPCR and KPCRank: least squares on kernel principal components, of scores and of their differences within queries."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Self
+
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from corank._backend import Array, is_foreign, like, namespace
+from corank._warnings import warn_user
+from corank.basis import KernelBasis
+from corank.comparison import Comparison, Pointwise
+from corank.kernels import Kernel
+from corank.learners.files import SHARED, Contents
+from corank.learners.learner import Expansion
+from corank.learners.parameters import candidates, read_comparison, seed
+from corank.learners.scoring import R2Mixin, RankerMixin
+from corank.learners.single import SingleLearner
+from corank.learners.soundness import check_components
+from corank.solvers.fit import Training
+from corank.solvers.fitcomponents import ComponentSettings, ComponentSolution, solve_components
+
+
+class ComponentLearner(SingleLearner):
+    """Least squares on components. A learner adds its comparison, its intercept and its score."""
+
+    _contents = Contents(
+        {
+            **{word: name for word, name in SHARED.items() if word not in ("rows", "statistics")},
+            "kernel": "_kernel",
+            "n_components": "n_components_",
+            "eigenvalues": "eigenvalues_",
+        },
+        check_components,
+    )
+    _statistics = _rows = None  # nothing is kept that could grow
+    _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
+
+    def _settings(self, training: Training) -> ComponentSettings:
+        alpha = candidates(self.alpha, "alpha", (), zero=True)
+        assert not isinstance(alpha, str)
+        basis = self._basis_rows(training)
+        if isinstance(basis, str) and basis == "features" and self.kernel != "linear":
+            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
+        return ComponentSettings(
+            kernel=self._read_kernel(training),
+            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            alpha=(alpha,) if isinstance(alpha, float) else alpha,
+            n_components=_read_numbers(self.n_components, _carried(training, basis)),
+            basis=basis,
+            selection=self.basis_selection,
+            cv=self.cv,
+            scoring=self.scoring or "squared",
+            centred=self._centred,
+            seed=seed(self.random_state),
+        )
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        settings = self._settings(training)
+        solution = solve_components(training, settings)
+        self._keep_counts(training, with_queries=with_queries, level=level)
+        self._keep(solution)
+        if settings.tunes and solution.path is None:
+            warn_user(
+                "nothing was tuned: too little to hold anything out. n_components was set to "
+                f"{solution.n_components}, alpha to {solution.alpha:g}."
+            )
+        asked = 0 if isinstance(settings.n_components, str) else int(settings.numbers[-1])
+        if asked > max(solution.limit, 1):
+            warn_user(
+                f"n_components = {asked} is more than these rows carry: from {solution.limit} on (the rows less the "
+                "queries, or what the kernel tells apart) more components change nothing."
+            )
+        return self
+
+    def _keep(self, solution: ComponentSolution) -> None:
+        """Set the fitted attributes."""
+        basis = solution.components.basis
+        self.coef_ = solution.coefficients
+        self.intercept_ = self._level + solution.offset + solution.constant if self._has_level else 0.0
+        self.n_components_ = solution.n_components
+        self.eigenvalues_ = solution.components.explained
+        self.alpha_, self.path_ = solution.alpha, solution.path
+        self.basis_ = solution.rows
+        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
+        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
+        self.gamma_ = self._kernel.gamma
+        shifts = self._level + solution.offset + namespace(solution.shifts).cumulative_sum(solution.shifts)
+        self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
+
+    @property
+    def _has_level(self) -> bool:
+        """Whether the level of the function has a meaning."""
+        return True
+
+    def predict_path(self, X: Any) -> Array:
+        """Scores of the rows of X for every number of components, from one to as many as were looked at.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file knows its own number of
+        components only.
+        """
+        features = self._read(X)
+        if self._path_steps is None:
+            raise ValueError(
+                "predict_path needs the factorisation that fit made, which a model file does not hold; fit again, or "
+                "use predict."
+            )
+        steps, shifts = self._path_steps
+        values = Expansion(steps, self._kernel, self.basis_points_).values(features)
+        xp = namespace(values)
+        result = xp.cumulative_sum(values, axis=1) + like(shifts, values)[None, :]
+        return xp.astype(result, features.dtype if is_foreign(features) else features.dtype.type, copy=False)
+
+    def _why_fixed(self) -> str:
+        check_is_fitted(self)
+        return "update cannot add to components, which change with the rows; fit again with all rows."
+
+
+def _carried(training: Training, basis: Any) -> int:
+    """The most components that there can be."""
+    if isinstance(basis, str):
+        columns = int(training.everything.shape[1])
+        return columns if basis == "features" else len(training.index)
+    return basis if isinstance(basis, int) else len(basis)
+
+
+def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
+    """`n_components`: a number, "tune", or a list of numbers."""
+    if isinstance(asked, str):
+        if asked != "tune":
+            raise ValueError(f"n_components {asked!r} is not known; use 'tune', a number or a list of numbers.")
+        return asked
+    single = isinstance(asked, Integral) and not isinstance(asked, bool)
+    try:
+        numbers = [asked] if single else list(asked)
+    except TypeError:
+        numbers = []
+    if not numbers or not all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers):
+        raise ValueError(f"n_components must be a whole number, 'tune' or a list of numbers, got {asked!r}.")
+    wrong = next((int(n) for n in numbers if not 1 <= n <= limit), None)
+    if wrong is not None:
+        raise ValueError(f"n_components = {wrong} must lie between 1 and {limit}, what these rows can carry at most.")
+    return int(asked) if single else tuple(int(n) for n in numbers)
+
+
+class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
+    r"""Regression on the leading kernel principal components: robust where scores are noisy.
+
+    .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
+
+    with the components ψ of the kernel centred on the scored rows, largest first (002).
+
+    Parameters
+    ----------
+    n_components : "tune", int or list of int, default="tune"
+        How many components. "tune" looks at 1 to 200, all from one factorisation, and takes the one with the least
+        held-out error; a list is looked at instead.
+    alpha : float or list, default=0.0
+        Weight of the norm, on top of the cut.
+    fit_intercept : bool, default=True
+        Take the weighted mean score out and put it back.
+    basis : "auto", "all", "scored", "features", int or row indices, default="auto"
+        The rows on which components are made. "auto": all up to 5,000, else 1,000 of them. "features": those of the
+        columns themselves (linear kernel), principal component regression.
+    kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`.
+    cv : splitter or list of splits, default=None
+        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the basis is a subset. The
+        components stay, the regression on them is made anew.
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        As in `RLS`.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    intercept_ : float
+    n_components_ : int, the number used
+    eigenvalues_ : (p,) of the components that were looked at: their sums of squares over the rows
+    basis_, basis_points_, alpha_, gamma_ : as in `RLS`
+    path_ : what was tried: ``n_components``, ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``; None when
+        nothing was tuned
+
+    Notes
+    -----
+    O(n³) once for all numbers of components, or O(n² p) a step of an iteration for few of many; n² numbers of memory.
+    On a basis of r rows: O(n r (r + d)).
+
+    Examples
+    --------
+    >>> from corank import KPCR
+    >>> from corank.datasets import make_ranking
+    >>> data = make_ranking(n_queries=10, random_state=0)
+    >>> bool(KPCR().fit(data.X, data.y).score(data.X, data.y) > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "tune",
+        alpha: Any = 0.0,
+        fit_intercept: bool = True,
+        *,
+        basis: Any = "auto",
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        basis_selection: Any = "pivoted",
+        cv: Any = None,
+        scoring: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.basis = basis
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.basis_selection = basis_selection
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # components know nothing of the scores: a few of them, or of a few rows, may miss what scores depend on
+        tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
+        return tags
+
+    def _comparison(self) -> Comparison:
+        return Pointwise()
+
+    @property
+    def _centred(self) -> bool:
+        return bool(self.fit_intercept)
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) labels; rows with the same label are held out together, nothing else
+        sample_weight : (n,) weights, of the squared errors and of the rows that make the components
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight)
+
+
+class KPCRank(RankerMixin, ComponentLearner):
+    r"""Ranking on the leading kernel principal components: robust where scores are noisy.
+
+    .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
+              \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
+
+    with the components ψ of the kernel centred on the scored rows, largest first, and c as in `RankRLS` (002 eq. 8,
+    for all numbers of components at once). With one query it is the same as `KPCR` but for a constant.
+
+    Parameters
+    ----------
+    n_components, alpha, basis
+        As in `KPCR`. More components than rows less queries change nothing.
+    weighting : "size", "unit" or "query", default="size"
+        Every item counts the same, every pair, or every query.
+    kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`.
+    cv : splitter or list of splits, default=None
+        None: leave-query-out in closed form (ten folds of queries where the basis is a subset, ten folds of items
+        where there is one query). The components stay, the regression on them is made anew.
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        As in `RankRLS`.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    n_components_, eigenvalues_, path_ : as in `KPCR`
+    basis_, basis_points_, alpha_, gamma_ : as in `RankRLS`
+
+    Notes
+    -----
+    As in `KPCR`; leave-query-out of p numbers of components costs O(n m p) more for queries of m rows.
+
+    Examples
+    --------
+    >>> from corank import KPCRank
+    >>> from corank.datasets import make_ranking
+    >>> data = make_ranking(n_queries=20, random_state=0)
+    >>> model = KPCRank().fit(data.X, data.y, qid=data.qid)
+    >>> bool(model.score(data.X, data.y, qid=data.qid) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "tune",
+        alpha: Any = 0.0,
+        weighting: Any = "size",
+        *,
+        basis: Any = "auto",
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        basis_selection: Any = "pivoted",
+        cv: Any = None,
+        scoring: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.weighting = weighting
+        self.basis = basis
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.basis_selection = basis_selection
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+
+    def _comparison(self) -> Comparison:
+        return read_comparison(self.weighting, 0.0)
+
+    @property
+    def _has_level(self) -> bool:
+        return False
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights of the rows that make the components; a pair counts the product of its two
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight)
+
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
+
+        on the components of the rows that are compared.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label a row of X; comparisons of one query are held out together
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_comparisons(X, winners, losers, margins, weights, qid)

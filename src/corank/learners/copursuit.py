@@ -1,0 +1,337 @@
+"""CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from corank._backend import Array
+from corank._warnings import warn_user
+from corank.comparison import Comparison, Queries
+from corank.learners.cosolutions import SparseViews
+from corank.learners.parameters import candidates, check_choice, read_comparison, seed
+from corank.learners.scoring import RankerMixin
+from corank.learners.viewbasis import BasisMaker
+from corank.learners.viewscores import Scored
+from corank.solvers.agreement import Unscored, same_scores
+from corank.solvers.cochoice import Pursued, Wishes, pursue
+from corank.solvers.cogreedy import Atoms, Rules
+from corank.solvers.fit import read_splits
+from corank.solvers.holdout import SCORINGS, splits_of_folds
+from corank.solvers.path import Path
+from corank.statistics import Index
+from corank.unscored import UnscoredRows
+
+
+class CoRankingPursuit(RankerMixin, SparseViews):
+    r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows (003).
+
+    .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
+              f_v = \sum_p a_p^{(v)} k_v(\cdot, x_{\gamma_p^{(v)}})
+
+    The atoms of a view are kernels at its scored rows, or at the rows of `View.basis`. What is found is a few items a
+    view whose weighted kernels rank: read them with `explain`. There is no norm penalty: the number of atoms is what
+    keeps a model simple, and `View.penalty` plays no part.
+
+    Parameters
+    ----------
+    views : int, random_split, random_bases or list of View, default=2
+        The views. A number divides the columns at random; natural views, such as text and image columns, are better:
+        ``[View("text_*"), View("image_*")]``. `View.basis` says which rows may be atoms: row indices, a number of rows
+        chosen from all, "all" or "scored".
+    n_atoms : "tune", int or list, default="tune"
+        Steps, each of which adds an atom to every view. "tune" tries up to 100, and stops when ten more have not
+        helped; a list tries those numbers.
+    agreement : "tune", float or list, default="tune"
+        Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values around the point
+        where the disagreement weighs as much as the loss on the scored rows.
+    objective : "exact" or "paper", default="exact"
+        "exact": a step is the one that makes F least. "paper": as 003 prints it, with one residual for all views, that
+        of their mean, and no regard to how much the views disagree already; F may grow.
+    search : "full" or "tied", default="full"
+        "full": all combinations of atoms, for two views. "tied": the same row in every view, for any number of views
+        over the same rows.
+    refit : "back", "basic" or "final", default="back"
+        "back": after every step all weights are fitted again, so no atom comes twice. "basic": weights stay as they
+        entered, and an atom may enter again. "final": basic, with the weights fitted again at the end.
+    n_solutions : int, default=1
+        How many near-optimal sparse models to find: see `models_`.
+    beta : float in [0, 1], default=0.0
+        Share of the plain squared error in the loss on scored rows.
+    weighting : "size", "unit" or "query", default="size"
+        Every item counts the same, every pair, or every query; on unscored rows too.
+    kernel, gamma : as in `RankRLS`
+        For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for
+        all views together.
+    degree, coef0, kernel_params, random_state
+        As in `RankRLS`.
+    cv : splitter or list of splits, default=None
+        None: at most ten folds of whole queries, or of items where there is one query. Scores of what is held out
+        leave; the rows that may be atoms stay.
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        What the held-out error of the mean of the views is; None is "rescaled": the squared loss after the one factor
+        that fits best, since agreement shrinks functions and the scale of a ranking function does not matter. The least
+        error is taken, among equals the fewest atoms.
+
+    Attributes
+    ----------
+    views_ : list of View, with their columns as numbers
+    atoms_ : list of arrays, one a view: row numbers of its distinct atoms in order of entry; they count X, then
+        `unscored`
+    steps_ : list of (n_atoms_,) arrays, one a view: the same for every step; unless refit="back" an atom may come again
+    coef_, basis_, basis_points_, gamma_ : one entry a view: the weights of its distinct atoms, their row numbers, the
+        rows themselves, and the kernel width
+    solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``, ``points``
+    models_ : list of SparseModel: ``objective`` (F) and ``solutions``. The first is the model itself. Every other one
+        begins with the best first step that brings an atom which no model found before it has, and goes on greedily;
+        these are in the order of their F
+    agreement_ : float, n_atoms_ : int, the values used
+    objective_ : (n_atoms_ + 1,) F after every step
+    path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``
+    intercept_ : 0.0
+
+    Notes
+    -----
+    One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not depend on m; then every
+    step is O(M n N) for n scored rows and O(N²) for the search over all pairs, O(N M²) for tied atoms.
+
+    Examples
+    --------
+    >>> from corank import CoRankingPursuit, View
+    >>> from corank.datasets import make_two_views
+    >>> data = make_two_views(n_scored=40, queries=8, random_state=0)
+    >>> views = [View(columns, kernel="linear") for columns in data.views]
+    >>> model = CoRankingPursuit(views, n_atoms=5, agreement=0.1).fit(data.X, data.y, qid=data.qid)
+    >>> [len(solution.atoms) for solution in model.solutions_]
+    [5, 5]
+    """
+
+    # what learners with a norm penalty ask of their users, and this one does not
+    basis: ClassVar[str] = "scored"
+    basis_selection: ClassVar[str] = "pivoted"
+    solver: ClassVar[str] = "direct"
+
+    def __init__(
+        self,
+        views: Any = 2,
+        n_atoms: Any = "tune",
+        agreement: Any = "tune",
+        objective: Any = "exact",
+        search: Any = "full",
+        refit: Any = "back",
+        n_solutions: int = 1,
+        beta: float = 0.0,
+        weighting: Any = "size",
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.views = views
+        self.n_atoms = n_atoms
+        self.agreement = agreement
+        self.objective = objective
+        self.search = search
+        self.refit = refit
+        self.n_solutions = n_solutions
+        self.beta = beta
+        self.weighting = weighting
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+
+    def _comparison(self) -> Comparison:
+        return read_comparison(self.weighting, self.beta)
+
+    def _unscored_comparison(self) -> Comparison:
+        return Queries(self.weighting)
+
+    @property
+    def _own_scoring(self) -> Any:
+        return "rescaled"
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+    ) -> Self:
+        """Fit on scored rows, with the views agreeing on unscored ones.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored; or, with objective="exact", (n, n_views), each view's own scores
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights, of unscored rows too
+        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
+            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
+            one but not come back later
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+
+    def _check_parameters(self) -> None:
+        check_choice(self.objective, "objective", ("exact", "paper"))
+        check_choice(self.search, "search", ("full", "tied"))
+        check_choice(self.refit, "refit", ("back", "basic", "final"))
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        candidates(self.agreement, "agreement", ("tune",), zero=True)
+        _whole_numbers(self.n_atoms, "n_atoms")
+        if not _is_whole(self.n_solutions):
+            raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
+        self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
+        self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
+
+    def _set_views(self, features: Array) -> None:
+        super()._set_views(features)
+        n_views = len(self.views_)
+        if self.search == "full" and n_views > 2:
+            raise ValueError(
+                f"search='full' tries all combinations of two views, but there are {n_views}; use search='tied', which "
+                "takes the same row as atom in every view."
+            )
+        for view in self.views_:
+            if isinstance(view.basis, str) and view.basis == "features":
+                raise ValueError(
+                    f"basis='features' of {view.name}: atoms are rows; give row indices, a number, 'all' or 'scored'."
+                )
+        if any(view.penalty != 1 for view in self.views_):
+            warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
+
+    def _fit_views(
+        self, features: Array, scored: Scored, rows: UnscoredRows, plain: Index, *, with_queries: bool
+    ) -> Self:
+        """Fit checked rows."""
+        if self.objective == "paper" and not same_scores(scored.problems):
+            raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
+        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows, plain)
+        wishes, choices = self._wishes(scored, maker), list(maker.widths())
+        couples = rows.n_rows > 0 and len(self.views_) > 1 and wishes.agreement != 0.0
+        unscored = Unscored(self._unscored_comparison(), rows) if couples else None
+        found: tuple[Pursued, list[Index]] | None = None
+        paths: list[Path] = []
+        for widths in choices:
+            data, index = self._view_data(maker, scored, widths)
+            dictionaries = [own for own in index if own is not None]
+            self._check_dictionaries(dictionaries)
+            pursued = pursue(Atoms.of(data, unscored), replace(wishes, compared=len(choices) > 1))
+            if pursued.path is not None:
+                gamma = np.full(len(pursued.path.error), np.nan if widths[0] is None else widths[0])
+                paths.append(replace(pursued.path, gamma=gamma))
+            if found is None or _error(pursued) < _error(found[0]):
+                found = pursued, dictionaries
+        assert found is not None
+        self._keep_pursued(*found)
+        self.path_ = _joined_paths(paths)
+        self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
+        self._n_scored = len(np.unique(np.concatenate(scored.index)))
+        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - len(plain), rows.n_rows
+        self._warn_of(found[0], wishes)
+        return self
+
+    def _wishes(self, scored: Scored, maker: BasisMaker) -> Wishes:
+        """The parameters, checked against the rows."""
+        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
+        nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
+        return Wishes(
+            agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
+            n_atoms=_whole_numbers(self.n_atoms, "n_atoms"),
+            rules=Rules(self.objective, self.search, self.refit),
+            splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
+            scoring=self.scoring or self._own_scoring,
+            seed=self._seed,
+            n_solutions=int(self.n_solutions),
+        )
+
+    def _check_dictionaries(self, index: Sequence[Index]) -> None:
+        if self.search == "tied" and any(not np.array_equal(own, index[0]) for own in index[1:]):
+            drawn = all(len(view.columns) == self.n_features_in_ for view in self.views_)
+            why = f": all of them see the n_features = {self.n_features_in_} columns of X" if drawn else ""
+            raise ValueError(
+                "search='tied' takes the same row as atom in every view, but the views have different rows to choose "
+                f"from{why}; give them the same View.basis, or use search='full'."
+            )
+        sizes = [len(own) for own in index]
+        most, smallest = 0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)), int(np.argmin(sizes))
+        if self.refit == "back" and most > min(sizes):
+            raise ValueError(
+                f"n_atoms = {most} is more than there are rows to choose from in {self.views_[smallest].name}: with "
+                f"refit='back' it is at most their number (n_samples = {min(sizes)})."
+            )
+
+    def _warn_of(self, pursued: Pursued, wishes: Wishes) -> None:
+        """Say what came out otherwise than asked for."""
+        agreeing = not (isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0)
+        if agreeing and len(self.views_) == 1:
+            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
+        elif agreeing and self._n_unscored == 0:
+            warn_user(
+                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
+            )
+        if wishes.tunes and self.path_ is None:
+            warn_user(
+                f"nothing was tuned: too little to hold anything out. n_atoms was set to {self.n_atoms_}, agreement to "
+                f"{self.agreement_:.3g}."
+            )
+        if self.n_atoms_ < pursued.asked:
+            warn_user(
+                f"the pursuit stopped after {self.n_atoms_} of {pursued.asked} atoms: nothing is left that another "
+                "atom could fit."
+            )
+        if len(self.models_) < self.n_solutions:
+            warn_user(f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in their atoms.")
+
+
+def _error(pursued: Pursued) -> float:
+    return float("inf") if pursued.path is None else float(pursued.path.error[pursued.path.best])
+
+
+def _joined_paths(paths: Sequence[Path]) -> Path | None:
+    """The paths of several kernel widths as one."""
+    if not paths:
+        return None
+    best = int(np.argmin([path.error[path.best] for path in paths]))
+    parts = ("alpha", "gamma", "error", "standard_error", "agreement", "n_atoms")
+    joined: dict[str, Any] = {name: np.concatenate([getattr(path, name) for path in paths]) for name in parts}
+    return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
+    """ "tune", a whole number from 1 or a list of them."""
+    if isinstance(value, str) and value == "tune":
+        return value
+    if _is_whole(value):
+        return int(value)
+    several = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(several, list | tuple | range) and len(several) and all(_is_whole(own) for own in several):
+        return tuple(sorted({int(own) for own in several}))
+    raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")

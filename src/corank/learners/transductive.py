@@ -1,0 +1,313 @@
+"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from corank._backend import Array, dtype_name, is_sparse, like, take, to_numpy
+from corank._warnings import warn_user
+from corank.basis import KernelBasis
+from corank.comparison import Comparison
+from corank.kernels import Kernel
+from corank.learners.base import KernelLearner
+from corank.learners.files import SHARED, Contents
+from corank.learners.parameters import candidates, read_comparison
+from corank.learners.scoring import RankerMixin
+from corank.learners.soundness import check_single, demand
+from corank.problem import ScoredRows
+from corank.rows import encode_queries, read_features, read_rows
+from corank.solvers.fit import Settings, Training
+from corank.solvers.transfit import Completed, HalfScored, PullPath, complete
+from corank.statistics import Index
+from corank.unscored import StreamedRows, UnscoredRows, is_stream, stacked
+
+FIXED = (
+    "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this model; "
+    "fit it again with all rows."
+)
+
+
+def check_transductive(learner: Any) -> None:
+    """Refuse fitted attributes of a model file that do not fit each other."""
+    check_single(learner)
+    demand(learner._rows is None and learner._statistics is None, "sums")
+    demand(type(learner._n_unscored) is int and learner._n_unscored >= 0, "number of rows")
+    demand(type(learner.pull_) is float and 0 < learner.pull_ < np.inf, "pull_")
+    scores = learner.transduction_
+    sound = isinstance(scores, np.ndarray) and scores.dtype == np.float64 and scores.shape == (learner._n_unscored,)
+    demand(sound and bool(np.isfinite(scores).all()), "scores of unscored rows")
+    if isinstance(learner.path_, PullPath):
+        pulls = learner.path_.pull
+        demand(isinstance(pulls, np.ndarray) and pulls.shape == learner.path_.alpha.shape, "path")
+
+
+class TransductiveRankRLS(RankerMixin, KernelLearner):
+    r"""Ranking of items that are known in advance: scores of the unscored queries are chosen so that every query,
+    scored or not, is predicted well from all others (004).
+
+    .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
+
+    over the scores :math:`\hat y` of the unscored rows V. U goes through all queries, :math:`f_{\bar U}` is RankRLS on
+    all queries but U, scores completed by :math:`\hat y`, and :math:`f_{\bar V}` RankRLS on the scored queries only.
+    The fitted function is RankRLS on the completed scores of all rows.
+
+    Parameters
+    ----------
+    alpha : "tune", float or list, default="tune"
+        Weight of the norm. "tune" tries 20 values around the scale of the data, a list those values; the one is taken
+        with which RankRLS on the scored queries errs least on queries left out. With one scored query there is nothing
+        to leave out, and alpha is set to the scale of the data (the last of a list), with a warning.
+    pull : float, "tune" or list, default=1.0
+        How strongly the scores are held to what the scored queries alone say of the unscored rows; must be greater
+        than 0, because nothing else says at what level the scores of an unscored query lie. "tune" tries seven values
+        from 0.001 to 1,000 times what an unscored row weighs in the loss, a list those values: the scored queries, in
+        up to ten folds, in turn count as unscored together with the rows that are, and the largest pull is taken whose
+        completed scores err, within one standard error, no more than those of any other.
+    basis : "auto", "all", "scored", "features", int or row indices, default="auto"
+        The rows, scored and unscored, whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
+        "features": the columns themselves (linear kernel).
+    weighting : "query", "size" or "unit", default="query"
+        Every query counts the same (004), every item, or every pair.
+    kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`; gamma="tune" or a list is chosen together with alpha.
+    cv : splitter or list of splits, default=None
+        None: leave-query-out in closed form for alpha (ten folds of queries where the basis is a subset), ten folds of
+        queries for pull. For pull the splits must leave out whole queries, none of them twice.
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        What the held-out error is, as in `RankRLS`; None is "squared".
+
+    Attributes
+    ----------
+    transduction_ : (m,) the completed scores: one a NaN row of y in row order, then one a row of `unscored`
+    coef_ : (r,) coefficients of the basis functions
+    basis_ : (r,) row numbers of the basis: X, then `unscored`; None for basis="features"
+    basis_points_ : (r, d) those rows
+    alpha_, pull_, gamma_ : float, the values used
+    path_ : what was tried: ``alpha``, ``gamma``, ``error``, ``standard_error``, ``best``, and ``pull`` where that was
+        chosen too, infinite for the alphas of RankRLS that came before; None when nothing was tuned
+
+    Notes
+    -----
+    All rows as basis: O(N³) for N rows, scored and unscored: one Cholesky factorisation with its inverse and one of the
+    size of the unscored rows. A basis of r rows: O(N r (r + d)), 2 N r numbers of memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank.datasets import make_ranking
+    >>> from corank.learners.transductive import TransductiveRankRLS
+    >>> data = make_ranking(n_queries=20, random_state=0)
+    >>> y = np.where(np.isin(data.qid, [3, 8]), np.nan, data.y)  # two queries are known, but not scored
+    >>> model = TransductiveRankRLS().fit(data.X, y, qid=data.qid)
+    >>> model.transduction_.shape == (np.isnan(y).sum(),)
+    True
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents = Contents(
+        {
+            **SHARED,
+            "kernel": "_kernel",
+            "pull": "pull_",
+            "transduction": "transduction_",
+            "rows_unscored": "_n_unscored",
+        },
+        check_transductive,
+    )
+
+    def __init__(
+        self,
+        alpha: Any = "tune",
+        pull: Any = 1.0,
+        basis: Any = "auto",
+        weighting: Any = "query",
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        basis_selection: Any = "pivoted",
+        cv: Any = None,
+        scoring: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.pull = pull
+        self.basis = basis
+        self.weighting = weighting
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.basis_selection = basis_selection
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+
+    def _comparison(self) -> Comparison:
+        return read_comparison(self.weighting, 0.0)
+
+    def _summary(self) -> dict[str, int]:
+        return {**super()._summary(), "unscored": self._n_unscored}
+
+    def fit(
+        self, X: Any, y: Any, *, qid: Any = None, unscored: Any = None, unscored_qid: Any = None, **not_taken: Any
+    ) -> Self:
+        """Complete the scores of the unscored rows, then fit to all of them.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored. A query with both kinds of rows counts as two: one scored, one unscored
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        unscored : (m, d) more rows without scores, or chunks of them: a list of X or (X, qid); all are held in memory
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`; None = one query
+        **not_taken : `sample_weight` is refused: held-out queries count by their size alone
+
+        Returns
+        -------
+        self
+        """
+        if not_taken.pop("sample_weight", None) is not None:
+            raise ValueError(
+                "sample_weight does not go with TransductiveRankRLS, whose held-out queries count by their size alone; "
+                "leave it out, or use RankRLS with weighting='size' or 'unit'."
+            )
+        if not_taken:
+            raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
+        comparison, pull = self._comparison(), read_pull(self.pull)
+        features, rows = read_rows(self, X, y, qid, None)
+        rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
+        problem = ScoredRows(rows, comparison)
+        if problem.is_tied:
+            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+        more, more_queries = self._read_more(features, unscored, unscored_qid)
+        everything = features if more is None else stacked([features, more])
+        training = Training(problem, np.asarray(to_numpy(rows.index)), everything)
+        if len(rows) == everything.shape[0]:
+            return self._fit_alone(training, pull, with_queries=qid is not None)
+        queries = split_queries(int(features.shape[0]), training.index, qid)
+        more_queries = more_queries + int(queries.max()) + 1
+        data = HalfScored(training, np.concatenate([queries, more_queries]), int(features.shape[0]))
+        settings = self._settings_for(data, features)
+        completed = complete(data, settings, pull)
+        self._keep_counts(training, with_queries=qid is not None, level=0.0)
+        self._keep_completed(completed, len(data.unscored))
+        self._warn(settings, pull)
+        return self
+
+    def _settings_for(self, data: HalfScored, features: Array) -> Settings:
+        """The parameters, checked; the basis is one of all rows."""
+        everyone = data.pool("all", Kernel("linear"), 0)
+        settings = self._settings(replace(everyone, everything=features))
+        beyond = len(data.queries) > data.n_given
+        if settings.kernel.precomputed and beyond and isinstance(settings.basis, str) and settings.basis == "all":
+            return replace(settings, basis=np.arange(data.n_given))  # values among the others were not given
+        return settings
+
+    def _read_more(self, features: Array, unscored: Any, labels: Any) -> tuple[Array | None, Index]:
+        """The rows of `unscored=`, None for no rows, and the codes of their queries."""
+        if unscored is None:
+            if labels is not None:
+                raise ValueError("unscored_qid was given without unscored.")
+            return None, np.zeros(0, dtype=np.int64)
+        if is_stream(unscored):
+            if labels is not None:
+                raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
+            chunks = StreamedRows(unscored, lambda chunk, _: self._read_unscored(features, chunk))
+            more, codes, _ = UnscoredRows((chunks,)).everything()
+            return more, codes
+        more = self._read_unscored(features, unscored)
+        m = int(more.shape[0])
+        codes = (
+            np.zeros(m, dtype=np.int64) if labels is None else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
+        )
+        return (more if m else None), codes
+
+    def _read_unscored(self, features: Array, unscored: Any) -> Array:
+        shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
+        if len(shape) == 2 and shape[0] == 0 and shape[1] == features.shape[1]:
+            return take(features, slice(0, 0))
+        try:
+            more = read_features(self, unscored, reset=False)
+        except ValueError as error:
+            raise ValueError(f"unscored does not fit X: {error}") from error
+        if is_sparse(features):
+            return more if is_sparse(more) else sparse.csr_array(more)
+        if is_sparse(more):
+            raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
+        return like(more, features, dtype_name(features))
+
+    def _fit_alone(self, training: Training, pull: float | str | tuple[float, ...], *, with_queries: bool) -> Self:
+        """Without unscored rows: RankRLS."""
+        warn_user(
+            "y has no unscored row and unscored= was not given: there is nothing to complete, so this is RankRLS. "
+            "Transduction needs rows without a score: NaN in y, or unscored=."
+        )
+        self._fit_training(training, with_queries=with_queries)
+        self._statistics = self._rows = None
+        self._n_unscored = 0
+        self.pull_ = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
+        self.transduction_ = self.coef_[:0]
+        return self
+
+    def _keep_completed(self, completed: Completed, n_unscored: int) -> None:
+        """Set the fitted attributes."""
+        basis = completed.basis
+        self.coef_, self.intercept_ = completed.coefficients, 0.0
+        self.alpha_, self.pull_, self.path_ = completed.alpha, completed.pull, completed.path
+        self.basis_ = completed.rows
+        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
+        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
+        self.gamma_ = self._kernel.gamma
+        self.transduction_, self._n_unscored = completed.scores, n_unscored
+        self._statistics = self._rows = None
+
+    def _warn(self, settings: Settings, pull: float | str | tuple[float, ...]) -> None:
+        """Say so where something was to be tuned and could not be."""
+        missed = []
+        if self.path_ is None and not isinstance(settings.alpha, float):
+            missed.append(f"alpha was set to {self.alpha_:.3g}")
+        if self.path_ is None and (settings.gamma == "tune" or isinstance(settings.gamma, tuple)):
+            missed.append(f"gamma was set to {self.gamma_:.3g}")
+        if not isinstance(self.path_, PullPath) and not isinstance(pull, float):
+            missed.append(f"pull was set to {self.pull_:.3g}")
+        if missed:
+            warn_user(
+                f"{', '.join(missed)} and not tuned: there are too few scored queries to leave any out. "
+                "Give qid, or numbers."
+            )
+
+    def _why_fixed(self) -> str:
+        return FIXED
+
+
+def read_pull(pull: Any) -> float | str | tuple[float, ...]:
+    """A number greater than 0, "tune", or a list of numbers."""
+    numbers = np.asarray(pull) if isinstance(pull, str) else to_numpy(pull)
+    if numbers.dtype.kind in "iuf" and np.any(numbers <= 0):
+        raise ValueError(
+            f"pull must be greater than 0, got {pull!r}: without it nothing says at what level the scores of an unscored "
+            "query lie."
+        )
+    return candidates(pull, "pull", ("tune",))
+
+
+def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
+    """Query codes (n,) of the rows of X; a query with scored and unscored rows is two, which is said once."""
+    codes = np.zeros(n_rows, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n_rows)[0])
+    kind = np.ones(n_rows, dtype=np.int64)
+    kind[scored] = 0
+    both = np.intersect1d(codes[kind == 0], codes[kind == 1])
+    if len(both):
+        warn_user(
+            f"{'A query has' if len(both) == 1 else f'{len(both)} queries have'} scored and unscored rows; "
+            f"{'it counts' if len(both) == 1 else 'each counts'} as two queries, the scored rows and the unscored rows."
+        )
+    return np.unique(2 * codes + kind, return_inverse=True)[1].astype(np.int64)

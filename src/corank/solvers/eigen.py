@@ -1,0 +1,91 @@
+"""The largest eigenvalues of a kernel matrix without its full eigendecomposition."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from corank._backend import Array, eigh, like, namespace, symmetrised
+from corank._warnings import warn_user
+
+SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast
+SMALL = 1_000  # rows up to which it always is
+LARGE = 10_000  # rows up to which it is an alternative where the iteration does not settle
+DEPTH = 3  # products with the matrix between two restarts
+RESTARTS = 40
+TOLERANCE = 1e-9  # of the residual, beside its own eigenvalue
+ROUNDING = 1e-13  # of the residual, beside the largest one
+
+
+def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, seed: int = 0) -> tuple[Array, Array]:
+    """The `count` largest eigenvalues, largest first, and their eigenvectors.
+
+    A block Krylov iteration restarted with the Ritz vectors: O(n² count) a product, a few dozen products, next to no
+    memory beside the matrix; the full decomposition where that is cheaper.
+
+    Parameters
+    ----------
+    matrix : (n, n) symmetric positive semi-definite
+    size : of kernel values; see `eigh`
+
+    Returns
+    -------
+    (count,), (n, count)
+    """
+    n = int(matrix.shape[0])
+    if n > SMALL and count <= SHARE * n:
+        found = _restarted(matrix, count, seed)
+        if found is not None:
+            return found
+        if n > LARGE:
+            return _settled_for(matrix, count, seed)
+    values, vectors = eigh(matrix, size)
+    xp = namespace(matrix)
+    return xp.flip(values[n - count :]), xp.flip(vectors[:, n - count :], axis=1)
+
+
+def _settled_for(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
+    found = _restarted(matrix, count, seed, tolerance=np.inf)
+    assert found is not None
+    warn_user(
+        f"the {count} leading components did not settle to {TOLERANCE:g}: the last of them explain about the same. "
+        "Fewer components, or a basis of some rows, are better determined.",
+        ConvergenceWarning,
+    )
+    return found
+
+
+def _restarted(matrix: Array, count: int, seed: int, tolerance: float = TOLERANCE) -> tuple[Array, Array] | None:
+    """None where the iteration does not settle."""
+    xp = namespace(matrix)
+    n = int(matrix.shape[0])
+    width = count + max(10, count // 5)
+    start = np.random.default_rng(seed).standard_normal((n, width))
+    ritz, _ = xp.linalg.qr(like(start, matrix))
+    image = matrix @ ritz
+    for _ in range(RESTARTS):
+        basis, images = ritz, image
+        for _ in range(DEPTH):
+            block = _orthonormal(images[:, -width:], basis)
+            basis = xp.concat([basis, block], axis=1)
+            images = xp.concat([images, matrix @ block], axis=1)
+        values, vectors = xp.linalg.eigh(symmetrised(basis.T @ images))
+        best = xp.flip(vectors[:, -width:], axis=1)
+        values = xp.flip(values[-width:])
+        ritz, image = basis @ best, images @ best
+        gaps = image[:, :count] - ritz[:, :count] * values[None, :count]
+        residuals = xp.sqrt(xp.sum(gaps * gaps, axis=0))
+        largest = float(values[0])
+        if bool(xp.all(residuals <= tolerance * xp.abs(values[:count]) + ROUNDING * largest)):
+            values = values[:count]
+            return xp.where(values > 0, values, xp.zeros_like(values)), ritz[:, :count]
+    return None
+
+
+def _orthonormal(block: Array, basis: Array) -> Array:
+    """An orthonormal basis of what a block adds; directions that add nothing become arbitrary new ones."""
+    xp = namespace(block)
+    for _ in range(2):
+        block = block - basis @ (basis.T @ block)
+        block, _ = xp.linalg.qr(block)
+    return block

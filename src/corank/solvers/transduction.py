@@ -1,0 +1,286 @@
+"""Scores of unscored queries that make the leave-query-out error of all queries small: 004 eq. (10) and (11).
+
+With S = (J K Jᵀ + alpha I)⁻¹ over all rows, scored and unscored, and z = J y, what the model without query U leaves of
+it is (S_UU)⁻¹ (S z)_U (math.md section 3): linear in the unknown scores, so (11) is least squares. Only z counts in it;
+the mean of an unscored query is that of the predictions it is pulled to. With d² the weight of a query in the loss,
+J y = d·(y − mean), the unknown z_V is pulled by pull/d² to z of those predictions.
+
+`DualTransduction` works with S (a basis of all rows); `transsums` has the form for a subset of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import lapack
+
+from corank._backend import (
+    Array,
+    add_diagonal,
+    cholesky,
+    device,
+    float64,
+    like,
+    namespace,
+    solve_positive,
+    take,
+)
+from corank.basis import Basis, FeatureBasis
+from corank.problem import FloatArray, ScoredRows
+from corank.solvers.direct import DualSystem
+from corank.statistics import Index
+
+LARGE_QUERY = 128  # rows from which a query is solved for alone, and not where the answer is known
+MIRRORED = 256  # rows of a block of a matrix that is mirrored
+
+
+@dataclass(frozen=True)
+class Run:
+    """Queries of one size in one part, one after the other, from row `begin`."""
+
+    part: int
+    begin: int
+    size: int
+    count: int
+
+    @property
+    def rows(self) -> slice:
+        """Their rows."""
+        return slice(self.begin, self.begin + self.size * self.count)
+
+    def pieces(self, n_queries: int) -> Iterator[Run]:
+        """The same in runs of at most so many queries."""
+        for first in range(0, self.count, max(n_queries, 1)):
+            count = min(max(n_queries, 1), self.count - first)
+            yield Run(self.part, self.begin + first * self.size, self.size, count)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows in the order of their parts, in a part by the size of queries, query by query.
+
+    The parts are the folds in which scored queries are held out to choose parameters, those that never are, and, last,
+    the unscored queries.
+
+    order : (N,) row numbers; bounds : (parts + 1,) first row of every part; runs : in order
+    """
+
+    order: Index
+    bounds: Index
+    runs: tuple[Run, ...]
+    n_folds: int
+
+    @classmethod
+    def of(cls, queries: Index, scored: Index, folds: Index) -> Layout:
+        """From query codes (N,), the numbers of the scored rows (n,) and their folds (n,), −1 for none. O(N log N).
+
+        All rows of a query are scored, in one fold, or none is.
+        """
+        n_folds = int(folds.max()) + 1
+        parts = np.full(len(queries), n_folds + 1, dtype=np.int64)
+        parts[scored] = np.where(folds < 0, n_folds, folds)
+        sizes = np.bincount(queries)[queries]
+        order = np.lexsort((queries, sizes, parts))
+        keys = np.stack([parts[order], sizes[order]])
+        changes = np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1
+        runs = []
+        for begin, end in zip(np.r_[0, changes], np.r_[changes, len(order)], strict=True):
+            part, size = (int(key) for key in keys[:, begin])
+            runs.append(Run(part, int(begin), size, int(end - begin) // size))
+        return cls(order, np.searchsorted(keys[0], np.arange(n_folds + 3)), tuple(runs), n_folds)
+
+    @property
+    def n_scored(self) -> int:
+        """Number of scored rows; they come first."""
+        return int(self.bounds[-2])
+
+    @property
+    def starts(self) -> Index:
+        """The first row of every query."""
+        return np.concatenate([run.begin + run.size * np.arange(run.count) for run in self.runs])
+
+    @property
+    def folds(self) -> Index:
+        """(n,) of the scored rows, −1 for none."""
+        return np.repeat(np.r_[np.arange(self.n_folds), -1], np.diff(self.bounds[:-1]))
+
+    def rows(self, part: int) -> Index:
+        """The rows of a part."""
+        return np.arange(self.bounds[part], self.bounds[part + 1])
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Scores (m,) of the unscored rows, and the coefficients (r,) of RankRLS on all rows with them."""
+
+    scores: Array
+    coefficients: Array
+
+
+class Transduction(Protocol):
+    """Rows with and without scores, waiting for alpha and pull."""
+
+    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
+        """The minimiser of (11); `predicted` (m,) are what the scored queries alone say of the unscored rows."""
+        ...
+
+    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
+        """J ŷ of the scored rows (n, pulls), where those of each fold in turn count as unscored; 0 for no fold."""
+        ...
+
+
+class DualTransduction:
+    """All rows as basis: S is built once, the held-out residuals of all queries are T z, T = diag(S_UU)⁻¹ S.
+
+    min ‖T (z_A + z_V)‖² + ‖√p (z_V − t)‖² with t = J f and p = pull/d²: (TᵀT + diag p)_VV z_V = p t − (TᵀT z_A)_V.
+    The means of queries are eigenvectors of S, so T leaves them alone and no unknown has to be taken out of z_V.
+    O(N³): one Cholesky factorisation with inverse, TᵀT in N m² and a Cholesky factorisation of size m for m of N rows.
+
+    Parameters
+    ----------
+    problem : all rows in the order of the layout, scores 0 where there are none
+    basis : these rows, or the columns
+    """
+
+    def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
+        self.problem, self.basis, self.layout = problem, basis, layout
+        self.system = DualSystem(problem, basis)
+
+    def _inverse(self, alpha: float) -> Array:
+        try:
+            return inverse_positive(add_diagonal(self.system.matrix, alpha))
+        except ValueError:
+            self.system.solve(alpha, 0.0)  # says what is wrong
+            raise
+
+    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
+        """One Cholesky factorisation with inverse, and one of size m."""
+        n, known, inverse = self.layout.n_scored, self.problem.targets[:, :1], self._inverse(alpha)
+        xp = namespace(inverse)
+        columns = xp.concat([inverse[:, n:], inverse @ known], axis=1)
+        left = held_out_residuals(inverse, columns, self.layout.runs, first=n)
+        products = left.T @ left
+        target = root_of_unscored(self.problem, predicted)
+        weights = pull / row_weights(self.problem)[n:]
+        z = _solve_pulled(products[:-1, :-1], weights, target, products[:-1, -1:])
+        rows = self.problem.operator.root_transposed(inverse @ xp.concat([known[:n, :], z]))
+        if isinstance(self.basis, FeatureBasis):
+            rows = like(float64(self.problem.features).T @ rows, rows)
+        return Completion(completed_scores(self.problem, predicted, z), rows[:, 0])
+
+    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
+        """TᵀT once; a fold costs a Cholesky factorisation of its size and m for every pull."""
+        layout, known, inverse = self.layout, self.problem.targets[:, :1], self._inverse(alpha)
+        xp, weights, n = namespace(inverse), row_weights(self.problem), layout.n_scored
+        left = held_out_residuals(inverse, inverse, layout.runs, first=0)
+        products = left.T @ left
+        result = []
+        for fold in range(layout.n_folds):
+            own = layout.rows(fold)
+            unscored, scored = np.concatenate([own, np.arange(n, len(layout.order))]), np.setdiff1d(np.arange(n), own)
+            z, strength = take(known, scored), 1 / take(weights, unscored)
+            target = -solve_positive(_block(inverse, unscored, unscored), _block(inverse, unscored, scored) @ z)
+            inner, right = _block(products, unscored, unscored), _block(products, unscored, scored) @ z
+            parts = [_solve_pulled(inner, float(pull) * strength, target, right)[: len(own), :] for pull in pulls]
+            result.append(xp.concat(parts, axis=1))
+        never = len(layout.rows(layout.n_folds))
+        result.append(xp.zeros((never, len(pulls)), dtype=xp.float64, device=device(inverse)))
+        return xp.concat(result, axis=0)
+
+
+def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) -> Array:
+    """(A + diag(weights))⁻¹ (weights·target − right): (m, 1)."""
+    if isinstance(products, np.ndarray):
+        matrix = products.copy()
+        matrix.flat[:: len(matrix) + 1] += weights
+    else:
+        xp = namespace(products)
+        matrix = products + weights[:, None] * xp.eye(int(weights.shape[0]), dtype=xp.float64, device=device(products))
+    return solve_positive(matrix, weights[:, None] * target - right)
+
+
+def _block(matrix: Array, rows: Index, columns: Index) -> Array:
+    xp = namespace(matrix)
+    return xp.take(take(matrix, rows), like(columns, matrix, "int64"), axis=1)
+
+
+def held_out_residuals(inverse: Array, right: Array, runs: Sequence[Run], first: int) -> Array:
+    """(S_UU)⁻¹ B_U for every query U: S (N, N), B (N, c) → (N, c). O(N c m) for queries of m rows.
+
+    The first columns of B are those of S from row `first` on: for a large query the own ones become the identity.
+    """
+    xp = namespace(inverse)
+    parts = []
+    for run in runs:
+        if run.size >= LARGE_QUERY:
+            alone = (query.rows for query in run.pieces(1))
+            parts += [_large_query(inverse[rows, rows], right[rows, :], rows.start - first) for rows in alone]
+            continue
+        own = right[run.rows, :]
+        ends = run.begin + run.size * np.arange(run.count + 1)
+        pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        inner = xp.stack([inverse[begin:end, begin:end] for begin, end in pairs])
+        # as products: `solve` copies all columns there and back
+        solved = xp.linalg.inv(inner) @ xp.reshape(own, (run.count, run.size, -1))
+        parts.append(xp.reshape(solved, own.shape))
+    return xp.concat(parts, axis=0)
+
+
+def _large_query(inner: Array, right: Array, column: int) -> Array:
+    """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
+    xp, m = namespace(inner), int(inner.shape[0])
+    inner = xp.asarray(inner, copy=True)
+    if column < 0:
+        return solve_positive(inner, right)
+    others = xp.concat([right[:, :column], right[:, column + m :]], axis=1)
+    solved = solve_positive(inner, others) if others.shape[1] else others
+    own = xp.eye(m, dtype=xp.float64, device=device(inner))
+    return xp.concat([solved[:, :column], own, solved[:, column:]], axis=1)
+
+
+def inverse_positive(matrix: Array) -> Array:
+    """The inverse of a symmetric positive definite matrix (k, k), which may be overwritten; ValueError for others.
+
+    O(k³): a third for the Cholesky factor, the rest for the inverse.
+    """
+    if not isinstance(matrix, np.ndarray):
+        xp, factor = namespace(matrix), cholesky(matrix)
+        return xp.cholesky_inverse(factor) if hasattr(xp, "cholesky_inverse") else xp.linalg.inv(matrix)
+    lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise ValueError("matrix is not positive definite")
+    result = np.ascontiguousarray(lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T)
+    k = len(result)
+    for begin in range(0, k, MIRRORED):  # only the upper half is there
+        end = min(begin + MIRRORED, k)
+        block = result[begin:end, begin:end]
+        block[...] = np.triu(block) + np.triu(block, 1).T
+        result[end:, begin:end] = result[begin:end, end:].T
+    return result
+
+
+# ---------------------------------------------------------------- what both forms share
+
+
+def row_weights(problem: ScoredRows) -> Array:
+    """d² of every row's query: (N,)."""
+    return take(problem.operator.within, problem.operator.queries)
+
+
+def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
+    """J of values (m,) of the last rows of a problem: (m, 1)."""
+    xp = namespace(values)
+    n = len(problem.rows) - int(values.shape[0])
+    everything = xp.concat([xp.zeros(n, dtype=xp.float64, device=device(values)), values])
+    return problem.operator.root(everything[:, None])[n:, :]
+
+
+def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
+    """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions (m,)."""
+    xp, m = namespace(z), int(z.shape[0])
+    shift = z - root_of_unscored(problem, predicted)
+    zeros = xp.zeros((len(problem.rows) - m, 1), dtype=xp.float64, device=device(z))
+    return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
