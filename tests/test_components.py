@@ -64,6 +64,13 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def every_number(request, monkeypatch):
+    """Look at every number of components that the rows carry, where a test does not ask for the usual half."""
+    if "usual_share" not in request.keywords:
+        monkeypatch.setattr(corank.solvers.fitcomponents, "TUNED_SHARE", 1.0)
+
+
 def values_of(name):
     options = dict(KERNELS[name])
     return kernel(options.pop("kernel"), **options)
@@ -1336,3 +1343,18 @@ def allowed_failures(estimator):
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+@pytest.mark.usual_share
+@both
+def test_tuning_looks_at_no_more_than_half_as_many_components_as_rows(learner):
+    model = learner(gamma=GAMMA).fit(X, Y, qid=QID)
+    assert np.array_equal(model.path_.n_components, np.arange(1, N // 2 + 1))
+
+
+@pytest.mark.usual_share
+def test_noise_is_not_taken_for_many_components():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(100, 3))
+    chosen = [KPCR(gamma=0.5).fit(rows, rng.normal(size=100) + 0.3 * rows[:, 0]).n_components_ for _ in range(8)]
+    assert max(chosen) <= 50

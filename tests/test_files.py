@@ -336,7 +336,7 @@ def test_only_fitted_learners_of_corank_can_be_saved(path):
     class Own(RLS):
         pass
 
-    with pytest.raises(TypeError, match="save knows RLS, RankRLS, CoRLS, .*, not Own; see skops"):
+    with pytest.raises(TypeError, match=r"save knows RLS, RankRLS, CoRLS, .*, not Own; see skops"):
         Own(0.3).fit(X, Y).save(path)
     assert not hasattr(Ridge, "save")
     assert not path.exists()

@@ -32,3 +32,14 @@ def test_the_example_of_chunks_in_the_docs_runs():
     exec(compile(block, str(page), "exec"), names)  # noqa: S102
     assert names["model"]._n_unscored == 400
     assert names["model"].agreement_ >= 0
+
+
+def test_the_examples_of_other_rankers_in_the_docs_run(capsys):
+    import numpy as np
+
+    page = README.parent / "docs" / "rankers.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {"np": np}
+    exec(compile("\n".join(blocks), str(page), "exec"), names)  # noqa: S102
+    assert names["model"].transduction_.shape == (50,)
+    assert "row" in capsys.readouterr().out

@@ -125,7 +125,7 @@ class Kernel:
                 f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many rows, "
                 f"got {getattr(values, 'shape', type(values).__name__)}."
             )
-        return float64(values)
+        return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)  # it will be written to
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) for every row: (n,) float64. For a precomputed kernel X must be the square matrix."""

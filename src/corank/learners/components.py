@@ -161,8 +161,8 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
     Parameters
     ----------
     n_components : "tune", int or list of int, default="tune"
-        How many components. "tune" looks at 1 to 200, all from one factorisation, and takes the one with the least
-        held-out error; a list is looked at instead.
+        How many components. "tune" looks at 1 to 200, but no more than half the number of rows, all from one
+        factorisation, and takes the one with the least held-out error; a list is looked at instead.
     alpha : float or list, default=0.0
         Weight of the norm, on top of the cut.
     fit_intercept : bool, default=True
@@ -195,10 +195,11 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
 
     Examples
     --------
+    >>> import numpy as np
     >>> from corank import KPCR
-    >>> from corank.datasets import make_ranking
-    >>> data = make_ranking(n_queries=10, random_state=0)
-    >>> bool(KPCR().fit(data.X, data.y).score(data.X, data.y) > 0.5)
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> y = np.sin(X[:, 0]) + X[:, 1]
+    >>> bool(KPCR().fit(X, y).score(X, y) > 0.9)
     True
     """
 

@@ -58,12 +58,12 @@ def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = Fa
     """A number, one of the words, or a list of numbers; greater than 0, or 0 too where `zero`."""
     if isinstance(value, str):
         if value not in words:
-            raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, words))}, a number or a list.")
+            choices = [*map(repr, words), "a number or a list"]
+            raise ValueError(f"{name} {value!r} is not known; use {', '.join(choices)}.")
         return value
     if isinstance(value, Mapping | bool) or value is None:
-        raise ValueError(
-            f"{name} must be a number, {' or '.join(map(repr, words))} or a list of numbers, got {value!r}."
-        )
+        choices = ["a number", *map(repr, words)]
+        raise ValueError(f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}.")
     try:
         numbers = np.asarray(to_numpy(value), dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -98,8 +98,8 @@ class TransductiveRankRLS(RankerMixin, KernelLearner):
     Examples
     --------
     >>> import numpy as np
+    >>> from corank import TransductiveRankRLS
     >>> from corank.datasets import make_ranking
-    >>> from corank.learners.transductive import TransductiveRankRLS
     >>> data = make_ranking(n_queries=20, random_state=0)
     >>> y = np.where(np.isin(data.qid, [3, 8]), np.nan, data.y)  # two queries are known, but not scored
     >>> model = TransductiveRankRLS().fit(data.X, y, qid=data.qid)

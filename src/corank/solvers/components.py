@@ -136,7 +136,7 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
 
 
 def mean_loss(problem: Problem) -> float:
-    """The mean eigenvalue of the loss beside the rows' weights: what a component could cost, less what it explains.
+    """The mean eigenvalue of the loss beside the rows' weights: what lengths of components under it are measured by.
 
     Beside it a component that is constant in every query is seen to be so, also where all of them are.
     """

@@ -9,7 +9,7 @@ from corank._backend import Array, eigh, like, namespace, symmetrised
 from corank._warnings import warn_user
 
 SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast
-SMALL = 1_000  # rows up to which it always is
+SMALL = 3_000  # rows up to which it always is
 LARGE = 10_000  # rows up to which it is an alternative where the iteration does not settle
 DEPTH = 3  # products with the matrix between two restarts
 RESTARTS = 40

@@ -38,7 +38,10 @@ from corank.solvers.holdout import (
 from corank.solvers.path import Path, constant_error
 from corank.statistics import Index
 
-TRIED = 200  # numbers of components that "tune" looks at, from 1 on
+TRIED = 200  # numbers of components that "tune" looks at, from 1 on; but see below
+TUNED_SHARE = (
+    0.5  # of what the rows carry: with nearly as many components, left-out rows are predicted by the mean again
+)
 UNTUNED = 10  # at most so many of them where nothing can be held out
 
 System: TypeAlias = RowComponents | SummedComponents
@@ -160,7 +163,10 @@ def _systems(training: Training, settings: ComponentSettings, kernel: Kernel, gi
         components = row_components(basis, training.weights, most, settings.seed)
     else:
         components = summed_components(problem, basis, most)
-    numbers = np.unique(np.minimum(settings.numbers, components.n_components))
+    limit = components.n_components
+    if isinstance(settings.n_components, str):
+        limit = min(limit, max(1, int(TUNED_SHARE * int(problem.features.shape[0]))))
+    numbers = np.unique(np.minimum(settings.numbers, limit))
     folds, splits = _folding(problem, settings, given, by_rows=by_rows)
     system: System | None = None
     for alpha in settings.alpha:
