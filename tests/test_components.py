@@ -995,7 +995,7 @@ SPECTRA = {
 
 def leading(matrix, count, **settings):
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"SMALL": 50, "SHARE": 0.1, **settings}.items():
+        for name, value in {"SMALL": 50, "SHARE": 0.1, "WORTH_IT": 1e9, **settings}.items():
             patch.setattr(eigen, name, value)
         return eigen.leading_eigenpairs(matrix, count, float(np.abs(matrix).max()))
 

@@ -162,9 +162,15 @@ def solve_upper(factor: Array, right: Array) -> Array:
 
 
 def triangle(matrix: Array) -> Array:
-    """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q. O(n k²)."""
+    """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q; what lies below its diagonal is not 0.
+
+    O(n k²).
+    """
     if isinstance(matrix, np.ndarray):
-        return np.linalg.qr(matrix, mode="r")
+        if matrix.size == 0:
+            return matrix[: matrix.shape[1]]
+        work = int(scipy.linalg.lapack.dgeqrf_lwork(*matrix.shape)[0])
+        return scipy.linalg.lapack.dgeqrf(matrix, lwork=work)[0][: matrix.shape[1]]
     if array_api_compat.is_torch_array(matrix):
         return namespace(matrix).linalg.qr(matrix, mode="r")[1]
     return namespace(matrix).linalg.qr(matrix)[1]

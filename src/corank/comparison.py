@@ -158,7 +158,9 @@ class PerQuery:
         direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
         sums = segment_sum(x, self.queries, self.n_queries, direction)
         shift = take((between - within)[:, None] * sums, self.queries)
-        return take(within, self.queries)[:, None] * x + direction[:, None] * shift
+        shift *= direction[:, None]
+        shift += x if bool(xp.all(within == 1)) else take(within, self.queries)[:, None] * x
+        return shift
 
     def root(self, x: Array) -> Array:
         """J x."""

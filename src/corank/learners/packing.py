@@ -23,6 +23,7 @@ from corank.persistence import Arrays, ModelFileError
 from corank.rows import Rows
 from corank.solvers.effect import UnscoredEffect
 from corank.solvers.path import Path
+from corank.solvers.transfit import PullPath
 from corank.statistics import Gram, Moments, Statistics
 from corank.views import View, random_bases, random_split
 
@@ -32,7 +33,7 @@ OWN_TYPES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Kernel, Path, Rows, Statistics, Gram, Moments, Whitening, Pointwise, Queries, Blend),
-        *(View, random_split, random_bases, UnscoredEffect),
+        *(View, random_split, random_bases, UnscoredEffect, PullPath),
     )
 }
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}

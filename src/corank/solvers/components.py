@@ -89,8 +89,9 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
     values, vectors = leading_eigenpairs(matrix, min(count, n), size, seed)
     values, vectors = _alive(values, vectors, _rounding(n) * size)
     # new points are not centred: a share of the level, which rounding leaves in components of small eigenvalue, would tell
-    vectors = vectors - level[:, None] @ (level[None, :] @ vectors)
-    functions = centring.root_weights[:, None] * vectors / xp.sqrt(values)[None, :]
+    vectors -= level[:, None] * (level @ vectors)[None, :]
+    vectors /= xp.sqrt(values)[None, :]
+    functions = vectors if weights is None else centring.root_weights[:, None] * vectors
     return ComponentBasis(replace(basis, own_gram=None), functions, values, means)
 
 
@@ -128,11 +129,9 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
     """Those whose eigenvalue is not lost to rounding; one where all are, for a kernel that is constant."""
     floor = max(EIGENVALUE_CUT * float(values[0]), lost)
     count = max(1, int(np.sum(to_numpy(values) > floor)))
-    xp = namespace(values)
-    values = values[:count]
-    return xp.where(values > floor, values, xp.ones_like(values)), xp.where(
-        values > floor, vectors[:, :count], xp.zeros_like(vectors[:, :count])
-    )
+    if float(values[0]) <= floor:
+        return 0.0 * values[:1] + 1.0, 0.0 * vectors[:, :1]
+    return values[:count], vectors[:, :count]
 
 
 def mean_loss(problem: Problem) -> float:

@@ -13,6 +13,7 @@ SMALL = 3_000  # rows up to which it always is
 LARGE = 10_000  # rows up to which it is an alternative where the iteration does not settle
 DEPTH = 3  # products with the matrix between two restarts
 RESTARTS = 40
+WORTH_IT = 5  # n³ operations that the iteration may take where the full decomposition, about ten, is an alternative
 TOLERANCE = 1e-9  # of the residual, beside its own eigenvalue
 ROUNDING = 1e-13  # of the residual, beside the largest one
 
@@ -63,7 +64,9 @@ def _restarted(matrix: Array, count: int, seed: int, tolerance: float = TOLERANC
     start = np.random.default_rng(seed).standard_normal((n, width))
     ritz, _ = xp.linalg.qr(like(start, matrix))
     image = matrix @ ritz
-    for _ in range(RESTARTS):
+    restarts = RESTARTS if n > LARGE else min(RESTARTS, max(2, int(WORTH_IT * n / (3 * DEPTH * width))))
+    first = 0.0
+    for restart in range(1, restarts + 1):
         basis, images = ritz, image
         for _ in range(DEPTH):
             block = _orthonormal(images[:, -width:], basis)
@@ -76,9 +79,15 @@ def _restarted(matrix: Array, count: int, seed: int, tolerance: float = TOLERANC
         gaps = image[:, :count] - ritz[:, :count] * values[None, :count]
         residuals = xp.sqrt(xp.sum(gaps * gaps, axis=0))
         largest = float(values[0])
-        if bool(xp.all(residuals <= tolerance * xp.abs(values[:count]) + ROUNDING * largest)):
+        allowed = tolerance * xp.abs(values[:count]) + ROUNDING * largest
+        if bool(xp.all(residuals <= allowed)):
             values = values[:count]
             return xp.where(values > 0, values, xp.zeros_like(values)), ritz[:, :count]
+        worst = float(np.log(float(xp.max(residuals)) / float(xp.max(allowed))))
+        first = first or worst
+        pace = (first - worst) / max(restart - 1, 1)
+        if n <= LARGE and restart > 2 and worst > max(pace, 0.0) * (restarts - restart):
+            return None  # it would take too long
     return None
 
 

@@ -99,8 +99,11 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
         if len(weak) == 0:
             return Triangle(kept, upper[:k, :k], upper[:k, k:], p)
         first, later = int(weak[0]), kept[int(weak[0]) :]
-        rest = to_numpy(xp.sum(upper[first:, first:k] ** 2, axis=0))  # what those before it leave of each
-        kept = np.concatenate([kept[:first], later[rest > floors[later]]])
+        rest = np.sum(np.triu(to_numpy(upper[first:, first:k])) ** 2, axis=0)  # what those before it leave of each
+        more = later[rest > floors[later]]
+        if len(more) == 0:  # the rank is used up: the usual case
+            return Triangle(kept[:first], upper[:first, :first], upper[:first, k:], p)
+        kept = np.concatenate([kept[:first], more])
 
 
 def left_out(q: Array, targets: Array, z: Array, blocks: Sequence[Index], numbers: Index) -> list[Array]:
