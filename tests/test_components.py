@@ -1040,7 +1040,7 @@ def test_where_the_iteration_does_not_settle_all_are_found():
 
 def test_where_neither_can_be_had_it_is_said():
     matrix = symmetric(np.linspace(2, 1, 200))
-    with pytest.warns(ConvergenceWarning, match="the 5 leading components did not settle to 1e-09"):
+    with pytest.warns(ConvergenceWarning, match="the 5 leading components did not settle"):
         values, vectors = leading(matrix, 5, RESTARTS=2, LARGE=100)
     np.testing.assert_allclose(values, np.linspace(2, 1, 200)[:5], rtol=0.1)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(5), atol=1e-10)

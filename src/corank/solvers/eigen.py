@@ -15,6 +15,7 @@ DEPTH = 3  # products with the matrix between two restarts
 RESTARTS = 40
 WORTH_IT = 5  # n³ operations that the iteration may take where the full decomposition, about ten, is an alternative
 TOLERANCE = 1e-9  # of the residual, beside its own eigenvalue
+ROUGHER = 1e-6  # the same for more than LARGE rows
 ROUNDING = 1e-13  # of the residual, beside the largest one
 
 
@@ -35,29 +36,22 @@ def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, see
     """
     n = int(matrix.shape[0])
     if n > SMALL and count <= SHARE * n:
-        found = _restarted(matrix, count, seed)
-        if found is not None:
-            return found
-        if n > LARGE:
-            return _settled_for(matrix, count, seed)
+        values, vectors, settled = _restarted(matrix, count, seed)
+        if not settled and n > LARGE:
+            warn_user(
+                f"the {count} leading components did not settle: the last of them explain about the same. "
+                "Fewer components, or a basis of some rows, are better determined.",
+                ConvergenceWarning,
+            )
+        if settled or n > LARGE:
+            return values, vectors
     values, vectors = eigh(matrix, size)
     xp = namespace(matrix)
     return xp.flip(values[n - count :]), xp.flip(vectors[:, n - count :], axis=1)
 
 
-def _settled_for(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
-    found = _restarted(matrix, count, seed, tolerance=np.inf)
-    assert found is not None
-    warn_user(
-        f"the {count} leading components did not settle to {TOLERANCE:g}: the last of them explain about the same. "
-        "Fewer components, or a basis of some rows, are better determined.",
-        ConvergenceWarning,
-    )
-    return found
-
-
-def _restarted(matrix: Array, count: int, seed: int, tolerance: float = TOLERANCE) -> tuple[Array, Array] | None:
-    """None where the iteration does not settle."""
+def _restarted(matrix: Array, count: int, seed: int) -> tuple[Array, Array, bool]:
+    """What was found, and whether it settled."""
     xp = namespace(matrix)
     n = int(matrix.shape[0])
     width = count + max(10, count // 5)
@@ -65,7 +59,8 @@ def _restarted(matrix: Array, count: int, seed: int, tolerance: float = TOLERANC
     ritz, _ = xp.linalg.qr(like(start, matrix))
     image = matrix @ ritz
     restarts = RESTARTS if n > LARGE else min(RESTARTS, max(2, int(WORTH_IT * n / (3 * DEPTH * width))))
-    first = 0.0
+    tolerance = TOLERANCE if n <= LARGE else ROUGHER
+    first, settled = 0.0, False
     for restart in range(1, restarts + 1):
         basis, images = ritz, image
         for _ in range(DEPTH):
@@ -80,15 +75,16 @@ def _restarted(matrix: Array, count: int, seed: int, tolerance: float = TOLERANC
         residuals = xp.sqrt(xp.sum(gaps * gaps, axis=0))
         largest = float(values[0])
         allowed = tolerance * xp.abs(values[:count]) + ROUNDING * largest
-        if bool(xp.all(residuals <= allowed)):
-            values = values[:count]
-            return xp.where(values > 0, values, xp.zeros_like(values)), ritz[:, :count]
+        settled = bool(xp.all(residuals <= allowed))
+        if settled or restart == restarts:
+            break
         worst = float(np.log(float(xp.max(residuals)) / float(xp.max(allowed))))
         first = first or worst
         pace = (first - worst) / max(restart - 1, 1)
         if n <= LARGE and restart > 2 and worst > max(pace, 0.0) * (restarts - restart):
-            return None  # it would take too long
-    return None
+            break  # it would take too long
+    values = values[:count]
+    return xp.where(values > 0, values, xp.zeros_like(values)), ritz[:, :count], settled
 
 
 def _orthonormal(block: Array, basis: Array) -> Array:
