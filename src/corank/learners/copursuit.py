@@ -82,15 +82,16 @@ class CoRankingPursuit(RankerMixin, SparseViews):
     views_ : list of View, with their columns as numbers
     atoms_ : list of arrays, one a view: row numbers of its distinct atoms in order of entry; they count X, then
         `unscored`
-    steps_ : list of (n_atoms_,) arrays, one a view: the same for every step; unless refit="back" an atom may come again
+    steps_ : list of (steps,) arrays, one a view: the same for every step; unless refit="back" an atom may come again
     coef_, basis_, basis_points_, gamma_ : one entry a view: the weights of its distinct atoms, their row numbers, the
         rows themselves, and the kernel width
     solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``, ``points``
     models_ : list of SparseModel: ``objective`` (F) and ``solutions``. The first is the model itself. Every other one
         begins with the best first step that brings an atom which no model found before it has, and goes on greedily;
         these are in the order of their F
-    agreement_ : float, n_atoms_ : int, the values used
-    objective_ : (n_atoms_ + 1,) F after every step
+    agreement_ : float, the value used
+    n_atoms_ : int, the number of steps
+    objective_ : (steps + 1,) F after every step
     path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``
     intercept_ : 0.0
 

@@ -188,7 +188,7 @@ class SparseViews(CoLearner):
 
         Returns
         -------
-        (n, n_atoms_) in the library, on the device and with the precision of X; the last column is `predict`
+        (n, steps) in the library, on the device and with the precision of X; the last column is `predict`
         """
         features, parts = self._read(X), []
         for v, function in enumerate(self._expansions()):

@@ -46,12 +46,12 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
     ----------
     coef_ : (k,) weights of the distinct atoms, in order of entry
     atoms_ : (k,) which they are: rows of X, rows of the matrix, columns of X, or values of the function
-    steps_ : (n_atoms_,) the same for every step; with "basic" and "final" an atom may come again
+    steps_ : (steps,) the same for every step; with "basic" and "final" an atom may come again
     n_atoms_ : int, the number of steps
     intercept_ : float
     basis_ : (k,) row numbers of the atoms in X, None where they are no rows of it
     basis_points_ : (k, d) those rows or points, None for columns and functions
-    training_loss_ : (n_atoms_ + 1,) the loss above with 0, 1, … steps
+    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
     gamma_ : float, the kernel width used
     path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
 
@@ -153,11 +153,11 @@ class RankingPursuit(RankerMixin, PursuitLearner):
     ----------
     coef_ : (k,) weights of the distinct atoms, in order of entry
     atoms_ : (k,) which they are: rows of X, rows of the matrix, columns of X, or values of the function
-    steps_ : (n_atoms_,) the same for every step; with "basic" and "final" an atom may come again
+    steps_ : (steps,) the same for every step; with "basic" and "final" an atom may come again
     n_atoms_ : int, the number of steps
     basis_ : (k,) row numbers of the atoms in X, None where they are no rows of it
     basis_points_ : (k, d) those rows or points, None for columns and functions
-    training_loss_ : (n_atoms_ + 1,) the loss above with 0, 1, … steps
+    training_loss_ : (steps + 1,) the loss above with 0, 1, … steps
     gamma_ : float, the kernel width used
     path_ : what was tried: ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``; None when nothing was tuned
 

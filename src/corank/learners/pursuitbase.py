@@ -155,7 +155,7 @@ class PursuitLearner(SingleLearner):
 
         Returns
         -------
-        (n, n_atoms_), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
+        (n, steps), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
         """
         features = self._read(X)
         weights = like(self._weights, np.empty(0) if is_sparse(features) else features)
