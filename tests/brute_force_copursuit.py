@@ -3,7 +3,7 @@
 Nothing here uses a formula of corank's; it is slow on purpose and fit for a few dozen rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -133,14 +133,18 @@ class CoPursuit:
 
 
 def left_out(looks, X, y, splits, agreements, numbers, loss=None, *, qid=None, weights=None, rules=(), **apart):
-    """Literal refitting without the scores of each test set: one LeftOut a split, one column a pair, agreement first."""
+    """Literal refitting without each test set, as scores and as atoms: one LeftOut a split, one column a pair."""
     loss, n = loss or Loss(), len(X)
     w, labels = np.ones(n) if weights is None else weights, np.zeros(n) if qid is None else np.asarray(qid)
     parts = []
     for train, test in splits:
         columns = []
+        known = [
+            replace(look, points=np.asarray([z for z in look.points if z.tolist() not in X[test].tolist()]))
+            for look in looks
+        ]
         for agreement in agreements:
-            model = CoPursuit(looks, X, y, agreement, loss, qid=qid, weights=weights, keep=train, **apart)
+            model = CoPursuit(known, X, y, agreement, loss, qid=qid, weights=weights, keep=train, **apart)
             steps = model.pursue(max(numbers), *rules)
             columns += [model.predict(steps, number, X[test]).mean(axis=1) for number in numbers]
         parts.append(LeftOut.of(y[test], np.stack(columns, axis=1), labels[test], w[test], loss, 0.0))

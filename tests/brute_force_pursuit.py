@@ -73,7 +73,7 @@ def pursue(phi, scores, L, n_steps, refit):
 def held_out(phi, scores, splits, n_steps, refit, loss, *, qid=None, weights=None, intercept=False, score="loss"):
     """Mean held-out error after 1, 2, … steps: the pursuit is redone on the rows kept, from the same dictionary.
 
-    What is left out is compared among itself; `score` as in `brute_force.held_out`.
+    Where it is one kernel a row, as many as rows, those at the rows left out are left out of it too. What is left out is compared among itself; `score` as in `brute_force.held_out`.
     """
     n = len(scores)
     qid = np.zeros(n) if qid is None else np.asarray(qid)
@@ -82,8 +82,9 @@ def held_out(phi, scores, splits, n_steps, refit, loss, *, qid=None, weights=Non
     for train, test in splits:
         offset = np.average(scores[train], weights=w[train]) if intercept else 0.0
         kept = laplacian(qid[train], loss, w[train])
-        run = pursue(phi[train], scores[train] - offset, kept, n_steps, refit)
-        own = run.weights @ phi[test].T + offset
+        atoms = np.setdiff1d(np.arange(n), test) if phi.shape == (n, n) else np.arange(phi.shape[1])
+        run = pursue(phi[np.ix_(train, atoms)], scores[train] - offset, kept, n_steps, refit)
+        own = run.weights @ phi[np.ix_(test, atoms)].T + offset
         left = laplacian(qid[test], loss, w[test])
         rank = np.linalg.matrix_rank(left)
         if score == "disagreement":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from numbers import Integral, Real
@@ -147,8 +148,17 @@ def _matching(pattern: str, names: Array | None, view: str) -> np.ndarray[Any, A
     exact = np.flatnonzero([str(name) == pattern for name in names])  # a name may look like a glob
     found = exact if len(exact) else np.flatnonzero([fnmatchcase(str(name), pattern) for name in names])
     if len(found) == 0:
-        raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}.")
+        raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}{_hint(pattern, names)}")
     return found
+
+
+def _hint(pattern: str, names: Array) -> str:
+    """What may have been meant."""
+    known = [str(name) for name in names]
+    if any(name.startswith(f"{pattern}=") for name in known):  # categories of an encoded column
+        return f"; its categories do: {pattern + '=*'!r}."
+    close = get_close_matches(pattern, known, n=2)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
 
 
 def _warn_of_overlap(views: list[View], n_columns: int) -> None:

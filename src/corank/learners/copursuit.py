@@ -70,8 +70,8 @@ class CoRankingPursuit(RankerMixin, SparseViews):
     degree, coef0, kernel_params, random_state
         As in `RankRLS`.
     cv : splitter or list of splits, default=None
-        None: at most ten folds of whole queries, or of items where there is one query. Scores of what is held out
-        leave; the rows that may be atoms stay.
+        None: at most ten folds of whole queries, or of items where there is one query. What is held out is no atom
+        either.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error of the mean of the views is; None is "rescaled": the squared loss after the one factor
         that fits best, since agreement shrinks functions and the scale of a ranking function does not matter. The least
@@ -240,7 +240,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
             data, index = self._view_data(maker, scored, widths)
             dictionaries = [own for own in index if own is not None]
             self._check_dictionaries(dictionaries)
-            pursued = pursue(Atoms.of(data, unscored), replace(wishes, compared=len(choices) > 1))
+            pursued = pursue(Atoms.of(data, unscored, dictionaries), replace(wishes, compared=len(choices) > 1))
             if pursued.path is not None:
                 gamma = np.full(len(pursued.path.error), np.nan if widths[0] is None else widths[0])
                 paths.append(replace(pursued.path, gamma=gamma))

@@ -39,13 +39,19 @@ class Explanation:
 
     @property
     def added(self) -> FloatArray:
-        """Share of the training loss that each atom took away; atoms that enter together share one line's."""
-        return 0.0 - np.diff(self.left, prepend=1.0)
+        """Share of the training loss that each atom took away; of atoms that enter together the first line says it."""
+        found = 0.0 - np.diff(self.left, prepend=1.0)
+        found[np.arange(len(self)) % self._together != 0] = np.nan
+        return found
+
+    @property
+    def _together(self) -> int:
+        """Atoms that enter in one step: one of every view."""
+        return 1 if self.views is None else len(set(self.views))
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns of a table, as `pandas.DataFrame` and `polars.DataFrame` take them."""
-        together = 1 if self.views is None else len(set(self.views))  # one atom of every view enters in a step
-        table: dict[str, list[Any]] = {"step": [1 + line // together for line in range(len(self))]}
+        table: dict[str, list[Any]] = {"step": [1 + line // self._together for line in range(len(self))]}
         if self.views is not None:
             table["view"] = list(self.views)
         table |= {"atom": list(self.names), "weight": self.weights.tolist(), "added": self.added.tolist()}
@@ -102,6 +108,7 @@ class Explanation:
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set_xlabel("weight")
         for y, share in zip(at, self.added, strict=True):
-            ax.annotate(f"{share:.0%}", (1.01, y), xycoords=("axes fraction", "data"), va="center", color="0.35")
+            if share == share:  # noqa: PLR0124
+                ax.annotate(f"{share:.0%}", (1.01, y), xycoords=("axes fraction", "data"), va="center", color="0.35")
         ax.spines[["top", "right"]].set_visible(False)
         return ax

@@ -23,7 +23,7 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
     ----------
     n_atoms : "tune", int or list, default="tune"
         How many steps are taken. "tune": as many as have the least held-out error in at most ten folds, in which atoms
-        are picked anew; the search ends when ten steps in a row did not lower it. A list tries those numbers.
+        are picked anew among the rows that are kept; the search ends when ten steps in a row did not lower it. A list tries those numbers.
     refit : "back", "basic", "final" or "pre", default="back"
         "back": all weights are refitted after every step (orthogonal matching pursuit). "basic": only the atom that
         enters gets a weight, and may be picked again. "final": as "basic", with all weights refitted at the end.

@@ -117,7 +117,10 @@ class PursuitLearner(SingleLearner):
         """
         check_is_fitted(self)
         if len(names) != len(self.atoms_):
-            raise ValueError(f"names has {len(names)} entries for {len(self.atoms_)} atoms.")
+            raise ValueError(
+                f"names has {len(names)} entries for {len(self.atoms_)} atoms; where it names all rows, hand over "
+                "names[model.atoms_]."
+            )
         self._names = [str(name) for name in names]
 
     def _atom_names(self, X: Any) -> list[str]:

@@ -1,6 +1,6 @@
 """How many atoms a pursuit on several views takes and how much its views must agree: by held-out error.
 
-Scores of what is held out leave, dictionaries and what unscored rows say stay. All folds of an agreement advance one
+What is held out leaves, as scores and as atoms; what unscored rows say stays. All folds of an agreement advance one
 atom at a time, until more atoms have not helped for a while.
 """
 
@@ -142,7 +142,9 @@ class _Fold:
     """What a fold keeps and what it holds out."""
 
     def __init__(self, atoms: Atoms, kept: Sequence[Index], left: Sequence[Index], *, together: bool) -> None:
-        self.scores, self.together = Scores(atoms, kept), together
+        index = row_numbers(atoms.views)
+        rows = np.concatenate([own[units] for own, units in zip(index, left, strict=True)])
+        self.scores, self.together = Scores(atoms, kept, rows), together
         self.told = [v for v, units in enumerate(left) if len(units)]
         self.left = left
         judged = self.told[:1] if together else self.told

@@ -57,20 +57,22 @@ class Atoms:
     """The dictionaries of all views on what is scored and, as sums, on what is not.
 
     scored : (n_v, N_v) a view, D_v
+    numbers : (N_v,) a view, row numbers of its atoms
     unscored : (Σ N_v, Σ N_v), D̄ᵀ L̄ D̄ of all dictionaries side by side; None where nothing couples the views
     """
 
     views: Sequence[ViewData]
     scored: Sequence[Array]
     unscored: Array | None
+    numbers: Sequence[Index]
 
     @classmethod
-    def of(cls, views: Sequence[ViewData], unscored: Unscored | None) -> Atoms:
+    def of(cls, views: Sequence[ViewData], unscored: Unscored | None, numbers: Sequence[Index]) -> Atoms:
         """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held a block at a time."""
         scored = [checked(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
-            return cls(views, scored, None)
-        return cls(views, scored, unscored_sums(views, unscored))
+            return cls(views, scored, None, numbers)
+        return cls(views, scored, unscored_sums(views, unscored), numbers)
 
     @property
     def problems(self) -> list[ScoredRows]:
@@ -120,10 +122,14 @@ def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
 
 
 class Scores:
-    """What is scored, or the part of it that a fold keeps: `kept` (n_v,) units a view, None for all."""
+    """What is scored, or the part of it that a fold keeps: `kept` (n_v,) units a view, None for all.
 
-    def __init__(self, atoms: Atoms, kept: Sequence[Index] | None = None) -> None:
+    left : (m,) row numbers that are held out; they are no atoms either
+    """
+
+    def __init__(self, atoms: Atoms, kept: Sequence[Index] | None = None, left: Index | None = None) -> None:
         self.atoms, self.kept = atoms, kept
+        self.barred = [np.zeros(len(own), dtype=bool) if left is None else np.isin(own, left) for own in atoms.numbers]
         whole = atoms.problems
         self.problems = whole if kept is None else [p.take(own) for p, own in zip(whole, kept, strict=True)]
         self.targets = [problem.targets[:, :1] for problem in self.problems]
@@ -265,7 +271,7 @@ class GreedyPath:
 
     def allowed(self) -> list[Mask]:
         """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
-        masks = [np.ones(size, dtype=bool) for size in self.scores.atoms.sizes]
+        masks = [~barred for barred in self.scores.barred]
         if self.rules.refit == "back":
             for v, mask in enumerate(masks):
                 mask[[labels[v] for labels in self.labels]] = False

@@ -208,6 +208,10 @@ class Atoms:
         """N."""
         return int(self.points.shape[0] if self.points is not None else self.values.shape[1])  # type: ignore[union-attr]
 
+    def at(self, rows: Index) -> Index | None:
+        """The atoms that are these rows of X."""
+        return None if self.index is None else np.flatnonzero(np.isin(self.index, rows))
+
     def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
         """Its values at the scored rows, features (n, d), in the form that fits into memory."""
         if self.points is None:

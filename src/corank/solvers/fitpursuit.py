@@ -1,7 +1,7 @@
 """From training data and settings to one sparse solution: kernel width and number of atoms chosen, weights solved.
 
 Folds are redone greedily, side by side with the run on all rows: the model of any number of atoms is the beginning of
-that run.
+that run. Rows that are left out are no atoms either: an atom of their own would say nothing about new rows.
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Spars
             [target, *(fold.target for fold in folds)],
             [None, *(fold.rows for fold in folds)],
             settings.refit,
+            [None, *(atoms.at(training.index[fold.rows]) for fold in folds)],
         )
         return _tried(dictionary, runs, folds, kernel, settings, problem.freedom(np.arange(len(problem.rows))))
 

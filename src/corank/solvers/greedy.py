@@ -208,9 +208,15 @@ def start_runs(
     targets: Sequence[Array],
     watched: Sequence[Index | None],
     refit: Refit,
+    barred: Sequence[Index | None],
 ) -> list[Run]:
-    """A run over each set of rows, of which the first is all of them. One pass over D."""
+    """A run over each set of rows, of which the first is all of them; `barred` atoms may not enter. One pass over D."""
     n, lengths = sets[0].operator.n_rows, dictionary.squared_lengths(sets)
+    open_ = np.ones((len(sets), dictionary.size))
+    for number, atoms in enumerate(barred):
+        if atoms is not None:
+            open_[number, atoms] = 0.0
+    lengths = lengths * like(open_, lengths)
     return [
         Run(rows, n, target, lengths[number, ...], refit, seen)
         for number, (rows, target, seen) in enumerate(zip(sets, targets, watched, strict=True))
