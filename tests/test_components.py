@@ -61,6 +61,7 @@ pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
     pytest.mark.filterwarnings("ignore:n_components = .* is more than these rows carry:UserWarning"),
     pytest.mark.filterwarnings("ignore:The groups parameter is ignored"),
+    pytest.mark.filterwarnings("ignore:X. no component tells apart the rows:UserWarning"),
 ]
 
 
@@ -1358,3 +1359,9 @@ def test_noise_is_not_taken_for_many_components():
     rows = rng.normal(size=(100, 3))
     chosen = [KPCR(gamma=0.5).fit(rows, rng.normal(size=100) + 0.3 * rows[:, 0]).n_components_ for _ in range(8)]
     assert max(chosen) <= 50
+
+
+def test_rows_that_no_component_tells_apart_are_said():
+    with pytest.warns(UserWarning, match="no component tells apart the rows that are compared; the model is constant"):
+        model = KPCRank(1).fit(X[QID], Y, qid=QID)  # features are constant within queries
+    np.testing.assert_array_equal(model.coef_, 0)

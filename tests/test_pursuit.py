@@ -547,7 +547,7 @@ def test_the_rank_of_the_comparison_ends_a_run(refit):
 
 
 def test_dead_atoms_are_never_taken():
-    values = np.column_stack([QID * 1.0, np.ones(N), X[:, 0], 1e-9 * X[:, 1]])  # only one tells rows of a query apart
+    values = np.column_stack([QID * 1.0, np.ones(N), 1e-9 * X[:, 0]])  # only one tells rows of a query apart
     with pytest.warns(UserWarning, match="stopped at 1: no other atom lowers the loss"):
         model = RankingPursuit(3, dictionary="features", kernel="linear").fit(values, Y, qid=QID)
     assert model.atoms_.tolist() == [2]
@@ -761,3 +761,26 @@ def test_a_search_over_parameters():
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+@every_refit
+def test_a_column_of_much_larger_size_does_not_hide_the_others(refit):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 4))
+    scores, qid = rows[:, 0] + 0.1 * rng.normal(size=60), np.repeat(np.arange(12), 5)
+    model = RankingPursuit(1, refit, dictionary="features", kernel="linear").fit(rows * [1, 1, 1, 1e7], scores, qid=qid)
+    np.testing.assert_array_equal(model.atoms_, [0])
+
+
+def test_explanation_does_not_follow_parameters_that_change_after_the_fit():
+    model = RankingPursuit(20, "basic", gamma=GAMMA).fit(X, Y, qid=QID)
+    told = str(model.explain())
+    assert str(model.set_params(refit="back").explain()) == told
+
+
+def test_a_file_keeps_rows_and_named_functions_as_dictionary(tmp_path):
+    register_kernel("bumps", bumps)
+    for given, kept in (([3, 5, 8], [3, 5, 8]), (bumps, "bumps"), (X[:9], None)):
+        model = RankingPursuit(2, gamma=GAMMA, dictionary=given).fit(X, Y, qid=QID)
+        model.save(tmp_path / "m.corank", overwrite=True)
+        assert load(tmp_path / "m.corank").dictionary == kept

@@ -342,7 +342,7 @@ class ComparedRows:
     def misordered(self, predictions: Array) -> FloatArray:
         """Per comparison; NaN where the margin is 0."""
         gap = to_numpy(predictions)
-        unit = 1e-9 * (float(np.max(self.margins, initial=0.0)) or 1.0)  # less is rounding: a tie
+        unit = 1e-10 * np.max(np.abs(gap), axis=0, initial=0.0)  # less is rounding: a tie
         gap = np.where(np.abs(gap) <= unit, 0.0, gap)
         wrong = np.where(gap < 0, 1.0, np.where(gap == 0, 0.5, 0.0))
         return np.where(self.margins[:, None] > 0, wrong, np.nan)

@@ -169,7 +169,7 @@ def _own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
             options[name] = value.value
         else:
             own = {"components": "n_components", "atoms": "n_atoms"}.get(name, name)
-            options[own] = int(value) if value.isdecimal() else value
+            options[own] = _whole_numbers(name, value) if own != name else int(value) if value.isdecimal() else value
     return options
 
 
@@ -186,6 +186,15 @@ def _fitted(training: Training, method: Method, options: dict[str, Any], doing: 
     if training.names is not None and hasattr(model, "atoms_"):
         model.name_atoms([training.names[row] for row in model.atoms_])
     return model
+
+
+def _whole_numbers(name: str, text: str) -> int | str | list[int]:
+    """`5`, `tune` or `2,5,10`."""
+    parts = [part.strip() for part in text.split(",")]
+    if text != "tune" and not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f"--{name} must be tune, a number greater than 0, or several such as 2,5,10; got {text!r}")
+    numbers = [] if text == "tune" else [int(part) for part in parts]
+    return "tune" if not numbers else numbers[0] if len(numbers) == 1 else numbers
 
 
 def _number_or_word(text: str) -> float | str | list[float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from corank.cli.console import count, facts, grid, held_out_error, in_bytes, show
 
@@ -153,7 +154,7 @@ def _atoms(table: dict[str, list[Any]]) -> Any:
     grid_ = grid("Atoms in order of entry", [key.replace("_", " ") for key in table], right=[*shown, "held out error"])
     for line in zip(*table.values(), strict=True):
         cells = zip(table, line, strict=True)
-        grid_.add_row(*("" if cell is None else format(cell, shown.get(key, "")) for key, cell in cells))
+        grid_.add_row(*(Text("" if cell is None else format(cell, shown.get(key, ""))) for key, cell in cells))
     return grid_
 
 

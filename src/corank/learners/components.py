@@ -62,6 +62,8 @@ class ComponentLearner(SingleLearner):
         solution = solve_components(training, settings)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(solution)
+        if solution.limit == 0 and not getattr(training.problem, "is_tied", False):
+            warn_user("X: no component tells apart the rows that are compared; the model is constant.")
         if settings.tunes and solution.path is None:
             warn_user(
                 "nothing was tuned: too little to hold anything out. n_components was set to "

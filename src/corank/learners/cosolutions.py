@@ -166,6 +166,7 @@ class SparseViews(CoLearner):
     @property
     def models_(self) -> list[SparseModel]:
         """The model itself and, where `n_solutions` asks for them, other near-optimal ones."""
+        check_is_fitted(self)
         own = {"atoms": self.atoms_, "coefficients": self.coef_, "points": self.basis_points_}
         found = []
         for model in ({"objective": float(self.objective_[-1]), **own}, *self._others):

@@ -13,9 +13,11 @@ from importlib import import_module
 from numbers import Integral
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corank.encoder import TableEncoder
+from corank.kernels import registered_name
 from corank.learners.packing import Packer, Unpacker
 from corank.learners.soundness import demand
 from corank.persistence import ModelFileError, read_model, write_model
@@ -169,11 +171,18 @@ def _packed_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], di
     parameters, in_words = learner.get_params(deep=False), {}
     for name in ("cv", "random_state", "dictionary"):
         value = parameters.get(name)
-        if value is not None and not isinstance(value, Integral | str):
+        if name == "dictionary" and (registered := registered_name(value)) is not None:
+            parameters[name] = registered
+        elif value is not None and not isinstance(value, Integral | str) and not _is_rows(name, value):
             splits = name == "cv" and isinstance(value, list | tuple)
             in_words[name] = f"{len(value)} splits" if splits else " ".join(repr(value).split())[:200]
             parameters[name] = None
     return {name: packer.pack(value, name) for name, value in parameters.items()}, in_words
+
+
+def _is_rows(name: str, value: Any) -> bool:
+    """Whether a dictionary is a list of row numbers, which a file can hold."""
+    return name == "dictionary" and isinstance(value, list | np.ndarray) and np.ndim(value) == 1
 
 
 def _packed_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:

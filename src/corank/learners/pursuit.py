@@ -32,7 +32,8 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
         What is picked from: kernels at the scored rows, at these rows of X (which may be unscored), or at the rows of a
         matrix with the columns of X; the columns of X themselves (linear kernel); or ``f(X) -> (n, N)`` values.
     fit_intercept : bool, default=True
-        Take the weighted mean score out and put it back.
+        Take the weighted mean score out and put it back. Atoms are taken as they are: with dictionary="features" centre
+        the columns first.
     kernel, gamma, degree, coef0, kernel_params
         As in `RLS`.
     cv : splitter or list of splits, default=None

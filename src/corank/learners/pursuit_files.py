@@ -19,6 +19,7 @@ from corank.learners.soundness import (
     is_number,
 )
 from corank.persistence import ModelFileError
+from corank.solvers.greedy import REFITS
 
 FITTED = {
     "coefficients": "coef_",
@@ -29,6 +30,7 @@ FITTED = {
     "atoms": "atoms_",
     "steps": "steps_",
     "n_atoms": "n_atoms_",
+    "refit": "_refit",
     "names": "_names",
     "basis": "basis_",
     "basis_points": "basis_points_",
@@ -55,6 +57,7 @@ def check_pursuit(learner: Any) -> None:
     demand(is_array(learner.coef_, 1) and is_finite(learner.coef_), "coefficients")
     size, steps = len(learner.coef_), learner.n_atoms_
     demand(is_matrix(learner._weights, (size, steps)) and size <= steps, "weights")
+    demand(learner._refit in REFITS, "way of refitting")
     loss = learner.training_loss_
     demand(is_array(loss, 1) and len(loss) == steps + 1 and is_finite(loss), "training loss")
     names = learner._names

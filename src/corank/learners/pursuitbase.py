@@ -39,6 +39,7 @@ class PursuitLearner(SingleLearner):
     def _fit_labelled(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
         self._fit_scores(X, y, qid, sample_weight)
         self._names = self._atom_names(X)
+        self._refit = self.refit
         return self
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
@@ -184,7 +185,7 @@ class PursuitLearner(SingleLearner):
         entries = self._entries()
         place = {int(atom): number for number, atom in enumerate(self.atoms_)}
         lines = [place[int(atom)] for atom in self.steps_[entries]]
-        if self.refit == "basic":
+        if self._refit == "basic":
             weights = np.diff(self._weights, axis=1, prepend=0.0)[lines, entries]
         else:
             weights = to_numpy(self.coef_)[lines]
@@ -199,7 +200,7 @@ class PursuitLearner(SingleLearner):
 
     def _entries(self) -> Index:
         """The steps that an explanation shows: all, or for "final" those at which an atom came in."""
-        if self.refit == "basic":
+        if self._refit == "basic":
             return np.arange(self.n_atoms_)
         _, first = np.unique(self.steps_, return_index=True)
         return np.sort(first)

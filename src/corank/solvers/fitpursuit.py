@@ -125,6 +125,7 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Spars
             [None, *(fold.rows for fold in folds)],
             settings.refit,
             [None, *(atoms.at(training.index[fold.rows]) for fold in folds)],
+            alike=atoms.points is not None,
         )
         return _tried(dictionary, runs, folds, kernel, settings, problem.freedom(np.arange(len(problem.rows))))
 

@@ -86,6 +86,7 @@ class Run:
     target : (k,) = J s
     lengths : (N,) = diag(Dᵀ L D) over these rows
     watched : numbers of rows whose predictions are kept, None for none
+    alike : whether atoms are values of one kernel, so that one much shorter than the others is nothing
 
     Attributes
     ----------
@@ -95,13 +96,21 @@ class Run:
     """
 
     def __init__(
-        self, rows: RowSet, n_rows: int, target: Array, lengths: Array, refit: Refit, watched: Index | None = None
+        self,
+        rows: RowSet,
+        n_rows: int,
+        target: Array,
+        lengths: Array,
+        refit: Refit,
+        watched: Index | None = None,
+        *,
+        alike: bool = True,
     ) -> None:
         xp = namespace(target)
         self._rows, self._n_rows, self._refit, self._watched = rows, n_rows, refit, watched
         self._start = self._left = lengths
         self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
-        self._floor = DEAD * float(xp.max(lengths))
+        self._floor = DEAD * float(xp.max(lengths)) if alike else 0.0
         self._residual = self._refitted = target
         self._correlations = xp.zeros_like(lengths)
         self._pending: tuple[Array, float] | None = (target, -1.0)  # c −= amount · Dᵀ Jᵀ direction, not yet done
@@ -209,6 +218,8 @@ def start_runs(
     watched: Sequence[Index | None],
     refit: Refit,
     barred: Sequence[Index | None],
+    *,
+    alike: bool,
 ) -> list[Run]:
     """A run over each set of rows, of which the first is all of them; `barred` atoms may not enter. One pass over D."""
     n, lengths = sets[0].operator.n_rows, dictionary.squared_lengths(sets)
@@ -218,7 +229,7 @@ def start_runs(
             open_[number, atoms] = 0.0
     lengths = lengths * like(open_, lengths)
     return [
-        Run(rows, n, target, lengths[number, ...], refit, seen)
+        Run(rows, n, target, lengths[number, ...], refit, seen, alike=alike)
         for number, (rows, target, seen) in enumerate(zip(sets, targets, watched, strict=True))
     ]
 
