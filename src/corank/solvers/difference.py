@@ -1,0 +1,145 @@
+"""The evidence of score differences under Gaussian noise, exact, and the search for width, amplitude and noise.
+
+With y = J s the within-query contrasts of the scores (or the observed margins), y ~ N(0, amplitude · J K Jᵀ + noise · I)
+on as many numbers as the loss has rank: math.md E-P2-4 says why not on all pairs. One eigendecomposition of J K Jᵀ
+serves every amplitude and noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from corank._backend import Array, namespace, to_numpy
+from corank.basis import KernelBasis
+from corank.problem import FloatArray, Problem
+from corank.solvers.direct import DualSystem, PrimalSystem, System
+from corank.statistics import N_TARGETS
+
+LOG_TAU = float(np.log(2 * np.pi))
+RANGE = (-23.0, 23.0)  # of the logarithms of amplitude and noise, beside the scale of the data
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """Evidence of contrasts for any amplitude and noise.
+
+    values : (k,) eigenvalues of J K Jᵀ; energies : (k,) squares of y in their directions
+    rest : what is left of ‖y‖²; dimension : of y
+    """
+
+    values: FloatArray
+    energies: FloatArray
+    rest: float
+    dimension: int
+
+    @classmethod
+    def of(cls, problem: Problem, system: System) -> Spectral:
+        """From the factorised system of a problem."""
+        spectrum = system.spectrum
+        values = to_numpy(spectrum.values)
+        if isinstance(system, PrimalSystem):
+            gram = system.gram
+            right = to_numpy(spectrum.vectors.T @ gram.right(0.0))[:, 0]
+            live = values > 1e-14 * values[-1]
+            energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
+            total, dimension = float(gram.matrix[-N_TARGETS, -N_TARGETS]), gram.freedom
+        else:
+            targets = problem.targets[:, :1]
+            energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
+            total = float(namespace(targets).sum(targets * targets))
+            dimension = problem.freedom(np.arange(int(targets.shape[0])))
+        return cls(values, energies, max(total - float(energies.sum()), 0.0), dimension)
+
+    def log_evidence(self, amplitude: float, noise: float) -> tuple[float, FloatArray]:
+        """The log evidence and its slopes in log amplitude and log noise."""
+        variances = amplitude * self.values + noise
+        others = self.dimension - len(
+            self.values
+        )  # directions in which there is noise only; < 0: none of the query means
+        log_evidence = -0.5 * (
+            float(np.sum(self.energies / variances + np.log(variances)))
+            + self.rest / noise
+            + others * np.log(noise)
+            + self.dimension * LOG_TAU
+        )
+        pulls = 0.5 * (self.energies / variances**2 - 1 / variances)
+        slopes = amplitude * np.sum(pulls * self.values), noise * np.sum(pulls) + 0.5 * (self.rest / noise - others)
+        return log_evidence, np.asarray(slopes)
+
+    def best(self, amplitude: float | None, noise: float | None) -> tuple[float, float, float]:
+        """Amplitude, noise and log evidence where it is largest, over those that are None."""
+        energy = (float(self.energies.sum()) + self.rest) / max(self.dimension, 1) or 1.0
+        scale = float(self.values.sum()) / max(self.dimension, 1) or 1.0
+        open_ = [amplitude is None, noise is None]
+        units = np.log([energy / scale, energy])
+
+        def at(point: FloatArray) -> tuple[float, float]:
+            full = np.zeros(2)
+            full[open_] = point
+            a = float(np.exp(units[0] + full[0])) if amplitude is None else amplitude
+            s = float(np.exp(units[1] + full[1])) if noise is None else noise
+            return a, s
+
+        def descent(point: FloatArray) -> tuple[float, FloatArray]:
+            value, slopes = self.log_evidence(*at(point))
+            return -value, -slopes[open_]
+
+        if not any(open_):
+            assert amplitude is not None
+            assert noise is not None
+            return amplitude, noise, self.log_evidence(amplitude, noise)[0]
+        starts = [np.full(sum(open_), first) for first in (-0.7, -3.0)]
+        bounds = [RANGE] * sum(open_)
+        found = [minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+        result = min(found, key=lambda one: float(one.fun))
+        return (*at(result.x), -float(result.fun))
+
+
+def spread_of(system: System, amplitude: float, noise: float) -> Array:
+    """Q (r, r): the posterior covariance is amplitude · k(x, x') − Φ(x) Q Φ(x')ᵀ. O(r³)."""
+    spectrum, xp = system.spectrum, namespace(system.spectrum.values)
+    variances = amplitude * spectrum.values + noise
+    if isinstance(system, PrimalSystem):
+        vectors = system.basis.whitening.matrix @ spectrum.vectors
+        roots = vectors * xp.sqrt(amplitude * amplitude * spectrum.values / variances)[None, :]
+    else:
+        assert isinstance(system, DualSystem)
+        roots = amplitude * system.problem.operator.root_transposed(spectrum.vectors / xp.sqrt(variances)[None, :])
+    return roots @ roots.T
+
+
+def width_slopes(system: DualSystem, X: Array, amplitude: float, noise: float, coefficients: Array) -> FloatArray:
+    """d log evidence / d log gamma, one a column of X (n, d), of an rbf kernel on all rows. O(n² (n + d)).
+
+    coefficients : (n,) of the posterior mean
+    """
+    xp = namespace(X)
+    points = system.basis
+    kernel = amplitude * points.features(X)
+    pull = coefficients[:, None] / amplitude
+    outer = (pull @ pull.T - spread_of(system, amplitude, noise) / amplitude**2) * kernel
+    quadratic = 2 * (xp.sum(outer, axis=1) @ (X * X)) - 2 * xp.sum(X * (outer @ X), axis=0)
+    assert isinstance(points, KernelBasis)
+    assert points.kernel.gamma is not None
+    return np.asarray(-0.5 * points.kernel.gamma * to_numpy(quadratic))
+
+
+def best_width(evidence: Callable[[float], float], steps: FloatArray, reach: float) -> tuple[float, bool]:
+    """The logarithm of the width, beside the start, of largest evidence: a scan, then golden section around its best.
+
+    Returns it and whether it lies at the end of its range.
+    """
+    known = {float(step): evidence(float(step)) for step in np.log(steps)}
+    best = max(known, key=known.__getitem__)
+    gap = float(np.log(steps[1] / steps[0]))
+    low, high = max(best - gap, -reach), min(best + gap, reach)
+    result = minimize_scalar(
+        lambda at: -evidence(float(at)), bounds=(low, high), method="bounded", options={"xatol": 0.02}
+    )
+    at = float(result.x) if -float(result.fun) > known[best] else best
+    edge = float(np.log(steps[0])), float(np.log(steps[-1]))
+    return at, at < edge[0] - 0.9 * gap or at > edge[1] + 0.9 * gap
