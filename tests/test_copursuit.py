@@ -615,3 +615,19 @@ def test_rows_that_are_all_alike():
     with pytest.warns(UserWarning, match="stopped after 1 of 3"):
         model = CoRankingPursuit(VIEWS, 3, 0.7).fit(np.ones_like(X), Y, qid=QID)
     np.testing.assert_array_equal(model.predict(NEW), np.zeros(len(NEW)))
+
+
+def test_atoms_are_called_by_the_labels_of_a_frame(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, index=[f"item {row}" for row in range(len(X))])
+    model = CoRankingPursuit(VIEWS, 2, 0.5).fit(frame, Y, qid=QID)
+    names = [f"item {row}" for row in np.stack(model.steps_, axis=1).ravel()]
+    assert list(model.explain().names) == names
+    assert CoRankingPursuit(VIEWS, 2, 0.5).fit(X, Y, qid=QID).explain().names[0].startswith("row ")
+
+
+def test_what_a_step_added_is_said_once():
+    told = CoRankingPursuit(VIEWS, 2, 0.5).fit(X, Y, qid=QID).explain()
+    np.testing.assert_array_equal(np.isnan(told.added), [False, True, False, True])
+    np.testing.assert_allclose(1 - np.nansum(told.added), told.left[-1])

@@ -13,6 +13,7 @@ from corank._backend import Array
 from corank._warnings import warn_user
 from corank.comparison import Comparison, Queries
 from corank.learners.cosolutions import SparseViews
+from corank.learners.explanation import row_labels
 from corank.learners.parameters import candidates, check_choice, read_comparison, seed
 from corank.learners.scoring import RankerMixin
 from corank.learners.viewbasis import BasisMaker
@@ -194,7 +195,9 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
+        return self
 
     def _check_parameters(self) -> None:
         check_choice(self.objective, "objective", ("exact", "paper"))
@@ -252,6 +255,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
         self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - len(plain), rows.n_rows
+        self._n_plain = len(plain)
         self._warn_of(found[0], wishes)
         return self
 

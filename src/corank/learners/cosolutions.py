@@ -83,6 +83,8 @@ def check_sparse(learner: Any) -> None:
         demand(np.array_equal(atoms, basis) and len(np.unique(atoms)) == len(atoms), "atoms")
         demand(is_index(steps, p) and np.array_equal(np.unique(steps), np.unique(atoms)), "steps")
         demand(learner.gamma_[v] == learner._kernels[v].gamma, "gamma_")
+    words = learner._names
+    demand(is_list(words, p * n_views) and all(isinstance(word, str) for word in words), "names of atoms")
     demand(isinstance(learner._others, list), "other solutions")
     for other in learner._others:
         demand(isinstance(other, dict) and set(other) == {"objective", "atoms", "coefficients", "points"}, "solution")
@@ -125,6 +127,7 @@ class SparseViews(CoLearner):
             "n_atoms": "n_atoms_",
             "atoms": "atoms_",
             "steps": "steps_",
+            "names": "_names",
             "history": "_history",
             "objective": "objective_",
             "others": "_others",
@@ -160,6 +163,13 @@ class SparseViews(CoLearner):
             parts = zip(("atoms", "coefficients", "points"), _functions(path, data, index), strict=True)
             self._others.append({"objective": path.losses[-1], **dict(parts)})
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+
+    def _name_atoms(self, labels: Any, n_rows: int) -> None:
+        """What to call the atoms of every step and view: rows by their label or number, then those of `unscored`."""
+        self._names = [
+            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
+            for row in np.stack(self.steps_, axis=1).ravel().tolist()
+        ]
 
     # ---------------------------------------------------------------- what a fitted model says
 
@@ -238,7 +248,7 @@ class SparseViews(CoLearner):
             held_out = np.repeat([known.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
         atoms = np.stack(self.steps_, axis=1).ravel()
         return Explanation(
-            names=tuple(f"row {row}" for row in atoms),
+            names=tuple(self._names),
             atoms=atoms,
             weights=self._history[-1].ravel(),
             left=np.repeat(left, m),

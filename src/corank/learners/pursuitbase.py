@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from corank._backend import Array, is_sparse, like, take, to_numpy
 from corank._warnings import warn_user
 from corank.learners.atoms import AtomExpansion, check_counts, function_of, read_counts, read_dictionary
-from corank.learners.explanation import Explanation
+from corank.learners.explanation import Explanation, row_labels
 from corank.learners.files import Contents
 from corank.learners.parameters import candidates, check_choice, seed
 from corank.learners.pursuit_files import FITTED, check_pursuit
@@ -129,7 +129,7 @@ class PursuitLearner(SingleLearner):
         if self._function is None and self.basis_points_ is None:
             names = getattr(self, "feature_names_in_", None)
             return [f"column {atom}" if names is None else str(names[atom]) for atom in self.atoms_]
-        labels = None if self._function is not None else _labels(X if self.basis_ is not None else self.dictionary)
+        labels = None if self._function is not None else row_labels(X if self.basis_ is not None else self.dictionary)
         if labels is not None:
             return [str(labels[int(atom)]) for atom in self.atoms_]
         word = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
@@ -213,10 +213,3 @@ class PursuitLearner(SingleLearner):
         own = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
         known = dict(zip(path.n_atoms[own].tolist(), path.error[own].tolist(), strict=True))
         return np.asarray([known.get(float(number), np.nan) for number in numbers])
-
-
-def _labels(table: Any) -> Any:
-    """The index of a pandas frame that has one of its own, else None."""
-    index = getattr(table, "index", None)
-    plain = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)  # type: ignore[union-attr]
-    return index if hasattr(index, "dtype") and not plain else None
