@@ -14,7 +14,7 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive:UserWarning")
-def test_the_example_runs(path, monkeypatch):
+def test_the_example_runs(path):
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 

@@ -134,6 +134,29 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     return features
 
 
+def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = True) -> Array:
+    """Check rows without scores that come beside X, whose features (n, d) are known: in the same form, (m, d).
+
+    `check` may be left out for chunks that were checked before.
+    """
+    shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
+    fits = len(shape) == 2 and shape[1] == features.shape[1]
+    if fits and shape[0] == 0:
+        return take(features, slice(0, 0))
+    if not check and fits and isinstance(unscored, np.ndarray) and unscored.dtype in (np.float64, np.float32):
+        more: Any = unscored
+    else:
+        try:
+            more = read_features(estimator, unscored, reset=False)
+        except ValueError as error:
+            raise ValueError(f"unscored does not fit X: {error}") from error
+    if is_sparse(features):
+        return more if is_sparse(more) else sparse.csr_array(more)
+    if is_sparse(more):
+        raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
+    return like(more, features, dtype_name(more) if dtype_name(more) in ("float32", "float64") else "float64")
+
+
 def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
     xp = namespace(X)
     if X.ndim != 2:

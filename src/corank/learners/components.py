@@ -98,7 +98,7 @@ class ComponentLearner(SingleLearner):
         return True
 
     def predict_path(self, X: Any) -> Array:
-        """Scores of the rows of X for every number of components, from one to as many as were looked at.
+        """Scores of the rows of X for every number of components, from one to as many as were made in `fit`.
 
         Parameters
         ----------

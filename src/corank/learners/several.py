@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, dtype_name, is_sparse, like, namespace, take, to_numpy
+from corank._backend import Array, namespace, take, to_numpy
 from corank._warnings import warn_user
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
@@ -24,7 +23,7 @@ from corank.learners.soundness import check_several
 from corank.learners.viewbasis import BasisMaker
 from corank.learners.viewscores import GivenScores, Scored, cut
 from corank.problem import ComparedRows, ScoredRows
-from corank.rows import encode_queries, read_features
+from corank.rows import encode_queries, read_features, read_unscored
 from corank.solvers.agreement import Unscored, ViewData
 from corank.solvers.cofit import CoSettings, CoSolution, solve_views
 from corank.solvers.effect import Evidence, UnscoredEffect, unscored_effect
@@ -119,32 +118,14 @@ class CoLearner(GrowingViews):
             if labels is not None:
                 raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
             with_queries = self._unscored_comparison().needs_queries
-            read = partial(self._read_unscored, features)
+            read = partial(read_unscored, self, features)
             parts.append(StreamedRows(unscored, read, with_queries))
         else:
-            more = self._read_unscored(features, unscored, True)
+            more = read_unscored(self, features, unscored)
             n = int(more.shape[0])
             codes = None if labels is None else encode_queries(labels, n, "unscored_qid")[0]
             parts.append(HeldRows(more, None if codes is None else np.asarray(to_numpy(codes))))
         return UnscoredRows(tuple(parts))
-
-    def _read_unscored(self, features: Array, unscored: Any, check: bool) -> Array:
-        shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
-        fits = len(shape) == 2 and shape[1] == features.shape[1]
-        if fits and shape[0] == 0:
-            return take(features, slice(0, 0))
-        if not check and fits and isinstance(unscored, np.ndarray) and unscored.dtype in (np.float64, np.float32):
-            more: Any = unscored
-        else:
-            try:
-                more = read_features(self, unscored, reset=False)
-            except ValueError as error:
-                raise ValueError(f"unscored does not fit X: {error}") from error
-        if is_sparse(features):
-            return more if is_sparse(more) else sparse.csr_array(more)
-        if is_sparse(more):
-            raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
-        return like(more, features, dtype_name(more) if dtype_name(more) in ("float32", "float64") else "float64")
 
     def _set_views(self, features: Array) -> None:
         rng = np.random.default_rng(self._seed)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 
-from corank._backend import Array, dtype_name, is_sparse, like, take, to_numpy
+from corank._backend import Array, dtype_name, is_sparse, like, to_numpy
 from corank._warnings import warn_user
 from corank.basis import KernelBasis
 from corank.comparison import Comparison
@@ -19,7 +18,7 @@ from corank.learners.parameters import candidates, read_comparison
 from corank.learners.scoring import RankerMixin
 from corank.learners.soundness import check_single, demand
 from corank.problem import ScoredRows
-from corank.rows import encode_queries, read_features, read_rows
+from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.fit import Settings, Training
 from corank.solvers.transfit import Completed, HalfScored, PullPath, complete
 from corank.statistics import Index
@@ -231,18 +230,8 @@ class TransductiveRankRLS(RankerMixin, KernelLearner):
         return (more if m else None), codes
 
     def _read_unscored(self, features: Array, unscored: Any) -> Array:
-        shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
-        if len(shape) == 2 and shape[0] == 0 and shape[1] == features.shape[1]:
-            return take(features, slice(0, 0))
-        try:
-            more = read_features(self, unscored, reset=False)
-        except ValueError as error:
-            raise ValueError(f"unscored does not fit X: {error}") from error
-        if is_sparse(features):
-            return more if is_sparse(more) else sparse.csr_array(more)
-        if is_sparse(more):
-            raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
-        return like(more, features, dtype_name(features))
+        more = read_unscored(self, features, unscored)
+        return more if is_sparse(more) else like(more, features, dtype_name(features))
 
     def _fit_alone(self, training: Training, pull: float | str | tuple[float, ...], *, with_queries: bool) -> Self:
         """Without unscored rows: RankRLS."""

@@ -38,10 +38,8 @@ from corank.solvers.holdout import (
 from corank.solvers.path import Path, constant_error
 from corank.statistics import Index
 
-TRIED = 200  # numbers of components that "tune" looks at, from 1 on; but see below
-TUNED_SHARE = (
-    0.5  # of what the rows carry: with nearly as many components, left-out rows are predicted by the mean again
-)
+TRIED = 200  # numbers of components that "tune" looks at, from 1 on
+TUNED_SHARE = 0.5  # of the rows, at most: as many components as rows predict left-out ones by the mean again
 UNTUNED = 10  # at most so many of them where nothing can be held out
 
 System: TypeAlias = RowComponents | SummedComponents
