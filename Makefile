@@ -39,7 +39,7 @@ torch: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt torch
 
 bench: $(STAMP)
-	$(PIP) install --quiet --constraint constraints.txt --group bench
+	$(PIP) install --quiet --constraint constraints.txt --group bench --group peers
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)

@@ -15,7 +15,19 @@ from threadpoolctl import threadpool_info
 from benchmarks.measure import cores
 
 ROOT = Path(__file__).parents[1]
-LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost", "xgboost-cpu", "rlscore")
+LIBRARIES = (
+    "corank",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "lightgbm",
+    "xgboost",
+    "xgboost-cpu",
+    "rlscore",
+    "torch",
+    "botorch",
+    "gpytorch",
+)
 RESULTS = "benchmarks/results"
 
 

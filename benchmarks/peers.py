@@ -126,3 +126,22 @@ def relevance(y: Floats, query_size: int) -> Integers:
     """Scores as levels 0 to 4 of equal shares, by how far they lie from their query's mean."""
     relative = centred(y, query_size)
     return np.searchsorted(np.quantile(relative, np.arange(1, N_LEVELS) / N_LEVELS), relative)
+
+
+def botorch_pairwise(X: Floats, winners: Integers, losers: Integers) -> Predict:
+    """BoTorch: PairwiseGP with its own priors, fitted as its tutorial does."""
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
+
+    points = torch.as_tensor(X, dtype=torch.float64)
+    pairs = torch.as_tensor(np.stack([winners, losers], axis=1))
+    model = PairwiseGP(points, pairs)
+    fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+
+    def predict(new: Floats) -> Floats:
+        posterior: Any = model.posterior(torch.as_tensor(new, dtype=torch.float64))
+        mean: Floats = posterior.mean.detach().numpy()[:, 0]
+        return mean
+
+    return predict

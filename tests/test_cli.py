@@ -10,32 +10,16 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from command_line import error, run
 
 import corank
 from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, load
-from corank.cli import app, taste
+from corank.cli import taste
 from corank.cli.columns import looks_like_id
 from corank.metrics import disagreement_error, ndcg
 from corank.tables import read_table, to_arrow
 
 demo_module = importlib.import_module("corank.cli.demo")
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "100"})
-    assert result.exit_code == code, result.output
-    return result
-
-
-def error(*words, **options):
-    """What is said on stderr when a command fails: one sentence."""
-    result = run(*words, code=2, **options)
-    *notes, last = result.stderr.splitlines()
-    assert all(line.startswith("corank: note: ") for line in notes), result.stderr
-    assert last.startswith("corank: ")
-    assert result.stdout == ""
-    return last.removeprefix("corank: ")
 
 
 def books(n=160, seed=0, users=12):
@@ -290,8 +274,7 @@ def test_an_index_without_a_name_is_noticed_and_can_be_dropped(folder, name, dro
 
 
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
-    monkeypatch.setattr("corank.basis.AUTO_LIMIT", 50)
-    monkeypatch.setattr("corank.basis.AUTO_SIZE", 20)
+    monkeypatch.setattr("corank.learners.single.SingleLearner._auto_basis", (50, 20))
     result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
     assert "note: --basis auto takes 20 of 112 rows as basis. Say --basis 20, " in result.stderr
 
@@ -989,7 +972,7 @@ def test_unknown_commands_are_refused_with_a_guess(folder):
 
 def test_without_words_there_is_help():
     shown = run().stdout
-    for command in ("demo", "fit", "rank", "evaluate", "inspect", "info"):
+    for command in ("demo", "fit", "rank", "suggest", "update", "evaluate", "inspect", "info"):
         assert command in shown
         assert "--" in run(command, "--help").stdout
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from brute_force import kernel, laplacian, symmetric_root
+from brute_force import Loss, kernel, laplacian, symmetric_root
 from scipy.stats import multivariate_normal, norm
 from sklearn.model_selection import ParameterGrid
 
@@ -15,18 +15,23 @@ from corank.kernels import Kernel
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
 from corank.solvers.asking import information, pairs_to_compare, rows_to_score
+from corank.solvers.compared import Compared
 from corank.solvers.difference import Spectral, spread_of, width_slopes
 from corank.solvers.direct import DualSystem, PrimalSystem
 from corank.solvers.ep import Sites, propagate
-from corank.solvers.preference import Compared, Search, amplitude_slope, fit_kernel, learn
+from corank.solvers.preference import Search, Task, amplitude_slope, fit_kernel, learn
 from corank.solvers.preference import width_slopes as preference_slopes
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
-from brute_force import Loss
 
 LOSS = Loss("size")
 K3 = 3 * np.array([[1, 0.5, 0.2], [0.5, 1, 0.3], [0.2, 0.3, 1.0]])
 COMPARED = np.array([[1, -1, 0], [0, 1, -1], [1, 0, -1], [0, -1, 1.0]])  # the last contradicts the second
+
+
+def task(X, winners, losers, gamma=1.0, basis=None):
+    data = Compared(X, winners, losers, np.ones(len(winners)))
+    return Task(data, KernelBasis(Kernel("rbf", gamma), X if basis is None else X[basis]), whole=basis is None)
 
 
 def integrated(features, counts, width=7.0, steps=111):
@@ -76,8 +81,7 @@ def test_small_problems_of_all_kinds_converge_to_something_finite():
         X = rng.normal(size=(n, 2))
         winners = rng.integers(0, n, N)
         losers = (winners + rng.integers(1, n, N)) % n
-        data = Compared(X, winners, losers, np.ones(N))
-        found = fit_kernel(data, Kernel("rbf", width), amplitude, None).posterior
+        found = fit_kernel(task(X, winners, losers), Kernel("rbf", width), amplitude).posterior
         assert np.isfinite(found.log_evidence)
         assert np.isfinite(found.mean).all()
         assert found.residual < 1e-4
@@ -104,8 +108,10 @@ WINNERS, LOSERS = np.where(SWAPPED, LOSERS, WINNERS), np.where(SWAPPED, WINNERS,
 @pytest.mark.parametrize("basis", [None, np.arange(0, 30, 3)], ids=["all", "some"])
 def test_slopes_of_the_evidence_are_those_of_differences(basis):
     def at(logs):
-        data = Compared(ITEMS * np.exp(logs[1:] / 2), WINNERS, LOSERS, np.ones(60), basis)
-        return data, fit_kernel(data, Kernel("rbf", 1.0), float(np.exp(logs[0])), None, tolerance=1e-12)
+        scales = tuple(np.exp(logs[1:] / 2).tolist())
+        kernel = Kernel("rbf", 1.0, scales=scales)
+        own = task(ITEMS, WINNERS, LOSERS, basis=basis)
+        return own, fit_kernel(own, kernel, float(np.exp(logs[0])), tolerance=1e-12)
 
     start = np.log([2.0, 0.3, 0.5, 0.2])
     data, found = at(start)
@@ -120,12 +126,12 @@ def test_slopes_of_the_evidence_are_those_of_differences(basis):
 
 @pytest.mark.parametrize("widths", ["given", "one", "each"])
 def test_what_is_learned_has_no_less_evidence_than_random_places(widths):
-    data = Compared(ITEMS, WINNERS, LOSERS, np.ones(60))
-    found = learn(data, Kernel("rbf", 0.3), Search(None, widths))
+    own = task(ITEMS, WINNERS, LOSERS, 0.3)
+    found = learn(own, Search(None, widths))
     places = np.random.default_rng(0).uniform(-2, 2, size=(10, 2))
     for amplitude, width in places:
         gamma = 0.3 if widths == "given" else 0.3 * float(np.exp(width))
-        other = fit_kernel(data, Kernel("rbf", gamma), float(np.exp(amplitude)), None)
+        other = fit_kernel(own, Kernel("rbf", gamma), float(np.exp(amplitude)))
         assert found.fitted.posterior.log_evidence > other.posterior.log_evidence - 1e-4
 
 
@@ -146,7 +152,7 @@ def differences(basis=None):
 
 @pytest.mark.parametrize("basis", [None, np.arange(20), np.arange(0, 20, 2)], ids=["dual", "all", "some"])
 def test_evidence_of_contrasts_is_that_of_a_normal_distribution(basis):
-    problem, system = differences(basis)
+    _, system = differences(basis)
     points = X if basis is None else X[basis]
     k = kernel("rbf", 0.5)
     gram = k(X, points) @ np.linalg.pinv(k(points, points), rcond=1e-10) @ k(points, X)
@@ -156,16 +162,16 @@ def test_evidence_of_contrasts_is_that_of_a_normal_distribution(basis):
     for amplitude, noise in product([0.3, 4.0], [0.01, 1.0]):
         covariance = amplitude * contrasts @ gram @ contrasts.T + noise * np.eye(len(contrasts))
         expected = multivariate_normal(np.zeros(len(contrasts)), covariance).logpdf(contrasts @ Y)
-        found, slopes = Spectral.of(problem, system).log_evidence(amplitude, noise)
+        found, slopes = Spectral.of(system).log_evidence(amplitude, noise)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
-        steps = [Spectral.of(problem, system).log_evidence(amplitude * np.exp(a), noise * np.exp(b))[0] - found
+        steps = [Spectral.of(system).log_evidence(amplitude * np.exp(a), noise * np.exp(b))[0] - found
                  for a, b in ((1e-6, 0), (0, 1e-6))]  # fmt: skip
         np.testing.assert_allclose(slopes, np.asarray(steps) / 1e-6, rtol=1e-3, atol=1e-4)
 
 
 def test_the_best_amplitude_and_noise_beat_a_grid():
-    problem, system = differences()
-    spectral = Spectral.of(problem, system)
+    _, system = differences()
+    spectral = Spectral.of(system)
     best = spectral.best(None, None)[2]
     for place in ParameterGrid({"amplitude": np.logspace(-3, 3, 13), "noise": np.logspace(-5, 1, 13)}):
         assert best >= spectral.log_evidence(**place)[0] - 1e-6
@@ -187,15 +193,18 @@ def test_covariance_is_that_of_conditioning(basis):
 
 def test_width_slopes_of_contrasts_are_those_of_differences():
     def at(logs):
-        rows = Rows(X * np.exp(logs / 2), Y, QID, 4, None, np.arange(20))
-        problem = ScoredRows(rows, Queries("size"))
-        return problem, DualSystem(problem, KernelBasis(Kernel("rbf", 0.5), rows.features))
+        problem, _ = differences()
+        kernel = Kernel("rbf", 0.5, scales=tuple(np.exp(logs / 2).tolist()))
+        return problem, DualSystem(problem, KernelBasis(kernel, X))
 
-    start = np.zeros(2)
+    start = np.array([0.3, -0.2])
     _, system = at(start)
-    slopes = width_slopes(system, X, 2.0, 0.1, system.solve(0.05, 0.0))
+    slopes = width_slopes(system, 2.0, 0.1)
     expected = [
-        (Spectral.of(*at(start + h)).log_evidence(2.0, 0.1)[0] - Spectral.of(*at(start - h)).log_evidence(2.0, 0.1)[0])
+        (
+            Spectral.of(at(start + h)[1]).log_evidence(2.0, 0.1)[0]
+            - Spectral.of(at(start - h)[1]).log_evidence(2.0, 0.1)[0]
+        )
         / 2e-5
         for h in 1e-5 * np.eye(2)
     ]
@@ -212,7 +221,7 @@ def test_evidence_of_margins_is_that_of_a_normal_distribution():
     A *= np.sqrt(weights)[:, None]
     covariance = 2 * A @ kernel("rbf", 0.5)(ITEMS, ITEMS) @ A.T + 0.3 * np.eye(60)
     expected = multivariate_normal(np.zeros(60), covariance).logpdf(np.sqrt(weights) * margins)
-    np.testing.assert_allclose(Spectral.of(problem, system).log_evidence(2.0, 0.3)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(Spectral.of(system).log_evidence(2.0, 0.3)[0], expected, rtol=1e-6)
 
 
 # ---- what to ask

@@ -1,5 +1,9 @@
-"""Make the figures of the documentation from the examples: `python tools/make_figures.py`."""
+"""Make the figures of the documentation from examples and studies: `python tools/make_figures.py`.
 
+Those of studies are drawn from their results, kept in benchmarks/results; that of the sinc function is fitted anew.
+"""
+
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,13 +16,32 @@ FIGURES = {"plot_ten_jokes": "ten-jokes.png"}
 
 
 def main() -> None:
-    """Run every example and save the figure it makes."""
+    """Every figure."""
     plt.ion()  # show() does not wait
     for example, picture in FIGURES.items():
         path = ROOT / "examples" / f"{example}.py"
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "__main__"})  # noqa: S102
-        plt.savefig(ROOT / "docs" / picture, dpi=110)
-        plt.close("all")
+        _save(picture)
+    study_figures()
+
+
+def study_figures() -> None:
+    """Those of docs/uncertainty.md."""
+    sys.path.insert(0, str(ROOT))  # the studies are not installed
+    from benchmarks.machine import RESULTS
+    from benchmarks.studies import figures
+
+    figures.sinc_figure()
+    _save("sinc.png")
+    figures.reliability_figure(ROOT / RESULTS)
+    _save("reliability.png")
+    figures.questions_figure(ROOT / RESULTS)
+    _save("questions.png")
+
+
+def _save(picture: str) -> None:
+    plt.savefig(ROOT / "docs" / picture, dpi=110)
+    plt.close("all")
 
 
 if __name__ == "__main__":

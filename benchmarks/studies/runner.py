@@ -30,7 +30,11 @@ import corank
 from benchmarks.studies.study import Job, Options, Record, Result, Study
 
 Run = Callable[[Options, Job], Result]
-LIBRARIES = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}  # learners that are not of corank
+LIBRARIES = {  # learners that are not of corank
+    "lightgbm": ("lightgbm",),
+    "xgboost": ("xgboost-cpu", "xgboost"),
+    "botorch": ("botorch",),
+}
 
 
 class FitsFailed(RuntimeError):

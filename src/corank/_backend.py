@@ -145,7 +145,9 @@ def solve_lower(factor: Array, right: Array) -> Array:
     """Solve L x = right with L (k, k) lower triangular, right (k, c)."""
     xp = namespace(factor)
     if array_api_compat.is_numpy_array(factor):
-        return scipy.linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+        if right.size == 0:
+            return np.array(right)
+        return scipy.linalg.blas.dtrsm(1.0, factor, right, lower=1)  # solve_triangular takes twice as long
     if array_api_compat.is_torch_array(factor):
         return xp.linalg.solve_triangular(factor, right, upper=False)
     return xp.linalg.solve(factor, right)

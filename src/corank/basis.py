@@ -75,7 +75,7 @@ class KernelBasis:
     @cached_property
     def _rbf_points(self) -> RbfPoints | None:
         dense = isinstance(self.points, np.ndarray)
-        return RbfPoints.of(self.kernel, self.points) if dense and self.kernel.name == "rbf" else None
+        return RbfPoints.of(self.kernel, self.points) if dense and self.kernel.is_plain_rbf else None
 
 
 @dataclass(frozen=True)
@@ -154,10 +154,10 @@ class FeatureMap:
             self.basis.write(X, out)
 
 
-def resolve_basis(basis: BasisSpec, n_candidates: int) -> BasisSpec:
-    """What `basis="auto"` means for that many rows; everything else unchanged."""
+def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int = AUTO_LIMIT, size: int = AUTO_SIZE) -> BasisSpec:
+    """What `basis="auto"` means for that many rows: all up to a limit, else some; everything else unchanged."""
     if isinstance(basis, str) and basis == "auto":
-        return "all" if n_candidates <= AUTO_LIMIT else AUTO_SIZE
+        return "all" if n_candidates <= limit else size
     return basis
 
 

@@ -65,6 +65,8 @@ class Kernel:
     """A kernel with all its parameters fixed.
 
     ``precomputed``: features hold kernel values, and basis points are column numbers.
+
+    scales : factors of the columns, one each, where they do not count alike
     """
 
     name: str | KernelFunction
@@ -72,17 +74,23 @@ class Kernel:
     degree: float = 3
     coef0: float = 1
     params: Mapping[str, Any] = field(default_factory=dict)
+    scales: tuple[float, ...] | None = None
 
     @property
     def precomputed(self) -> bool:
         """Whether the features already are kernel values."""
         return isinstance(self.name, str) and self.name == "precomputed"
 
+    @property
+    def is_plain_rbf(self) -> bool:
+        """Whether it is an rbf kernel to which all columns are alike: `RbfPoints` speed it up."""
+        return self.name == "rbf" and self.scales is None
+
     def block(self, X: Array, Z: Array) -> Array:
         """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
         if self.precomputed:
             return _columns(X, Z)
-        X, Z = float64(X), float64(Z)
+        X, Z = self.seen(float64(X)), self.seen(float64(Z))
         function = _registered.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
@@ -95,9 +103,17 @@ class Kernel:
         accepted = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
 
+    def seen(self, X: Array) -> Array:
+        """The columns of X (n, d) as the kernel weighs them."""
+        if self.scales is None:
+            return X
+        if is_sparse(X):
+            return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
+        return X * like(np.asarray(self.scales), X)[None, :]
+
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
         """The same as `block`, into a NumPy array (n, r) whose rows may lie apart."""
-        if self.name == "rbf" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+        if self.is_plain_rbf and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
             (prepared or RbfPoints.of(self, Z)).write(X, out)
         else:
             out[...] = self.block(X, Z)
@@ -136,7 +152,7 @@ class Kernel:
         if self.name == "rbf":
             return ones
         if self.name in NATIVE:
-            norms = squared_norms(float64(X))
+            norms = squared_norms(self.seen(float64(X)))
             if self.name == "linear":
                 return norms
             if self.name == "cosine":

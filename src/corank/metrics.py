@@ -15,7 +15,7 @@ from sklearn.metrics import average_precision_score, make_scorer, ndcg_score
 from corank._backend import to_numpy
 from corank.rows import encode_queries
 
-__all__ = ["average_precision", "disagreement_error", "ndcg", "scorer"]
+__all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
 
 _BATCH = 2**16  # padded rows handled at once: small enough to stay in cache
 
@@ -167,6 +167,77 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
         if relevant.any():
             values[query] = average_precision_score(relevant, table.score[rows])
     return _mean_of_defined(values, "a row with y_true = 1") if average else values
+
+
+class Reliability(NamedTuple):
+    """Predicted probabilities beside what came true, one entry a bin that holds any.
+
+    predicted : (k,) mean probability; observed : (k,) share that came true; counts : (k,) how many
+    interval : (k,) lower and (k,) upper end of a 95 % interval (Wilson) of the share
+    """
+
+    predicted: NDArray[np.float64]
+    observed: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
+    """How often things came true that were predicted with some probability.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        1 or True where it came true, 0 or False where not. Rows with NaN are left out.
+    y_prob : array-like of shape (n,)
+        Predicted probabilities.
+    n_bins : int
+        Bins of equal width between 0 and 1.
+
+    Returns
+    -------
+    Reliability
+        ``predicted``, ``observed``, ``counts`` and ``interval``, one entry a bin that is not empty.
+    """
+    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise ValueError(f"n_bins must be a whole number greater than 0, got {n_bins!r}.")
+    y = _read_column(y_true, "y_true")
+    probability = _read_column(y_prob, "y_prob", n_rows=len(y)).astype(np.float64)
+    counted = ~np.isnan(y)
+    y, probability = y[counted].astype(np.float64), probability[counted]
+    if len(y) == 0:
+        raise ValueError("y_true says of no row whether it came true.")
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError("y_true has values other than 0 and 1; say what came true.")
+    if not ((probability >= 0) & (probability <= 1)).all():
+        raise ValueError("y_prob has values that are no probabilities: NaN, below 0 or above 1.")
+    bins = np.minimum((probability * n_bins).astype(np.int64), n_bins - 1)
+    counts = np.bincount(bins, minlength=n_bins)
+    held = counts > 0
+    n = counts[held]
+    observed = np.bincount(bins, weights=y, minlength=n_bins)[held] / n
+    predicted = np.bincount(bins, weights=probability, minlength=n_bins)[held] / n
+    z = 1.959963984540054  # Wilson's interval
+    centre = (observed + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
+    return Reliability(predicted, observed, n, (np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)))
+
+
+def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:
+    """How far predicted probabilities lie from what came true, on average: the expected calibration error.
+
+    Parameters
+    ----------
+    y_true, y_prob, n_bins
+        As in :func:`reliability`.
+
+    Returns
+    -------
+    float
+        Mean over all predictions of the distance between a bin's mean probability and its share; 0 is perfect.
+    """
+    found = reliability(y_true, y_prob, n_bins)
+    return float(np.sum(found.counts * np.abs(found.predicted - found.observed)) / found.counts.sum())
 
 
 def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callable[..., float]:

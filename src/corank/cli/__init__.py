@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corank.cli import demo, evaluate, fit, info, inspect, rank
+from corank.cli import demo, evaluate, fit, info, inspect, rank, suggest, update
 from corank.cli.console import Commands
 
 app = typer.Typer(
@@ -16,7 +16,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo.demo, fit.fit, rank.rank, evaluate.evaluate, inspect.inspect, info.info):
+for command in (
+    demo.demo,
+    fit.fit,
+    rank.rank,
+    suggest.suggest,
+    update.update,
+    evaluate.evaluate,
+    inspect.inspect,
+    info.info,
+):
     app.command()(command)
 
 

@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corank.cli.console import note
-from corank.tables import TableError, column, is_number, numbers
+from corank.rows import encode_queries
+from corank.tables import TableError, column, is_number, near_names, numbers, query_column
 
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
 NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what an index without a name is called in a file
@@ -95,6 +98,30 @@ def features_of(model: Any, table: pa.Table) -> NDArray[np.float64]:
             "save it with encoder=, or use corank fit"
         )
     return np.stack([numbers(column(table, name, "feature"), name) for name in names], axis=1)
+
+
+def predicted(model: Any, features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Scores (n_rows,) and, where the model knows how sure it is, their standard deviations (n_rows,)."""
+    if "return_std" not in signature(model.predict).parameters or model._kernel.precomputed:
+        return np.asarray(model.predict(features)), None
+    scores, std = model.predict(features, return_std=True)
+    return np.asarray(scores), np.asarray(std)
+
+
+def queries_of(
+    table: pa.Table, file: Path, by: str | None, *, asked: bool, otherwise: str
+) -> tuple[str | None, NDArray[np.int64]]:
+    """Name of the query column, and the number of the query of each row: (n_rows,), all 0 where there are no queries.
+
+    A column that nobody `asked` for may be missing: that is noted, with what is done `otherwise`.
+    """
+    if by is not None and not asked and by not in table.column_names:
+        near = near_names(by, table.column_names)
+        guess = f"; did you mean --query {shlex.quote(near[0])}?" if near else ""
+        note(f"{file} has no column {by!r}, by which the model was fitted: {otherwise}{guess}")
+        by = None
+    labels = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
+    return by, np.asarray(encode_queries(labels, len(table))[0])
 
 
 def text_columns(model: Any, *names: str | None) -> list[str]:

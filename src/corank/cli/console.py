@@ -24,6 +24,8 @@ UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or 
 FAILED, INTERRUPTED = 2, 130
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
+_ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
+_NUMBER = re.compile(r"\bGive (amplitude|gamma|noise) a number")
 
 
 class Commands(TyperGroup):
@@ -71,11 +73,11 @@ def sentence(error: Exception) -> str:
 def as_options(words: str) -> str:
     """A message of the library in one line; what is an argument in Python is an option here."""
     words = _line(words).replace("pass overwrite=True to replace it", "use --force to replace it")
-    return _ARGUMENT.sub(r"--\1 \2", words)
+    return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", words))
 
 
 def _line(words: str) -> str:
-    return " ".join(words.split())
+    return _ENDLESS.sub(r"\1…", " ".join(words.split()))
 
 
 def _lower(words: str) -> str:
@@ -200,7 +202,7 @@ def in_bytes(number: int) -> str:
 
 def facts(title: str, pairs: dict[str, str]) -> Table:
     """A table of names and what they are."""
-    table = Table(title=title, box=None, show_header=False, **_LOOK)
+    table = Table(title=title, box=None, show_header=False, min_width=len(title), **_LOOK)  # the title in one line
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs.items():
@@ -217,6 +219,11 @@ def grid(title: str, columns: Sequence[str], *, right: Sequence[str] = (), last:
     if last is not None:
         table.add_column(last, overflow="fold")
     return table
+
+
+def command(words: str, before: str = "Next: ") -> Text:
+    """What to run next, in one line however long it is."""
+    return Text.assemble(before, (words, "bold"), no_wrap=True, overflow="ignore")
 
 
 def show(*parts: Any) -> None:

@@ -1,78 +1,40 @@
-"""`corank fit`: a table and the name of its score column → a model file."""
+"""`corank fit`: a table and the name of its score column, or a table of comparisons beside it → a model file."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
-from corank.cli.console import (
-    check_model_output,
-    count,
-    facts,
-    grid,
-    held_out_error,
-    note,
-    show,
-    size_of,
-    working,
+from corank.cli.console import check_model_output, working
+from corank.cli.methods import (
+    BY_EVIDENCE,
+    LEARNERS,
+    RANKERS,
+    Method,
+    Weighting,
+    check_goes_with,
+    number_or_word,
+    own_options,
 )
+from corank.cli.outcome import note_no_better, result_of, show_outcome
 
 if TYPE_CHECKING:
     from corank.cli.training import Training
 
-MOST_COLUMNS = 12  # that are listed one by one
-WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
-
-
-class Method(StrEnum):
-    """The learners, as the command line calls them."""
-
-    rankrls = "rankrls"
-    rls = "rls"
-    kpcrank = "kpcrank"
-    kpcr = "kpcr"
-    pursuit = "pursuit"
-    matching = "matching"
-
-
-LEARNERS = {
-    Method.rankrls: "RankRLS",
-    Method.rls: "RLS",
-    Method.kpcrank: "KPCRank",
-    Method.kpcr: "KPCR",
-    Method.pursuit: "RankingPursuit",
-    Method.matching: "MatchingPursuit",
-}
-RANKERS = (Method.rankrls, Method.kpcrank, Method.pursuit)
-GOES_WITH = {  # options that only some methods have
-    "weighting": RANKERS,
-    "basis": (Method.rankrls, Method.rls, Method.kpcrank, Method.kpcr),
-    "alpha": (Method.rankrls, Method.rls),
-    "components": (Method.kpcrank, Method.kpcr),
-    "atoms": (Method.pursuit, Method.matching),
-}
-
-
-class Weighting(StrEnum):
-    """What counts the same: items, pairs or queries."""
-
-    size = "size"
-    unit = "unit"
-    query = "query"
+WHO_BEAT_WHOM = "Comparisons"  # a panel of the help
 
 
 def fit(
     file: Annotated[Path, typer.Argument(help="Table of items: .csv, .tsv or .parquet.", show_default=False)],
-    score: Annotated[str, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Where to save the model, by custom NAME.corank.", show_default=False)],
+    score: Annotated[
+        str | None, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)
+    ] = None,
     query: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +46,8 @@ def fit(
         Method,
         typer.Option(
             help="rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr and matching "
-            "predict the scores themselves."
+            "predict the scores themselves; preference and difference (from who wins, or by how much) rank, say how "
+            "sure they are and what to ask next."
         ),
     ] = Method.rankrls,
     features: Annotated[
@@ -93,13 +56,15 @@ def fit(
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out.", show_default=False)] = None,
     id: Annotated[
-        str | None, typer.Option("--id", help="Column that names the items; it is left out.", show_default=False)
+        str | None,
+        typer.Option("--id", "--item", help="Column that names the items; it is left out.", show_default=False),
     ] = None,
     kernel: Annotated[str, typer.Option(help="How alike two rows are: rbf, linear, poly, cosine, …")] = "rbf",
     gamma: Annotated[
         str,
         typer.Option(
-            help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale."
+            help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale. "
+            "preference and difference also know columns: one width for each."
         ),
     ] = "auto",
     basis: Annotated[
@@ -118,8 +83,42 @@ def fit(
         str | None,
         typer.Option(help="Number of items that make up a pursuit's model, or tune.", show_default="tune"),
     ] = None,
+    amplitude: Annotated[
+        str | None,
+        typer.Option(help="Variance of the scores in preference and difference, or tune.", show_default="tune"),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="Variance of the noise in difference, or tune.", show_default="tune"),
+    ] = None,
     weighting: Annotated[
         Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
+    ] = None,
+    comparisons: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of who beat whom, by the names in --item, in place of --score.",
+            show_default=False,
+            rich_help_panel=WHO_BEAT_WHOM,
+        ),
+    ] = None,
+    winner: Annotated[
+        str | None, typer.Option(help="Its column of winners.", show_default="winner", rich_help_panel=WHO_BEAT_WHOM)
+    ] = None,
+    loser: Annotated[
+        str | None, typer.Option(help="Its column of losers.", show_default="loser", rich_help_panel=WHO_BEAT_WHOM)
+    ] = None,
+    margin: Annotated[
+        str | None,
+        typer.Option(
+            help="Its column that says by how much, 0 = a tie.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
+        ),
+    ] = None,
+    times: Annotated[
+        str | None,
+        typer.Option(
+            "--count", help="Its column that says how often.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -130,47 +129,62 @@ def fit(
     All queries share one scoring function, learned from the features.
     The query column says which rows compete and is not a feature.
     To learn one person's taste, fit on that person's rows, without --query.
+    In place of scores, --comparisons takes a second table: who beat whom.
     """
+    pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
+    _check_what_to_learn_from(score, id, comparisons, pairs, method)
     check_model_output(out, file, force=force)
+    check_model_output(out, comparisons, force=force)
     given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
-    options = {"kernel": kernel, "gamma": _number_or_word(gamma), **_own_options(method, given)}
+    given |= {"amplitude": amplitude, "noise": noise}
+    options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, given)}
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
     began = time.perf_counter()
     with working(quiet=quiet) as doing:
         doing(f"reading {file.name}")
-        from corank.cli.training import read_training
+        from corank.cli.pairs import PairColumns
+        from corank.cli.training import Source, read_training
 
-        training = read_training(file, {"score": score, "query": query, "id": id}, features or [], drop or [], doing)
+        columns = {"score": score, "query": query, "id": id}
+        with_margins = method is not Method.preference
+        source = Source(file, columns, features or [], drop or [], comparisons, PairColumns(**pairs), with_margins)
+        training = read_training(source, doing)
         model = _fitted(training, method, options, doing)
         seconds = time.perf_counter() - began
         doing(f"writing {out.name}")
-        model.save(out, overwrite=force, encoder=training.encoder)
-        result = _result(model, training.encoder, out, seconds)
-        _note_no_better(result)
+        model.encoder_ = training.encoder
+        model.save(out, overwrite=force)
+        result = result_of(model, out, seconds)
+        note_no_better(result)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:
-        _show(result, file, out)
+        show_outcome(result, file, comparisons, out)
 
 
-def _own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that only some methods have, as their learners take them; refuses those that do not go with this."""
-    options: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if method not in GOES_WITH[name]:
-            others = " or ".join(f"--method {other}" for other in GOES_WITH[name])
-            raise ValueError(f"--{name} does not go with --method {method}; it goes with {others}")
-        if name == "alpha":
-            options[name] = _number_or_word(value)
-        elif name == "weighting":
-            options[name] = value.value
-        else:
-            own = {"components": "n_components", "atoms": "n_atoms"}.get(name, name)
-            options[own] = _whole_numbers(name, value) if own != name else int(value) if value.isdecimal() else value
-    return options
+def _check_what_to_learn_from(
+    score: str | None, item: str | None, comparisons: Path | None, pairs: dict[str, str | None], method: Method
+) -> None:
+    """Refuse options that do not go together."""
+    if comparisons is None:
+        for name, value in pairs.items():
+            if value is not None:
+                raise ValueError(f"--{name} is a column of a table of comparisons: say which with --comparisons")
+        if score is None:
+            raise ValueError(
+                "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
+            )
+        return
+    if score is not None:
+        raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
+    if item is None:
+        raise ValueError("--comparisons needs --item, the column that says what the items are called")
+    check_goes_with("comparisons", method)
+    if pairs["margin"] is not None and method is Method.preference:
+        raise ValueError(
+            "--margin does not go with --method preference, which learns from who won alone; use --method difference"
+        )
 
 
 def _fitted(training: Training, method: Method, options: dict[str, Any], doing: Callable[[str], None]) -> Any:
@@ -178,140 +192,11 @@ def _fitted(training: Training, method: Method, options: dict[str, Any], doing: 
 
     training.check_scores(ranks=method in RANKERS)
     if options["gamma"] == "auto":
-        options = {**options, "gamma": training.automatic_gamma(options["kernel"])}
+        by_evidence = method in BY_EVIDENCE
+        options = {**options, "gamma": "tune" if by_evidence else training.automatic_gamma(options["kernel"])}
     model = getattr(learners, LEARNERS[method])(**options)
-    doing(f"fitting {type(model).__name__} on {count(training.n_scored, 'scored row')}")
-    model.fit(training.features, training.scores, qid=training.queries)
-    model.table_ = training.remembered
+    doing(f"fitting {type(model).__name__} on {training.size}")
+    training.fit(model)
     if training.names is not None and hasattr(model, "atoms_"):
         model.name_atoms([training.names[row] for row in model.atoms_])
     return model
-
-
-def _whole_numbers(name: str, text: str) -> int | str | list[int]:
-    """`5`, `tune` or `2,5,10`."""
-    parts = [part.strip() for part in text.split(",")]
-    if text != "tune" and not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"--{name} must be tune, a number greater than 0, or several such as 2,5,10; got {text!r}")
-    numbers = [] if text == "tune" else [int(part) for part in parts]
-    return "tune" if not numbers else numbers[0] if len(numbers) == 1 else numbers
-
-
-def _number_or_word(text: str) -> float | str | list[float]:
-    """`0.1`, `tune` or `0.1,1,10`."""
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        return text
-    return values if len(values) > 1 else values[0]
-
-
-def _result(model: Any, encoder: Any, out: Path, seconds: float) -> dict[str, Any]:
-    path = model.path_
-    gammas = 1 if path is None else len(set(path.gamma.tolist())) if model.gamma_ is not None else 1
-    return {
-        "model": str(out),
-        "method": type(model).__name__,
-        **model.table_,
-        "columns": encoder.summary(),
-        "features": model.n_features_in_,
-        "kernel": model._kernel.name,
-        "gamma": model.gamma_,
-        "gamma_chosen": None if model.gamma_ is None else model.gamma if isinstance(model.gamma, str) else "given",
-        "gammas_tried": gammas,
-        "basis": len(model.coef_),
-        **{
-            name: getattr(model, f"{name}_")
-            for name in ("alpha", "n_components", "n_atoms")
-            if hasattr(model, f"{name}_")
-        },
-        "tried": 1 if path is None else len(path.error) // gammas,
-        "held_out_error": None if path is None else _finite(path.error[path.best]),
-        "held_out_standard_error": None if path is None else _finite(path.standard_error[path.best]),
-        "held_out_constant": None if path is None else _finite(path.constant),
-        "seconds": round(seconds, 3),
-    }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if value == value else None  # noqa: PLR0124
-
-
-def _note_no_better(result: dict[str, Any]) -> None:
-    """Say so where the model has learned nothing that helps on rows it has not seen."""
-    error, constant = result["held_out_error"], result["held_out_constant"]
-    if error is None or constant is None or error <= WORTH_IT * constant:
-        return
-    reasons = f"perhaps the features say nothing about {result['score']!r}"
-    if result["query"] is not None:
-        reasons += (
-            f", or what is good differs from {result['query']!r} to {result['query']!r}, as all share one function"
-        )
-    note(f"the model is no better than a constant: {reasons}")
-
-
-# ---- what is shown
-
-
-def _show(result: dict[str, Any], file: Path, out: Path) -> None:
-    rows, scored = result["rows"], result["scored"]
-    used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
-    pairs = {"rows": f"{rows:,}, {scored:,} of them scored" if scored < rows else f"{rows:,}, all scored"}
-    if result["queries"] is not None:
-        what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
-        pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
-    pairs |= {
-        "features": f"{count(result['features'], 'number')} from {count(len(used), 'column')}",
-        "kernel": result["kernel"] + _gamma(result),
-        **_size(result),
-        "held-out error": held_out_error(
-            result["held_out_error"], result["held_out_standard_error"], result["held_out_constant"]
-        ),
-        "time": f"{result['seconds']:.1f} s",
-        "saved as": f"{out} ({size_of(out)})",
-    }
-    show(
-        facts(f"{result['method']} fitted on {file.name}", pairs),
-        _columns_table(result["columns"]),
-        Text.assemble("Next: ", (f"corank rank {out} NEW_FILE --out ranked.csv", "bold")),
-    )
-
-
-def _size(result: dict[str, Any]) -> dict[str, str]:
-    """How flexible the model is: its number of atoms, of components, or its alpha."""
-    tried = _best_of(result["tried"])
-    if "n_atoms" in result:
-        return {"atoms": f"{result['n_atoms']}{tried}; `corank inspect` lists them"}
-    if "n_components" in result:
-        return {"components": f"{result['n_components']}{tried}"}
-    return {"alpha": f"{result['alpha']:.3g}{tried}"}
-
-
-def _gamma(result: dict[str, Any]) -> str:
-    if result["gamma"] is None:
-        return ""
-    how = {"tune": f" (tune{_best_of(result['gammas_tried'])})", "scale": " (scale)"}
-    return f", gamma {result['gamma']:.3g}" + how.get(result["gamma_chosen"], _best_of(result["gammas_tried"]))
-
-
-def _best_of(tried: int) -> str:
-    return f", the best of {tried}" if tried > 1 else ""
-
-
-def _columns_table(columns: list[dict[str, str]]) -> Any:
-    """What becomes of each column, or of the first few and those that are dropped."""
-    listed = columns
-    if len(columns) > MOST_COLUMNS:
-        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:4]
-        others = [column for column in columns if column not in dropped]
-        listed = others[: MOST_COLUMNS - len(dropped)] + dropped
-    table = grid("", ("column", "kind"), last="what becomes of it")
-    for column in listed:
-        style = "dim" if column["treatment"].startswith("dropped") else ""
-        cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    rest = Counter(column["kind"] for column in columns if column not in listed)
-    if rest:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in rest.items())
-        table.add_row(Text(f"and {sum(rest.values())} more", style="dim"), "", Text(kinds, style="dim"))
-    return table

@@ -11,6 +11,14 @@ import typer
 from rich.text import Text
 
 from corank.cli.console import count, facts, grid, held_out_error, in_bytes, show
+from corank.cli.evidence import (
+    comparisons_of,
+    evidence_in_words,
+    evidence_of,
+    names_of_features,
+    plain_gamma,
+    widths_table,
+)
 
 WHAT = {
     "RankRLS": "ranks items within a query",
@@ -23,6 +31,8 @@ WHAT = {
     "MatchingPursuit": "predicts scores, by a handful of atoms",
     "CoRankingPursuit": "ranks items within a query, by a handful of atoms a view that agree on unscored rows",
     "TransductiveRankRLS": "ranks items within a query, with the scores of unscored rows filled in",
+    "PreferenceGP": "ranks items by who beats whom, and says how sure it is",
+    "DifferenceGP": "ranks items by differences of scores, and says how sure it is",
 }
 NUMBERS = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}
 
@@ -39,6 +49,8 @@ def inspect(
     show(facts(str(model), _in_words(found)))
     if found.get("atoms"):
         show(_atoms(found["atoms"]))
+    if isinstance(found.get("gamma"), list):
+        show(*widths_table(found["gamma"], found["feature_names"]))
 
 
 def _model(path: Path) -> dict[str, Any]:
@@ -50,15 +62,17 @@ def _model(path: Path) -> dict[str, Any]:
     summary, table = header["summary"], model.table_ or {}
     counts = dict(table) if table.get("rows") == summary["rows"] else {}  # after an update those of the table are old
     counts |= {key: value for key, value in summary.items() if value is not None}
-    tuned = model.path_
+    tuned = getattr(model, "path_", None)
     return {
         "method": type(model).__name__,
         **{key: counts.get(key) for key in ("rows", "scored", "queries")},
+        "comparisons": table.get("comparisons") or comparisons_of(model),
         **_functions(model),
         **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
         "features": model.n_features_in_,
         "columns": _columns(model),
         **{name: getattr(model, f"{name}_") for name in NUMBERS if hasattr(model, f"{name}_")},
+        **evidence_of(model),
         "atoms": _read_atoms(model) if hasattr(model, "explain") else None,
         "tried": 1 if tuned is None else len(tuned.alpha),
         "held_out_error": None if tuned is None else float(tuned.error[tuned.best]),
@@ -81,7 +95,7 @@ def _functions(model: Any) -> dict[str, Any]:
     functions = [
         {
             "kernel": function.kernel.name,
-            "gamma": function.kernel.gamma,
+            "gamma": _gamma_of(function.kernel),
             "basis": len(function.coefficients),
             "basis_of": "columns" if function.points is None else "rows",
         }
@@ -89,7 +103,8 @@ def _functions(model: Any) -> dict[str, Any]:
     ]
     views = getattr(model, "views_", None)
     if views is None:
-        return functions[0]
+        named = isinstance(functions[0]["gamma"], list)
+        return {**functions[0], **({"feature_names": names_of_features(model)} if named else {})}
     effect = model.unscored_effect_
     return {
         "unscored": model._n_unscored,
@@ -100,6 +115,13 @@ def _functions(model: Any) -> dict[str, Any]:
         "agreement": model.agreement_,
         "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
     }
+
+
+def _gamma_of(kernel: Any) -> float | list[float] | None:
+    """One width, or one for each feature where the kernel scales them."""
+    if getattr(kernel, "scales", None) is None:
+        return plain_gamma(kernel.gamma)
+    return [float(kernel.gamma * scale**2) for scale in kernel.scales]
 
 
 def _columns(model: Any) -> list[str] | None:
@@ -133,7 +155,8 @@ def _in_words(found: dict[str, Any]) -> dict[str, str]:
         "fitted on": _rows(found),
         "features": _features(found),
         **(_views_in_words(found) if "views" in found else {"kernel": _kernel(found), "basis": _basis(found)}),
-        **{word: f"{found[name]:.3g}" for name, word in NUMBERS.items() if name in found},
+        **{word: f"{found[name]:.3g}" for name, word in NUMBERS.items() if name in found and "noise" not in found},
+        **evidence_in_words(found, compared=bool(found["comparisons"])),
     }
     if found["held_out_error"] is not None:
         error = held_out_error(found["held_out_error"], None, found["held_out_constant"])
@@ -176,7 +199,10 @@ def _views_in_words(found: dict[str, Any]) -> dict[str, str]:
 
 
 def _kernel(function: dict[str, Any]) -> str:
-    return str(function["kernel"]) + ("" if function["gamma"] is None else f", gamma {function['gamma']:.3g}")
+    gamma = function["gamma"]
+    if isinstance(gamma, list):
+        return f"{function['kernel']}, a gamma for each feature from {min(gamma):.3g} to {max(gamma):.3g}"
+    return str(function["kernel"]) + ("" if gamma is None else f", gamma {gamma:.3g}")
 
 
 def _basis(function: dict[str, Any]) -> str:
@@ -185,7 +211,9 @@ def _basis(function: dict[str, Any]) -> str:
 
 def _rows(found: dict[str, Any]) -> str:
     words = f"{found['rows']:,} rows" + ("" if found["scored"] is None else f", {found['scored']:,} scored")
-    if found["queries"] is None:
+    if found["comparisons"]:
+        words = f"{count(found['comparisons'], 'comparison')} of {count(found['scored'], 'item')}"
+    if found["queries"] is None or (found["comparisons"] and found["query_column"] is None):
         return words
     name = found["query_column"]
     return f"{words}, {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_output, count, grid, note, show, working
+from corank.cli.console import check_model_and_table, check_output, count, grid, show, working
 
 TOP = 10
 SHOWN_COLUMNS = 5
@@ -32,7 +31,10 @@ def rank(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No notes; with --out print nothing but errors.")] = False,
 ) -> None:
-    """Rank the items of a table, within each query: 1 is the best."""
+    """Rank the items of a table, within each query: 1 is the best.
+
+    Where the model knows how sure it is, std is the standard deviation of a score.
+    """
     check_model_and_table("rank", model, file)
     if out is not None:
         check_output(out, file, force=force)
@@ -62,26 +64,19 @@ def _ranked(
     import numpy as np
     import pyarrow as pa
 
-    from corank.cli.columns import features_of, text_columns
+    from corank.cli.columns import features_of, predicted, queries_of, text_columns
     from corank.learners import load
-    from corank.rows import encode_queries
-    from corank.tables import column, near_names, query_column, read_table
+    from corank.tables import column, read_table
 
     model = load(model_file)
     remembered = model.table_ or {}
     by = query or remembered.get("query")
     table = read_table(file, text=text_columns(model, by, id_column, remembered.get("id")))
-    if by is not None and query is None and by not in table.column_names:
-        near = near_names(by, table.column_names)
-        guess = f"; did you mean --query {shlex.quote(near[0])}?" if near else ""
-        note(f"{file} has no column {by!r}, by which the model was fitted: all rows are ranked together{guess}")
-        by = None
-    labels = np.zeros(len(table), dtype=np.int64) if by is None else query_column(table, by)
-    codes = np.asarray(encode_queries(labels, len(table))[0])
+    by, codes = queries_of(table, file, by, asked=query is not None, otherwise="all rows are ranked together")
     doing(f"encoding {count(len(table), 'row')}")
     features = features_of(model, table)
     doing(f"ranking {count(len(table), 'row')}")
-    scores = np.asarray(model.predict(features))
+    scores, std = predicted(model, features)
     order = np.lexsort((-scores, codes))  # stable: ties stay in the order of the file
     begins = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
     ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1
@@ -89,14 +84,15 @@ def _ranked(
         column(table, id_column, "id")
         table = table.select(list(dict.fromkeys(name for name in (by, id_column) if name is not None)))
     taken = set(table.column_names)
-    names = [name if name not in taken else f"predicted_{name}" for name in ("rank", "score")]
+    parts = {"rank": ranks, "score": scores[order], **({} if std is None else {"std": std[order]})}
+    names = [name if name not in taken else f"predicted_{name}" for name in parts]
     if set(names) & taken:
         raise ValueError(
             f"the table has columns {' and '.join(map(repr, sorted(set(names) & taken)))} already: rename them"
         )
     ordered = table.take(pa.array(order))
-    parts = dict(zip(names, (pa.array(ranks), pa.array(scores[order])), strict=True))
-    return pa.table({**parts, **dict(zip(ordered.column_names, ordered.columns, strict=True))}), by
+    first = dict(zip(names, map(pa.array, parts.values()), strict=True))
+    return pa.table({**first, **dict(zip(ordered.column_names, ordered.columns, strict=True))}), by
 
 
 def _show(ranked: Any, by: str | None, file: Path) -> None:
@@ -112,8 +108,9 @@ def _show(ranked: Any, by: str | None, file: Path) -> None:
         title = f"The best of {by} {label}, {count(size, 'row')} of {file.name}"
         more = f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
     first = first.slice(0, TOP)
-    names = first.column_names[: 2 + SHOWN_COLUMNS]
-    table = grid(title, names, right=names[:2])
+    own = [name for name in first.column_names[:3] if name.removeprefix("predicted_") in ("rank", "score", "std")]
+    names = first.column_names[: len(own) + SHOWN_COLUMNS]
+    table = grid(title, names, right=own)
     for row in first.select(names).to_pylist():
         table.add_row(*(Text(_cell(row[name])) for name in names))
     show(table, Text.assemble((f"{more}--out FILE writes them all", "dim")))

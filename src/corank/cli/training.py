@@ -1,22 +1,36 @@
-"""What `corank fit` learns from: a file as features, scores and queries, checked in the words of its columns."""
+"""What `corank fit` learns from: files as features, scores or comparisons, and queries, checked in the words of their
+columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from corank.cli.columns import feature_columns, note_ids
 from corank.cli.console import count
+from corank.cli.items import Items
+from corank.cli.pairs import LOSER, WINNER, PairColumns, Pairs, read_pairs
 from corank.encoder import TableEncoder
 from corank.kernels import WITH_GAMMA
 from corank.rows import encode_queries
 from corank.tables import TableError, column, query_column, read_table, score_column
 
-TUNED_UP_TO = 1_500  # scored rows for which seven kernel widths are tried in some seconds
+TUNED_UP_TO = 1_500  # scored rows or comparisons for which seven kernel widths are tried in some seconds
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A second table, of comparisons: what is in it and what its columns are called."""
+
+    file: Path
+    columns: PairColumns
+    pairs: Pairs
 
 
 @dataclass(frozen=True)
@@ -27,36 +41,62 @@ class Training:
     ----------
     columns : names of the score, query and id columns, None where there is none
     features : (n_rows, n_features)
-    scores : (n_rows,), NaN where unscored
+    scores : (n_rows,), NaN where unscored; None where comparisons take their place
     queries : (n_rows,) numbers of the queries, or None
     names : what the id column calls the rows, or None
+    compared : the comparisons, or None
     """
 
     file: Path
     columns: dict[str, str | None]
     encoder: TableEncoder
     features: NDArray[np.float64]
-    scores: NDArray[np.float64]
+    scores: NDArray[np.float64] | None
     queries: NDArray[np.int64] | None
     names: Sequence[str] | None = None
+    compared: Compared | None = None
 
     @property
     def n_scored(self) -> int:
-        """Number of rows with a score."""
+        """Number of rows with a score, or in a comparison."""
+        if self.compared is not None:
+            return self.compared.pairs.n_items
+        assert self.scores is not None
         return int(np.count_nonzero(~np.isnan(self.scores)))
+
+    @property
+    def size(self) -> str:
+        """What there is to learn from, in words."""
+        if self.compared is not None:
+            return count(self.compared.pairs.number, "comparison")
+        return count(self.n_scored, "scored row")
 
     @property
     def remembered(self) -> dict[str, str | int | None]:
         """What a model file keeps of the table."""
         queries = None if self.queries is None else len(np.unique(self.queries))
-        return {**self.columns, "rows": len(self.scores), "scored": self.n_scored, "queries": queries}
+        kept = {**self.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        if self.compared is None:
+            return kept
+        return {**kept, **asdict(self.compared.columns), "comparisons": self.compared.pairs.number}
 
     def automatic_gamma(self, kernel: str) -> str:
-        """How to choose the kernel width where nobody says."""
-        return "tune" if kernel in WITH_GAMMA and self.n_scored <= TUNED_UP_TO else "scale"
+        """How to choose the kernel width where nobody says and held-out errors choose."""
+        size = self.n_scored if self.compared is None else max(self.n_scored, len(self.compared.pairs.winners))
+        return "tune" if kernel in WITH_GAMMA and size <= TUNED_UP_TO else "scale"
+
+    def fit(self, model: Any) -> None:
+        """Fit a model on it."""
+        if self.compared is not None:
+            model.fit_comparisons(self.features, **self.compared.pairs.given(), qid=self.queries)
+        else:
+            model.fit(self.features, self.scores, qid=self.queries)
+        model.table_ = self.remembered
 
     def check_scores(self, *, ranks: bool) -> None:
         """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""
+        if self.scores is None:
+            return
         score, query = self.columns["score"], self.columns["query"] if ranks else None
         if self.n_scored == 0:
             raise TableError(f"score column {score!r} of {self.file} is empty: there is nothing to learn from")
@@ -76,30 +116,57 @@ class Training:
             raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
 
 
-def read_training(
-    file: Path,
-    columns: dict[str, str | None],
-    wanted: Sequence[str],
-    dropped: Sequence[str],
-    doing: Callable[[str], None],
-) -> Training:
-    """Read a file and encode its features.
+@dataclass(frozen=True)
+class Source:
+    """What to read.
 
-    Parameters
+    Attributes
     ----------
-    file : path of a table
-    columns : names of the score, query and id columns
+    file : path of a table of items
+    columns : names of the score, query and id columns, None where there is none
     wanted, dropped : names and patterns of features, as in `feature_columns`
-    doing : is told what is being done
+    comparisons : path of a table of comparisons, which takes the place of a score column, or None
+    pairs : names of its columns
+    with_margins : whether the method learns from margins
     """
+
+    file: Path
+    columns: dict[str, str | None]
+    wanted: Sequence[str]
+    dropped: Sequence[str]
+    comparisons: Path | None
+    pairs: PairColumns
+    with_margins: bool
+
+
+def read_training(source: Source, doing: Callable[[str], None]) -> Training:
+    """Read what there is to learn from and encode the features; `doing` is told what is being done."""
+    columns, file = source.columns, source.file
     score, query, id_column = columns["score"], columns["query"], columns["id"]
-    assert score is not None
     table = read_table(file, text=[name for name in (query, id_column) if name is not None])
-    scores = score_column(table, score)
-    queries = None if query is None else encode_queries(query_column(table, query), len(table))[0]
+    scores = None if score is None else score_column(table, score)
+    queries = None if query is None else np.asarray(encode_queries(query_column(table, query), len(table))[0])
+    compared = None if source.comparisons is None else _compared(source, table, queries)
     names_of_rows = None if id_column is None else [str(name) for name in column(table, id_column, "id").to_pylist()]
-    names = feature_columns(table, columns, wanted, dropped)
+    names = feature_columns(table, columns, source.wanted, source.dropped)
     note_ids(table, names)
     doing(f"encoding {count(len(table), 'row')}")
     encoder = TableEncoder()
-    return Training(file, columns, encoder, encoder.fit_transform(table.select(names)), scores, queries, names_of_rows)
+    features = encoder.fit_transform(table.select(names))
+    return Training(file, columns, encoder, features, scores, queries, names_of_rows, compared)
+
+
+def _compared(source: Source, table: pa.Table, queries: NDArray[np.int64] | None) -> Compared:
+    assert source.comparisons is not None
+    item, query = source.columns["id"], source.columns["query"]
+    assert item is not None
+    items = Items(source.file, item, table)
+    pairs = read_pairs(
+        source.comparisons,
+        items,
+        source.pairs,
+        with_margins=source.with_margins,
+        query=None if query is None or queries is None else (query, queries),
+    )
+    names = replace(source.pairs, winner=source.pairs.winner or WINNER, loser=source.pairs.loser or LOSER)
+    return Compared(source.comparisons, names, pairs)

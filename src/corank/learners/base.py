@@ -16,7 +16,7 @@ from corank.learners.single import SingleLearner
 from corank.learners.soundness import check_single
 from corank.problem import ScoredRows
 from corank.rows import Rows, read_rows
-from corank.solvers.direct import DualSystem, PrimalSystem
+from corank.solvers.direct import DualSystem, PrimalSystem, System
 from corank.solvers.fit import Settings, Solution, Training, solve
 from corank.statistics import Statistics
 
@@ -115,9 +115,8 @@ class KernelLearner(SingleLearner):
         basis = function.basis(self.coef_, self._whitening)
         new = PrimalSystem.gathered(ScoredRows(rows, self._statistics.comparison), basis)
         system = PrimalSystem(basis, self._statistics.merged(new.statistics))
-        offset = system.gram.mean_score if self._centred else 0.0
-        self.coef_, self.intercept_ = system.solve(self.alpha_, offset), self._level + offset
         self._statistics = system.statistics
+        self._solve_again(system, system.gram.mean_score if self._centred else 0.0)
 
     def _update_rows(self, rows: Rows) -> None:
         assert self._rows is not None
@@ -132,6 +131,9 @@ class KernelLearner(SingleLearner):
         else:
             basis = KernelBasis(self._kernel, merged.features)
             self.basis_, self.basis_points_ = to_numpy(merged.index), merged.features
-        offset = problem.mean_score if self._centred else 0.0
-        self.coef_, self.intercept_ = DualSystem(problem, basis).solve(self.alpha_, offset), self._level + offset
         self._rows = merged
+        self._solve_again(DualSystem(problem, basis), problem.mean_score if self._centred else 0.0)
+
+    def _solve_again(self, system: System, offset: float) -> None:
+        """The same alpha on more rows."""
+        self.coef_, self.intercept_ = system.solve(self.alpha_, offset), self._level + offset

@@ -34,6 +34,8 @@ LEARNERS = {
     "RankingPursuit": "corank.learners.pursuit",
     "CoRankingPursuit": "corank.learners.copursuit",
     "TransductiveRankRLS": "corank.learners.transductive",
+    "PreferenceGP": "corank.learners.preference",
+    "DifferenceGP": "corank.learners.difference",
 }
 
 # What every learner's file holds; lists of one entry a view where there are several.

@@ -20,7 +20,10 @@ from corank.basis import Whitening
 from corank.comparison import Blend, Pointwise, Queries
 from corank.kernels import Kernel, registered_name
 from corank.persistence import Arrays, ModelFileError
+from corank.problem import ComparedRows
 from corank.rows import Rows
+from corank.solvers.belief import GaussianPart
+from corank.solvers.compared import Compared
 from corank.solvers.effect import UnscoredEffect
 from corank.solvers.path import Path
 from corank.solvers.transfit import PullPath
@@ -33,7 +36,7 @@ OWN_TYPES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Kernel, Path, Rows, Statistics, Gram, Moments, Whitening, Pointwise, Queries, Blend),
-        *(View, random_split, random_bases, UnscoredEffect, PullPath),
+        *(View, random_split, random_bases, UnscoredEffect, PullPath, Compared, ComparedRows, GaussianPart),
     )
 }
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}

@@ -16,6 +16,7 @@ from corank._backend import Array, namespace, take, to_numpy
 from corank._warnings import warn_user
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
+from corank.learners.asking import AskingViews
 from corank.learners.files import SHARED, Contents
 from corank.learners.growth import GrowingViews
 from corank.learners.parameters import candidates, check_choice, check_weights, seed
@@ -36,7 +37,7 @@ from corank.views import View, read_views
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
-class CoLearner(GrowingViews):
+class CoLearner(AskingViews, GrowingViews):
     """Kernel least squares on several views. A learner adds its comparison, its intercept and its score."""
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}

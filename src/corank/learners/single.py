@@ -9,7 +9,7 @@ import numpy as np
 
 from corank._backend import Array, first_appearance, take, to_numpy
 from corank._warnings import warn_user
-from corank.basis import BasisNotice, check_basis, resolve_basis
+from corank.basis import AUTO_LIMIT, AUTO_SIZE, BasisNotice, check_basis, resolve_basis
 from corank.kernels import Kernel, check_precomputed
 from corank.learners.learner import Expansion, Learner
 from corank.learners.parameters import check_choice, check_weights, read_kernel
@@ -21,6 +21,8 @@ from corank.solvers.holdout import SCORINGS
 
 class SingleLearner(Learner):
     """A learner that sees all columns at once. A kind of learner adds how a checked problem is fitted."""
+
+    _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
 
     @property
     def _pairwise(self) -> bool:
@@ -76,7 +78,7 @@ class SingleLearner(Learner):
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
         n = len(training.index)
         spec = check_basis(self.basis, int(training.everything.shape[0]), n)
-        resolved = resolve_basis(spec, n)
+        resolved = resolve_basis(spec, n, *self._auto_basis)
         if isinstance(spec, str) and spec == "auto" and isinstance(resolved, int):
             warn_user(
                 f"basis='auto' takes {resolved} of {n} rows as basis. "

@@ -35,7 +35,7 @@ def check_single(learner: Any) -> None:
     check_shared(learner)
     points, columns = learner.basis_points_, learner.n_features_in_
     size = check_expansion(learner.coef_, learner._kernel, points, learner.basis_, columns)
-    demand(learner.gamma_ is None or is_number(learner.gamma_), "gamma_")
+    check_gamma(learner.gamma_, learner._kernel)
     demand(learner.path_ is None or learner.path_.agreement is None, "path")
     if learner._rows is not None:
         check_rows(learner._rows, columns)
@@ -90,17 +90,22 @@ def check_several(learner: Any) -> None:
 
 
 def check_shared(learner: Any, least_alpha: float = np.nextafter(0.0, 1.0)) -> None:
-    """What every learner has: numbers of rows, level, path, names of columns."""
-    for name in ("intercept_", "_level", "alpha_"):
+    """What every learner with an alpha has: what all have, and the path it was chosen on."""
+    check_counts(learner)
+    demand(is_number(learner.alpha_) and learner.alpha_ >= least_alpha, "alpha_")
+    check_path(learner.path_)
+
+
+def check_counts(learner: Any) -> None:
+    """What every learner has: numbers of rows, level, names of columns."""
+    for name in ("intercept_", "_level"):
         demand(is_number(getattr(learner, name)), name)
-    demand(learner.alpha_ >= least_alpha, "alpha_")
     demand(type(learner._with_queries) is bool, "note on queries")
     for name in ("n_features_in_", "_n_seen", "_n_scored", "_n_queries"):
         demand(type(getattr(learner, name)) is int and getattr(learner, name) > 0, "number of rows or columns")
     names = getattr(learner, "feature_names_in_", None)
     sound = names is None or (isinstance(names, np.ndarray) and names.shape == (learner.n_features_in_,))
     demand(sound, "names of columns")
-    check_path(learner.path_)
     learner._comparison()
 
 
@@ -109,6 +114,7 @@ def check_expansion(coefficients: Any, kernel: Any, points: Any, index: Any, col
     demand(is_array(coefficients, 1) and is_finite(coefficients), "coefficients")
     size = len(coefficients)
     check_kernel(kernel)
+    demand(kernel.scales is None or len(kernel.scales) == columns, "kernel")
     if points is None:
         demand(index is None and size == columns, "basis")
     elif kernel.precomputed:
@@ -144,6 +150,17 @@ def check_kernel(kernel: Any) -> None:
         )
     demand(is_number(kernel.gamma) if kernel.name in WITH_GAMMA else kernel.gamma is None, "gamma of the kernel")
     demand(is_number(kernel.degree) and is_number(kernel.coef0) and isinstance(kernel.params, dict), "kernel")
+    scales = kernel.scales
+    sound = scales is None or (isinstance(scales, tuple) and all(is_number(scale) for scale in scales))
+    demand(sound and (scales is None or kernel.name == "rbf"), "kernel")
+
+
+def check_gamma(gamma: Any, kernel: Kernel) -> None:
+    """One width, or one a column."""
+    if kernel.scales is None:
+        demand(gamma is None or is_number(gamma), "gamma_")
+    else:
+        demand(is_array(gamma, 1) and len(gamma) == len(kernel.scales) and is_finite(gamma), "gamma_")
 
 
 def check_path(path: Any) -> None:

@@ -6,6 +6,8 @@ ask the same thing twice. No chance is involved; among equals the first is taken
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import ndtr, xlogy
 
@@ -17,12 +19,25 @@ TIE = 1e-12
 
 
 def rows_to_score(covariance: FloatArray, noise: float, count: int) -> Index:
-    """Rows (count,) whose scores tell most: the largest variance, given the answers before, of noise variance `noise`."""
+    """Rows (count,) whose scores, with noise of that variance, leave least uncertainty about all rows of the pool.
+
+    That is the sum of all variances: where a row lies apart from the others its own variance may be largest, but its
+    score says little about them.
+    """
+    return _rows(covariance, noise, count, lambda left: np.sum(left * left, axis=0) / (np.diag(left) + noise))
+
+
+def contested_rows(covariance: FloatArray, noise: float, count: int) -> Index:
+    """Rows (count,) with the largest variance, given the answers before."""
+    return _rows(covariance, noise, count, np.diag)
+
+
+def _rows(covariance: FloatArray, noise: float, count: int, gain: Callable[[FloatArray], FloatArray]) -> Index:
+    """Rows of largest gain, a function of the covariance (m, m) given the answers before. O(count m²) for m rows."""
     left, chosen = covariance.copy(), []
     free = np.ones(len(left), dtype=bool)
     for _ in range(count):
-        gain = np.where(free, np.diag(left), -np.inf)
-        row = _first_best(gain)
+        row = _first_best(np.where(free, gain(left), -np.inf))
         chosen.append(row)
         free[row] = False
         column = left[:, row]
@@ -34,22 +49,45 @@ def pairs_to_compare(mean: FloatArray, covariance: FloatArray, count: int) -> In
     """Pairs (count, 2) of rows whose comparison tells most about the function (BALD, Houlsby et al. 2011).
 
     That is the entropy of the answer less what is left of it once the function is known: high where the answer is open
-    because the function is, not because the two are equally good. O(count m²) for m rows.
+    because the function is, not because the two are equally good. Scores are in units of the noise of an answer. For the
+    pairs after it an answer counts as if it said the difference, with that noise: a batch does not dwell on one item.
+    """
+    gaps = mean[:, None] - mean[None, :]
+    return _pairs(covariance, 1.0, count, lambda spread: information(gaps, spread))
+
+
+def contested_pairs(contested: FloatArray, covariance: FloatArray, noise: float, count: int) -> Index:
+    """Pairs (count, 2) of rows about whose difference views disagree most, given the answers before.
+
+    contested : (m, m) variance between the views of every difference
+    covariance : (m, m) of their disagreement, which says how much of it an answer about other rows has settled
+    """
+    before = np.maximum(_spread(covariance), 1e-300)
+    return _pairs(covariance, noise, count, lambda spread: contested * (spread / before))
+
+
+def _pairs(covariance: FloatArray, noise: float, count: int, gain: Callable[[FloatArray], FloatArray]) -> Index:
+    """Pairs of largest gain, a function of the variances (m, m) of all differences, each given the answers before.
+
+    O(count m²) for m rows.
     """
     left, chosen = covariance.copy(), []
-    gaps = mean[:, None] - mean[None, :]
     free = np.triu(np.ones(left.shape, dtype=bool), k=1)
     for _ in range(count):
-        variances = np.diag(left)
-        spread = np.maximum(variances[:, None] + variances[None, :] - 2 * left, 0.0)
-        gain = np.where(free, information(gaps, spread), -np.inf)
-        first, second = np.unravel_index(_first_best(gain.ravel()), gain.shape)
-        pair = (int(first), int(second))
-        chosen.append(pair)
-        free[pair] = False
-        column = left[:, pair[0]] - left[:, pair[1]]
-        left = left - np.outer(column, column) / (spread[pair] + _answer_noise(gaps[pair], spread[pair]))
+        spread = _spread(left)
+        open_ = np.where(free, gain(spread), -np.inf)
+        first, second = (int(place) for place in np.unravel_index(_first_best(open_.ravel()), open_.shape))
+        chosen.append((first, second))
+        free[first, second] = False
+        column = left[:, first] - left[:, second]
+        left = left - np.outer(column, column) / (spread[first, second] + noise)
     return np.asarray(chosen, dtype=np.int64).reshape(-1, 2)
+
+
+def _spread(covariance: FloatArray) -> FloatArray:
+    """Variances (m, m) of all differences."""
+    variances = np.diag(covariance)
+    return np.asarray(np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0.0))
 
 
 def information(gaps: FloatArray, variances: FloatArray) -> FloatArray:
@@ -59,18 +97,6 @@ def information(gaps: FloatArray, variances: FloatArray) -> FloatArray:
     width = WIDTH**2
     known = WIDTH / np.sqrt(variances + width) * np.exp(-(gaps**2) / (2 * (variances + width)))
     return np.asarray(np.maximum(entropy - known, 0.0))
-
-
-def _answer_noise(gap: float, variance: float) -> float:
-    """The noise variance of the Gaussian observation that an answer is worth."""
-    scale = 1 + variance
-    z = gap / np.sqrt(scale)
-    density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-    probability = ndtr(z)
-    expected = (
-        density**2 / np.maximum(probability * (1 - probability), 1e-12) / scale
-    )  # mean shrinkage over both answers
-    return float(max(1 / max(expected, 1e-12) - variance, 1e-6))
 
 
 def _first_best(gain: FloatArray) -> int:

@@ -8,19 +8,24 @@ serves every amplitude and noise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from corank._backend import Array, namespace, to_numpy
+from corank._backend import Array, float64, is_sparse, namespace, to_numpy
 from corank.basis import KernelBasis
+from corank.kernels import Kernel
 from corank.problem import FloatArray, Problem
 from corank.solvers.direct import DualSystem, PrimalSystem, System
 from corank.statistics import N_TARGETS
 
 LOG_TAU = float(np.log(2 * np.pi))
-RANGE = (-23.0, 23.0)  # of the logarithms of amplitude and noise, beside the scale of the data
+# of the logarithms of amplitude and noise, beside the scale of the data: alpha = noise / amplitude stays above rounding
+RANGES = ((-14.0, 12.0), (-16.0, 4.0))
+WIDTHS = 4.0 ** np.arange(-3.0, 3.0)  # around the start, looked at before the search
+REACH = 4.0**6  # how far from the start the search may go, both ways
+STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Spectral:
     dimension: int
 
     @classmethod
-    def of(cls, problem: Problem, system: System) -> Spectral:
+    def of(cls, system: System) -> Spectral:
         """From the factorised system of a problem."""
         spectrum = system.spectrum
         values = to_numpy(spectrum.values)
@@ -48,6 +53,8 @@ class Spectral:
             energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
             total, dimension = float(gram.matrix[-N_TARGETS, -N_TARGETS]), gram.freedom
         else:
+            assert isinstance(system, DualSystem)
+            problem = system.problem
             targets = problem.targets[:, :1]
             energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
             total = float(namespace(targets).sum(targets * targets))
@@ -66,12 +73,15 @@ class Spectral:
             + others * np.log(noise)
             + self.dimension * LOG_TAU
         )
-        pulls = 0.5 * (self.energies / variances**2 - 1 / variances)
+        pulls = 0.5 * (self.energies / variances - 1) / variances  # squares of variances may overflow
         slopes = amplitude * np.sum(pulls * self.values), noise * np.sum(pulls) + 0.5 * (self.rest / noise - others)
         return log_evidence, np.asarray(slopes)
 
     def best(self, amplitude: float | None, noise: float | None) -> tuple[float, float, float]:
-        """Amplitude, noise and log evidence where it is largest, over those that are None."""
+        """Amplitude, noise and log evidence where it is largest, over those that are None.
+
+        A noise at the lower end of its range stands for none.
+        """
         energy = (float(self.energies.sum()) + self.rest) / max(self.dimension, 1) or 1.0
         scale = float(self.values.sum()) / max(self.dimension, 1) or 1.0
         open_ = [amplitude is None, noise is None]
@@ -93,7 +103,7 @@ class Spectral:
             assert noise is not None
             return amplitude, noise, self.log_evidence(amplitude, noise)[0]
         starts = [np.full(sum(open_), first) for first in (-0.7, -3.0)]
-        bounds = [RANGE] * sum(open_)
+        bounds = [ends for ends, learned in zip(RANGES, open_, strict=True) if learned]
         found = [minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
         result = min(found, key=lambda one: float(one.fun))
         return (*at(result.x), -float(result.fun))
@@ -112,20 +122,104 @@ def spread_of(system: System, amplitude: float, noise: float) -> Array:
     return roots @ roots.T
 
 
-def width_slopes(system: DualSystem, X: Array, amplitude: float, noise: float, coefficients: Array) -> FloatArray:
-    """d log evidence / d log gamma, one a column of X (n, d), of an rbf kernel on all rows. O(n² (n + d)).
+@dataclass(frozen=True)
+class Learned:
+    """The system of the best kernel, amplitude and noise, and which parameters lie at the end of their range."""
 
-    coefficients : (n,) of the posterior mean
+    system: System
+    amplitude: float
+    noise: float
+    log_evidence: float
+    at_bounds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """The evidence of a problem for any kernel width.
+
+    basis : with the kernel to begin with; amplitude, noise : None to learn them
+    dual : whether the points of the basis are the rows of the problem
     """
-    xp = namespace(X)
-    points = system.basis
-    kernel = amplitude * points.features(X)
-    pull = coefficients[:, None] / amplitude
+
+    problem: Problem
+    basis: KernelBasis
+    amplitude: float | None
+    noise: float | None
+    dual: bool
+
+    def system(self, kernel: Kernel) -> System:
+        """Its factorised system for a kernel."""
+        basis = replace(self.basis, kernel=kernel)
+        if self.dual and self.problem.operator.n_roots <= basis.size:
+            return DualSystem(self.problem, basis)
+        return PrimalSystem.gathered(self.problem, basis)
+
+    def best(self, kernel: Kernel) -> Learned:
+        """The best amplitude and noise for a kernel."""
+        system = self.system(kernel)
+        amplitude, noise, evidence = Spectral.of(system).best(self.amplitude, self.noise)
+        return Learned(system, amplitude, noise, evidence, ())
+
+    def learn(self, widths: str) -> Learned:
+        """Width(s), amplitude and noise of largest evidence; `widths` as in `preference.Search`."""
+        kernel = self.basis.kernel
+        if widths == "given":
+            return self.best(kernel)
+        at, edge = best_width(lambda step: self.best(_widened(kernel, step)).log_evidence, WIDTHS, float(np.log(REACH)))
+        if widths == "each":
+            kernel, edge = self._best_columns(kernel, at)
+            return replace(self.best(kernel), at_bounds=("gamma",) if edge else ())
+        return replace(self.best(_widened(kernel, at)), at_bounds=("gamma",) if edge else ())
+
+    def _best_columns(self, kernel: Kernel, start: float) -> tuple[Kernel, bool]:
+        """One width a column, from a common one."""
+        reach, d = float(np.log(REACH)), int(self.problem.features.shape[1])
+        result = minimize(
+            self._descent,
+            np.full(d, start),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-reach, reach)] * d,
+            options={"maxiter": STEPS},
+        )
+        high = bool(np.max(result.x) > reach - 1e-6)  # a column that plays no part is no reason to warn
+        return _scaled(kernel, np.asarray(result.x)), high
+
+    def _descent(self, logs: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the evidence and its slopes in the logarithms of the columns' widths."""
+        kernel = _scaled(self.basis.kernel, logs)
+        found = self.best(kernel)
+        if isinstance(found.system, DualSystem):
+            return -found.log_evidence, -width_slopes(found.system, found.amplitude, found.noise)
+        steps = 1e-4 * np.eye(len(logs))
+        ahead = [self.best(_scaled(self.basis.kernel, logs + step)).log_evidence for step in steps]
+        return -found.log_evidence, -(np.asarray(ahead) - found.log_evidence) / 1e-4
+
+
+def _widened(kernel: Kernel, step: float) -> Kernel:
+    """The kernel with its width times exp(step)."""
+    assert kernel.gamma is not None
+    return replace(kernel, gamma=kernel.gamma * float(np.exp(step)))
+
+
+def _scaled(kernel: Kernel, logs: FloatArray) -> Kernel:
+    """The kernel with one width a column, each times exp(log)."""
+    return replace(kernel, scales=tuple(float(scale) for scale in np.exp(logs / 2)))
+
+
+def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArray:
+    """d log evidence / d log gamma, one a column, of an rbf kernel on all rows. O(n² (n + d))."""
+    basis, features = system.basis, system.problem.features
+    assert isinstance(basis, KernelBasis)
+    assert basis.kernel.gamma is not None
+    kernel = amplitude * basis.features(features)
+    xp = namespace(kernel)
+    X = basis.kernel.seen(float64(features))
+    X = X.toarray() if is_sparse(X) else X
+    pull = system.solve(noise / amplitude, 0.0)[:, None] / amplitude
     outer = (pull @ pull.T - spread_of(system, amplitude, noise) / amplitude**2) * kernel
     quadratic = 2 * (xp.sum(outer, axis=1) @ (X * X)) - 2 * xp.sum(X * (outer @ X), axis=0)
-    assert isinstance(points, KernelBasis)
-    assert points.kernel.gamma is not None
-    return np.asarray(-0.5 * points.kernel.gamma * to_numpy(quadratic))
+    return np.asarray(-0.5 * basis.kernel.gamma * to_numpy(quadratic))
 
 
 def best_width(evidence: Callable[[float], float], steps: FloatArray, reach: float) -> tuple[float, bool]:

@@ -51,6 +51,8 @@ def _too_small(alpha: float, size: float) -> str:
 class System(Protocol):
     """A fitted loss waiting for its alpha."""
 
+    basis: Basis
+
     @property
     def spectrum(self) -> Spectrum:
         """Its eigendecomposition."""

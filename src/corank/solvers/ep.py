@@ -23,10 +23,13 @@ from corank._backend import (
     symmetrised,
     to_numpy,
 )
+from corank.kernels import squared_norms
 from corank.problem import FloatArray
 
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
-TOLERANCE, SWEEPS = 1e-9, 200
+TOLERANCE, SWEEPS = 1e-9, 1000
+SHRINK, GROW, PATIENCE = 0.5, 1.3, 20  # of the damping in one sweep; sweeps before it is shrunk at every turn
+LEAST = 0.01
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def propagate(
     tolerance: float = TOLERANCE,
     sweeps: int = SWEEPS,
 ) -> Posterior:
-    """All sites updated side by side, damped where that does not settle. O(N r²) a sweep.
+    """All sites updated side by side, each damped where it swings. O(N r²) a sweep.
 
     Parameters
     ----------
@@ -85,14 +88,14 @@ def propagate(
     start : sites to begin with, as found for other kernel parameters
     """
     sites = Sites.none(len(counts)) if start is None else start
-    damping, last = 1.0, np.inf
+    damping, last = np.ones(len(counts)), None
     for sweep in range(1, sweeps + 1):
-        posterior, new, residual = _sweep(features, counts, sites, sweep)
-        if residual <= tolerance or sweep == sweeps:
+        posterior, new, moves = _sweep(features, counts, sites, sweep)
+        if posterior.residual <= tolerance or sweep == sweeps:
             return posterior
-        if residual > 0.9 * last:
-            damping = max(0.5 * damping, 0.1)
-        last = residual
+        if last is not None:
+            damping = _damped(damping, moves, last, cautious=sweep > PATIENCE)
+        last = moves
         sites = Sites(
             sites.precision + damping * (new.precision - sites.precision),
             sites.shift + damping * (new.shift - sites.shift),
@@ -100,16 +103,26 @@ def propagate(
     raise AssertionError("at least one sweep is made")
 
 
-def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tuple[Posterior, Sites, float]:
-    """The posterior under the sites, the sites that it asks for, and how far they are apart."""
+def _damped(damping: FloatArray, moves: FloatArray, last: FloatArray, *, cautious: bool) -> FloatArray:
+    """The damping of each site (N,) by what is left of its last move: moves (2, N).
+
+    Were the update linear along a move, with `kept` of it left, damping / (1 − kept) would leave nothing.
+    """
+    kept = np.sum(moves * last, axis=0) / np.maximum(np.sum(last * last, axis=0), 1e-300)
+    factor = np.where(kept < 0, SHRINK, GROW) if cautious else 1 / np.clip(1 - kept, 1 / GROW, 1 / SHRINK)
+    return np.clip(damping * factor, LEAST, 1.0)
+
+
+def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tuple[Posterior, Sites, FloatArray]:
+    """The posterior under the sites, the sites that it asks for, and how far these are away (2, N), in deviations."""
     xp = namespace(features)
     total = counts * sites.precision
     roots = like(np.sqrt(total), features)[:, None] * features
     factor = cholesky(add_diagonal(symmetrised(roots.T @ roots), 1.0))
     half = solve_lower(factor, (features.T @ like(counts * sites.shift, features))[:, None])
     spread = solve_lower(factor, xp.matrix_transpose(features))  # (r, N)
-    differences = to_numpy(xp.sum(spread * half, axis=0))
-    variances = to_numpy(xp.sum(spread * spread, axis=0))
+    differences = to_numpy(spread.T @ half)[:, 0]
+    variances = to_numpy(squared_norms(spread.T))
     new, evidence = _matched(differences, variances, sites)
     weights = solve_upper(xp.matrix_transpose(factor), half)[:, 0]
     log_evidence = (
@@ -117,12 +130,9 @@ def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tu
         - float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
         + float(np.sum(counts * evidence))
     )
-    moved = np.maximum(
-        np.abs(new.precision - sites.precision) * variances, np.abs(new.shift - sites.shift) * np.sqrt(variances)
-    )
-    residual = float(np.max(moved, initial=0.0))
-    found = Posterior(weights, factor, spread, differences, sites, counts, log_evidence, number, residual)
-    return found, new, residual
+    moves = np.stack([(new.precision - sites.precision) * variances, (new.shift - sites.shift) * np.sqrt(variances)])
+    residual = float(np.max(np.abs(moves), initial=0.0))
+    return Posterior(weights, factor, spread, differences, sites, counts, log_evidence, number, residual), new, moves
 
 
 def _matched(mean: FloatArray, variance: FloatArray, sites: Sites) -> tuple[Sites, FloatArray]:

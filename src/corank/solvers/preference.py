@@ -7,72 +7,79 @@ propagation (`ep`). The gradient is that of the evidence at its fixed point: ½ 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from corank._backend import Array, like, namespace, segment_sum, take, to_numpy
-from corank.basis import KernelBasis
-from corank.kernels import Kernel, rows_of
+from corank._backend import Array, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
+from corank.basis import KernelBasis, pivoted_rows
+from corank.kernels import Kernel, checked, product, squared_norms
 from corank.problem import FloatArray
+from corank.solvers.compared import Compared
 from corank.solvers.ep import Posterior, Sites, propagate
-from corank.statistics import Index
 
 WIDTHS = 4.0 ** np.arange(-3, 3)  # around the start, looked at before the search
 REACH = 4.0**6  # how far from the start the search may go, both ways
 AMPLITUDES = (1e-4, 1e6)
-ROUGHLY = 1e-3  # tolerance of the first look
+USUAL, SPREAD = np.log(4.0), 2.0  # of the logarithm of the amplitude, before any answer
+ROUGHLY, ON_THE_WAY = 1e-3, 1e-6  # tolerances of the first look and of the search
+SWEEPS_ON_THE_WAY = 100  # a place that takes more is no good one
 STEPS = 60
+FEW = 200  # basis points on which the search begins
+STEP, SIDEWAYS, FALL = 0.5, 8, 5.0  # of the logarithm of the width when averaging; steps each way; nats to go down
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Comparisons between items, each pair of winner and loser once.
+class Task:
+    """Comparisons, and the basis that spans the function; `whole` where its points are the compared items."""
 
-    features : (n, d) the items that take part; winners, losers : (N,) rows of it; counts : (N,) how often
-    basis : rows of it whose kernels span the function, None for all
-    """
+    data: Compared
+    basis: KernelBasis
+    whole: bool
 
-    features: Array
-    winners: Index
-    losers: Index
-    counts: FloatArray
-    basis: Index | None = None
+    def with_kernel(self, kernel: Kernel) -> KernelBasis:
+        """The basis with another kernel."""
+        return replace(self.basis, kernel=kernel)
 
-    def apply(self, rows: Array) -> Array:
-        """Winner less loser, (N, c), of values at the items (n, c)."""
-        return take(rows, self.winners) - take(rows, self.losers)
-
-    def transposed(self, values: Array) -> Array:
-        """Its transpose: (N, c) → (n, c)."""
-        n = int(self.features.shape[0])
-        ends = [like(rows, values, "int64") for rows in (self.winners, self.losers)]
-        return segment_sum(values, ends[0], n) - segment_sum(values, ends[1], n)
+    def thinned(self, size: int) -> Task:
+        """The same on some of the points."""
+        rows = pivoted_rows(self.basis.kernel, self.basis.points, size, np.random.default_rng(0))
+        return Task(self.data, replace(self.basis, points=take(self.basis.points, np.sort(rows))), whole=False)
 
 
 @dataclass(frozen=True)
 class Fitted:
     """A kernel with its posterior: `features` (N, r) are those that the posterior speaks of."""
 
-    kernel: Kernel
-    amplitude: float
     basis: KernelBasis
+    amplitude: float
     posterior: Posterior
     features: Array
 
+    @property
+    def kernel(self) -> Kernel:
+        """Without its amplitude."""
+        return self.basis.kernel
 
-def fit_kernel(data: Compared, kernel: Kernel, amplitude: float, start: Sites | None, **how: float) -> Fitted:
+    @property
+    def coefficients(self) -> Array:
+        """Of the basis functions, for the posterior mean: (r,)."""
+        return self.amplitude**0.5 * (self.basis.whitening.matrix @ self.posterior.mean)
+
+    @property
+    def spread(self) -> Array:
+        """Q (r, r): the posterior covariance is amplitude · k(x, x') − Φ(x) Q Φ(x')ᵀ. O(r³)."""
+        white = self.basis.whitening.matrix
+        inner = solve_lower(self.posterior.factor, white.T)
+        return self.amplitude * (white @ white.T - inner.T @ inner)
+
+
+def fit_kernel(task: Task, kernel: Kernel, amplitude: float, start: Sites | None = None, **how: float) -> Fitted:
     """The posterior for one kernel."""
-    points = data.features if data.basis is None else take(data.features, data.basis)
-    own_gram = None
-    if kernel.precomputed:
-        numbers = np.arange(int(data.features.shape[0])) if data.basis is None else data.basis
-        points = rows_of(kernel, data.features, numbers)
-        own_gram = kernel.block(take(data.features, numbers), points)
-    basis = KernelBasis(kernel, points, own_gram)
-    white = basis.features(data.features) @ basis.whitening.matrix
-    features = amplitude**0.5 * data.apply(white)
-    return Fitted(kernel, amplitude, basis, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
+    data, basis = task.data, task.with_kernel(kernel)
+    features = amplitude**0.5 * data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+    return Fitted(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
 
 
 # ---- the gradient
@@ -88,12 +95,15 @@ def amplitude_slope(found: Fitted) -> float:
     )
 
 
-def width_slopes(data: Compared, found: Fitted, *, each: bool) -> FloatArray:
+def width_slopes(task: Task, found: Fitted, *, each: bool) -> FloatArray:
     """d log evidence / d log gamma of an rbf kernel: (1,), or one a column where `each`. O(n² (r + d)) on all items.
 
-    With H = ββᵀ-part less R on the items the evidence moves by ½ Σ H ∘ dK, dK = −gamma · squared distance ∘ K.
+    With H = ββᵀ − R carried to the items the evidence moves by ½ Σ H ∘ dK, dK = −gamma · squared distance ∘ K.
     """
-    return _slopes_on_all(data, found, each) if data.basis is None else _slopes_on_some(data, found, each)
+    slopes = (_slopes_on_all if task.whole else _slopes_on_some)(task.data, found, each)
+    gamma = found.kernel.gamma
+    assert gamma is not None
+    return -0.5 * gamma * slopes
 
 
 def _item_terms(data: Compared, found: Fitted) -> tuple[Array, Array, Array]:
@@ -106,50 +116,45 @@ def _item_terms(data: Compared, found: Fitted) -> tuple[Array, Array, Array]:
 
 
 def _slopes_on_all(data: Compared, found: Fitted, each: bool) -> FloatArray:
-    """`width_slopes` where all items are the basis."""
-    xp = namespace(found.features)
+    """Σ H ∘ K ∘ squared distance, where all items are the basis."""
     pull, turned, total = _item_terms(data, found)
-    kernel = found.amplitude * found.kernel.block(data.features, data.features)
+    X = _seen(found.kernel, data.features, each)
+    kernel = found.amplitude * found.basis.features(data.features)
     outer = (pull @ pull.T + turned @ turned.T) * kernel
-    ends = (data.winners, data.losers)
-    between = 2 * total * kernel[ends] if isinstance(kernel, np.ndarray) else 2 * total * _pairs(kernel, *ends)
-    X = data.features
-    quadratic = 2 * (xp.sum(outer, axis=1) @ (X * X)) - 2 * xp.sum(X * (outer @ X), axis=0)
+    n = int(kernel.shape[1])
+    flat = namespace(kernel).reshape(kernel, (-1,))
+    between = 2 * total * take(flat, data.winners * n + data.losers)
     gaps = data.apply(X)
-    slopes = quadratic + between @ (gaps * gaps)
-    return _gathered(found.kernel, to_numpy(slopes), each)
-
-
-def _pairs(matrix: Array, rows: Index, columns: Index) -> Array:
-    xp = namespace(matrix)
-    n = int(matrix.shape[1])
-    return xp.take(xp.reshape(matrix, (-1,)), like(rows * n + columns, matrix, "int64"), axis=0)
+    own = between @ (gaps * gaps) if each else namespace(between).sum(between * squared_norms(gaps))
+    return np.atleast_1d(to_numpy(own)) + _distances(outer, X, X, each)
 
 
 def _slopes_on_some(data: Compared, found: Fitted, each: bool) -> FloatArray:
-    """The same for a subset: K = Φ K_rr⁻¹ Φᵀ moves with Φ and with K_rr."""
-    assert data.basis is not None
-    xp = namespace(found.features)
+    """The same for other points: K = Φ K_rr⁻¹ Φᵀ moves with Φ and with K_rr."""
     pull, turned, total = _item_terms(data, found)
-    X, points = data.features, take(data.features, data.basis)
-    phi, gram, white = found.basis.features(X), found.basis.gram, found.basis.whitening.matrix
+    X, points = (_seen(found.kernel, rows, each) for rows in (data.features, found.basis.points))
+    phi, gram, white = found.basis.features(data.features), found.basis.gram, found.basis.whitening.matrix
     back = (phi @ white) @ white.T  # Φ K_rr⁻¹
     moved = pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.transposed(total[:, None] * data.apply(back))
-    outer, inner = moved * phi, (back.T @ moved) * gram
-    first = (
-        xp.sum(outer, axis=1) @ (X * X)
-        + xp.sum(outer, axis=0) @ (points * points)
-        - 2 * xp.sum(X * (outer @ points), axis=0)
-    )
-    second = 2 * (xp.sum(inner, axis=1) @ (points * points)) - 2 * xp.sum(points * (inner @ points), axis=0)
-    return _gathered(found.kernel, found.amplitude * to_numpy(2 * first - second), each)
+    first = _distances(moved * phi, X, points, each)
+    second = _distances((back.T @ moved) * gram, points, points, each)
+    return found.amplitude * (2 * first - second)
 
 
-def _gathered(kernel: Kernel, slopes: FloatArray, each: bool) -> FloatArray:
-    """Times −gamma/2, for one width or one a column (whose gamma is in the scale of the columns)."""
-    assert kernel.gamma is not None
-    slopes = -0.5 * kernel.gamma * slopes
-    return slopes if each else np.asarray([slopes.sum()])
+def _seen(kernel: Kernel, rows: Array, each: bool) -> Array:
+    """Rows as the kernel weighs them; dense where every column is looked at for itself."""
+    X = kernel.seen(float64(rows))
+    return X.toarray() if each and is_sparse(X) else X
+
+
+def _distances(weights: Array, X: Array, Z: Array, each: bool) -> FloatArray:
+    """Σ_ij weights_ij (x_i − z_j)², one a column (dense rows) or of all columns (1,)."""
+    xp = namespace(weights)
+    rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
+    if each:
+        return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
+    total = rows @ squared_norms(X) + columns @ squared_norms(Z) - 2 * xp.sum(weights * product(X, Z))
+    return np.asarray([float(total)])
 
 
 # ---- the search
@@ -174,46 +179,44 @@ class Search:
 
 @dataclass(frozen=True)
 class Learned:
-    """The fitted kernel, the factors (d,) of the columns it sees, and which parameters lie at the end of their range."""
+    """The fitted kernel, which parameters lie at the end of their range, and the sweeps it took in all."""
 
     fitted: Fitted
-    scales: FloatArray
     at_bounds: tuple[str, ...]
-    evaluations: int
+    sweeps: int
 
 
-def learn(data: Compared, kernel: Kernel, search: Search) -> Learned:
+def learn(task: Task, search: Search) -> Learned:
     """The kernel parameters of largest evidence: a first look at several widths, then L-BFGS with the gradient.
 
-    Sites are carried from one evaluation to the next.
+    Answers that do not contradict each other leave the amplitude open: a wide prior on it keeps a few of them from
+    making the model sure of everything. Where the basis is large the search is made on a few of its points first: what
+    is left is a step or two. Sites are carried from one evaluation to the next.
     """
-    ascent = _Ascent(data, kernel, search)
-    if not search.learns:
-        found, scales = ascent.fitted(np.zeros(ascent.size))
-        return Learned(found, scales, (), 1)
-    start = ascent.first_look()
-    result = minimize(
-        ascent.descent,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=ascent.bounds,
-        options={"maxiter": STEPS, "ftol": 1e-7},
-    )
-    found, scales = ascent.fitted(result.x)
-    return Learned(found, scales, ascent.at_bounds(result.x), ascent.evaluations)
+    ascent = _Ascent(task, search)
+    place, unit = np.zeros(ascent.size), np.ones(ascent.size)
+    if search.learns:
+        rough = ascent
+        if task.basis.size > 2 * FEW and not task.basis.kernel.precomputed:
+            rough = _Ascent(task.thinned(FEW), search)
+        place, unit = rough.climb(rough.first_look(), unit)
+        if rough is not ascent:
+            ascent.sites, ascent.sweeps = rough.sites, rough.sweeps
+            place, _ = ascent.climb(place, unit)
+    found = ascent.fitted(place)
+    return Learned(found, ascent.at_bounds(place), ascent.sweeps)
 
 
 class _Ascent:
-    """log evidence as a function of log amplitude and of the logarithms of widths beside the kernel's own."""
+    """log evidence, with a wide prior on log amplitude, as a function of it and of the logarithms of widths."""
 
-    def __init__(self, data: Compared, kernel: Kernel, search: Search) -> None:
-        self.data, self.kernel, self.search = data, kernel, search
-        self.n_columns = int(data.features.shape[1])
+    def __init__(self, task: Task, search: Search) -> None:
+        self.task, self.search, self.kernel = task, search, task.basis.kernel
+        self.n_columns = int(task.data.features.shape[1])
         self.n_widths = {"given": 0, "one": 1, "each": self.n_columns}[search.widths]
         self.size = int(search.amplitude is None) + self.n_widths
         self.sites: Sites | None = None
-        self.evaluations = 0
+        self.sweeps = 0
         ends = float(np.log(AMPLITUDES[0])), float(np.log(AMPLITUDES[1]))
         reach = float(np.log(REACH))
         self.bounds: list[tuple[float, float]] = [
@@ -221,48 +224,75 @@ class _Ascent:
             *[(-reach, reach)] * self.n_widths,
         ]
 
-    def split(self, parameters: FloatArray) -> tuple[float, FloatArray]:
-        """The amplitude, and the logarithms of the widths."""
-        own = self.search.amplitude
-        if own is not None:
-            return own, parameters
-        return float(np.exp(parameters[0])), parameters[1:]
-
-    def fitted(self, parameters: FloatArray, **how: float) -> tuple[Fitted, FloatArray]:
-        """The posterior there, and the factors of the columns."""
-        amplitude, widths = self.split(parameters)
-        kernel, data, scales = self.kernel, self.data, np.ones(self.n_columns)
+    def split(self, parameters: FloatArray) -> tuple[float, Kernel]:
+        """The amplitude, and the kernel with its widths."""
+        own, kernel = self.search.amplitude, self.kernel
+        widths = parameters if own is not None else parameters[1:]
         if self.search.widths == "one":
             assert kernel.gamma is not None
             kernel = replace(kernel, gamma=kernel.gamma * float(np.exp(widths[0])))
         elif self.search.widths == "each":
-            scales = np.exp(widths / 2)
-            data = replace(data, features=data.features * like(scales, data.features)[None, :])
-        found = fit_kernel(data, kernel, amplitude, self.sites, **how)
+            kernel = replace(kernel, scales=tuple(float(scale) for scale in np.exp(widths / 2)))
+        return float(np.exp(parameters[0])) if own is None else own, kernel
+
+    def fitted(self, parameters: FloatArray, **how: float) -> Fitted:
+        """The posterior there."""
+        amplitude, kernel = self.split(parameters)
+        found = fit_kernel(self.task, kernel, amplitude, self.sites, **how)
         self.sites = found.posterior.sites
-        self.evaluations += 1
-        return found, scales
+        self.sweeps += found.posterior.sweeps
+        return found
+
+    def climb(self, start: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """From a start to the largest evidence: where it is, and how wide the peak is in each parameter.
+
+        unit : how wide it is thought to be: the first step is measured by it, and no longer than 1
+        """
+        here = self.descent(start)
+        unit = np.minimum(unit, 1 / np.sqrt(np.maximum(np.abs(here[1]), 1.0)))
+        low, high = np.asarray(self.bounds).T
+
+        def descent(steps: FloatArray, *_: Any) -> tuple[float, FloatArray]:
+            value, slopes = self.descent(start + unit * steps) if steps.any() else here
+            return value, unit * slopes
+
+        result = minimize(
+            descent,
+            np.zeros(self.size),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip((low - start) / unit, (high - start) / unit, strict=True)),
+            options={"maxiter": STEPS, "ftol": 1e-7},
+        )
+        widths = unit * np.sqrt(np.clip(np.diag(result.hess_inv @ np.eye(self.size)), 1e-4, 1e4))
+        return np.clip(start + unit * result.x, low, high), np.minimum(widths, 1.0)
 
     def descent(self, parameters: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log evidence and its gradient."""
-        found, scales = self.fitted(parameters)
-        slopes = [amplitude_slope(found)] if self.search.amplitude is None else []
+        found = self.fitted(parameters, tolerance=ON_THE_WAY, sweeps=SWEEPS_ON_THE_WAY)
+        prior, pull = self._prior(found.amplitude)
+        slopes = [amplitude_slope(found) + pull] if self.search.amplitude is None else []
         if self.n_widths:
-            slopes.extend(self._width_slopes(parameters, found, scales))
-        return -found.posterior.log_evidence, -np.asarray(slopes)
+            slopes.extend(self._width_slopes(parameters, found))
+        return -found.posterior.log_evidence - prior, -np.asarray(slopes)
 
-    def _width_slopes(self, parameters: FloatArray, found: Fitted, scales: FloatArray) -> FloatArray:
+    def _prior(self, amplitude: float) -> tuple[float, float]:
+        """The log density of an amplitude before any answer, up to a constant, and its slope in log amplitude."""
+        if self.search.amplitude is not None:
+            return 0.0, 0.0
+        away = (float(np.log(amplitude)) - USUAL) / SPREAD
+        return -0.5 * away**2, -away / SPREAD
+
+    def _width_slopes(self, parameters: FloatArray, found: Fitted) -> FloatArray:
         if self.kernel.name == "rbf":
-            each = self.search.widths == "each"
-            data = self.data
-            if each:
-                data = replace(data, features=data.features * like(scales, data.features)[None, :])
-            return width_slopes(data, found, each=each)
+            return width_slopes(self.task, found, each=self.search.widths == "each")
         slopes = []
         for position in range(self.size - self.n_widths, self.size):
             step = np.zeros(self.size)
             step[position] = 1e-3
-            ends = [self.fitted(parameters + sign * step)[0].posterior.log_evidence for sign in (1, -1)]
+            ends = [
+                self.fitted(parameters + sign * step).posterior.log_evidence for sign in (1, -1)
+            ]  # to the last digit
             slopes.append((ends[0] - ends[1]) / 2e-3)
         return np.asarray(slopes)
 
@@ -274,13 +304,46 @@ class _Ascent:
         for width in widths:
             for amplitude in amplitudes:
                 there = np.concatenate([[amplitude] * (self.size - self.n_widths), [width] * self.n_widths])
-                found, _ = self.fitted(there, tolerance=ROUGHLY)
-                if found.posterior.log_evidence > most:
-                    best, most = there, found.posterior.log_evidence
+                found = self.fitted(there, tolerance=ROUGHLY)
+                value = found.posterior.log_evidence + self._prior(found.amplitude)[0]
+                if value > most:
+                    best, most = there, value
         return best
 
     def at_bounds(self, parameters: FloatArray) -> tuple[str, ...]:
         """The parameters that the search would have driven further."""
+        low, high = np.asarray(self.bounds).reshape(-1, 2).T  # none where nothing is learned
+        below, above = parameters < low + 1e-6, parameters > high - 1e-6
+        if self.search.widths == "each":  # a column that plays no part is no reason to warn
+            below[-self.n_widths :] &= below[-self.n_widths :].all()
         names = ["amplitude"] * (self.size - self.n_widths) + ["gamma"] * self.n_widths
-        ends = zip(parameters, self.bounds, names, strict=True)
-        return tuple(dict.fromkeys(name for x, (low, high), name in ends if min(x - low, high - x) < 1e-6))
+        return tuple(dict.fromkeys(name for name, out in zip(names, below | above, strict=True) if out))
+
+
+# ---- averaging over widths
+
+
+def average(task: Task, best: Fitted) -> list[tuple[float, Fitted]]:
+    """Widths around the best one with their shares: the evidence under a prior flat in the logarithm of the width.
+
+    Out to where the evidence has fallen by a factor exp(FALL), both ways (002 Fig. 1).
+    """
+    found, gamma = [best], best.kernel.gamma
+    assert gamma is not None
+    for direction in (1.0, -1.0):
+        sites = best.posterior.sites
+        for step in range(1, SIDEWAYS + 1):
+            kernel = replace(best.kernel, gamma=gamma * float(np.exp(direction * STEP * step)))
+            one = fit_kernel(task, kernel, best.amplitude, sites)
+            if one.posterior.log_evidence < best.posterior.log_evidence - FALL:
+                break
+            found.append(one)
+            sites = one.posterior.sites
+    return shared_out(found)
+
+
+def shared_out(found: list[Fitted]) -> list[tuple[float, Fitted]]:
+    """Posteriors with their shares, which are as their evidence."""
+    logs = np.asarray([one.posterior.log_evidence for one in found])
+    shares = np.exp(logs - logs.max())
+    return [(float(share), one) for share, one in zip(shares / shares.sum(), found, strict=True)]

@@ -1,0 +1,102 @@
+"""The figures of docs/uncertainty.md: 002's sinc figure, reliability of probabilities, learning curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+from benchmarks.studies import calibration, questions, sinc
+from benchmarks.studies.data import Floats
+from benchmarks.studies.study import Method
+
+INK, FIRST, SECOND, THIRD, PALE = "#333333", "#1f6fb4", "#d9731a", "#3a923a", "0.6"
+POINTS = np.linspace(-4, 4, 401)
+
+
+def sinc_figure(wrong: int = 5) -> Any:
+    """002 Fig. 1: from preferences, some of them wrong, averaged over widths; from differences, by evidence."""
+    preferences, _ = sinc.drawn(0, wrong)
+    differences, _ = sinc.drawn(0, 0)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    model = sinc.fitted(Method(sinc.AVERAGED, "PreferenceGP", {"average_width": True}), preferences)
+    _posterior(left, model)
+    left.set_title("preferences, 5 % of them wrong; widths averaged" if wrong else "preferences; widths averaged")
+    model = sinc.fitted(Method(sinc.DIFFERENCES, "DifferenceGP"), differences)
+    _posterior(right, model)
+    right.set_title("score differences; width of largest evidence")
+    return figure
+
+
+def _posterior(axes: Any, model: Any) -> None:
+    """Mean and two standard deviations of f less its own mean, which comparisons do not determine, and the truth."""
+    mean, covariance = model.predict(POINTS[:, None], return_cov=True)
+    centred = covariance - covariance.mean(axis=0) - covariance.mean(axis=1, keepdims=True) + covariance.mean()
+    spread, mean = np.sqrt(np.maximum(np.diag(centred), 0.0)), mean - mean.mean()
+    truth = np.sinc(POINTS)
+    scale = float(mean @ (truth - truth.mean()) / np.sum((truth - truth.mean()) ** 2))
+    axes.fill_between(POINTS, mean - 2 * spread, mean + 2 * spread, color=FIRST, alpha=0.2, lw=0, label="± 2 s.d.")
+    axes.plot(POINTS, mean, color=FIRST, label="posterior mean")
+    axes.plot(POINTS, scale * (truth - truth.mean()), color=INK, ls="--", lw=1, label=f"sinc × {scale:.2g}")
+    axes.set(xlabel="x", ylabel="f(x) less its mean")
+    _finish(axes)
+
+
+def reliability_figure(results: Path) -> Any:
+    """How often the favourite won, by the probability it was given."""
+    found = _kept(results, "calibration")
+    settings = list(dict.fromkeys(tuple(result["draw"]) for result in found))
+    figure, panels = plt.subplots(1, len(settings), figsize=(4 * len(settings), 3.9), layout="constrained", sharey=True)
+    colours = {calibration.ONE: FIRST, calibration.EACH: THIRD, calibration.PEER: SECOND}
+    for axes, setting in zip(np.atleast_1d(panels), settings, strict=True):
+        axes.plot([0.5, 1], [0.5, 1], color=PALE, lw=1, ls="--")
+        for result in found:
+            if tuple(result["draw"]) == setting:
+                _reliability(axes, result, colours[result["method"]])
+        axes.set(title=f"{setting[0]}; {setting[1]} users seen", xlabel="probability of the favourite")
+        _finish(axes)
+    np.atleast_1d(panels)[0].set_ylabel("share of favourites that won")
+    return figure
+
+
+def _reliability(axes: Any, result: Mapping[str, Any], colour: str) -> None:
+    some = np.asarray(result["counts"]) >= 100  # of fewer nothing can be seen
+    said, came, bands = (np.asarray(result[name])[some] for name in ("said", "came", "bands"))
+    error = np.abs(bands.T - came)
+    label = f"{result['method']} ({result['calibration']:.3f})"
+    axes.errorbar(said, came, yerr=error, color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=label)
+
+
+def questions_figure(results: Path) -> Any:
+    """Mean error after every question, with standard errors."""
+    found = _kept(results, "questions")
+    figure, panels = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
+    for axes, (which, n_start) in zip(panels.ravel(), questions.START.items(), strict=True):
+        for method, colour in ((questions.SUGGESTED, FIRST), (questions.RANDOM, SECOND)):
+            errors = np.asarray([r["errors"] for r in found if (*r["draw"][:2],) == which and r["method"] == method])
+            _learning(axes, n_start, errors, method, colour)
+        axes.set(title=f"{questions.TITLES[which[0]]}, {which[1]}s", xlabel="answers", ylabel="disagreement")
+        _finish(axes)
+    return figure
+
+
+def _learning(axes: Any, n_start: int, errors: Floats, method: str, colour: str) -> None:
+    answers, mean = n_start + np.arange(errors.shape[1]), errors.mean(axis=0)
+    spread = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    axes.plot(answers, mean, color=colour, label=method)
+    axes.fill_between(answers, mean - spread, mean + spread, color=colour, alpha=0.2, lw=0)
+
+
+def _kept(results: Path, name: str) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = json.loads((results / f"study-{name}.json").read_text())["results"]
+    return found
+
+
+def _finish(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.title.set_fontsize(10)
+    axes.legend(frameon=False, fontsize=8)

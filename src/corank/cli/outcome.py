@@ -1,0 +1,157 @@
+"""What `corank fit` tells about the model it has fitted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from corank.cli.console import command, count, facts, grid, held_out_error, note, show, size_of
+from corank.cli.evidence import (
+    evidence_in_words,
+    evidence_of,
+    is_no_better_than_coins,
+    names_of_features,
+    plain_gamma,
+    widths_table,
+)
+
+MOST_COLUMNS = 12  # that are listed one by one
+WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
+SIZES = ("alpha", "n_components", "n_atoms")
+
+
+def result_of(model: Any, out: Path, seconds: float) -> dict[str, Any]:
+    """Everything that is worth knowing, as JSON has it."""
+    path = getattr(model, "path_", None)
+    gammas = 1 if path is None else len(set(path.gamma.tolist())) if model.gamma_ is not None else 1
+    gamma = plain_gamma(model.gamma_)
+    return {
+        "model": str(out),
+        "method": type(model).__name__,
+        **model.table_,
+        "columns": model.encoder_.summary(),
+        "features": model.n_features_in_,
+        **({"feature_names": names_of_features(model)} if isinstance(gamma, list) else {}),
+        "kernel": model._kernel.name,
+        "gamma": gamma,
+        "gamma_chosen": None if gamma is None else model.gamma if isinstance(model.gamma, str) else "given",
+        "gammas_tried": gammas,
+        "basis": len(model.coef_),
+        **{name: getattr(model, f"{name}_") for name in SIZES if hasattr(model, f"{name}_")},
+        **evidence_of(model),
+        "tried": 1 if path is None else len(path.error) // gammas,
+        "held_out_error": None if path is None else _finite(path.error[path.best]),
+        "held_out_standard_error": None if path is None else _finite(path.standard_error[path.best]),
+        "held_out_constant": None if path is None else _finite(path.constant),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if value == value else None  # noqa: PLR0124
+
+
+def note_no_better(result: dict[str, Any]) -> None:
+    """Say so where the model has learned nothing that helps on rows it has not seen."""
+    error, constant = result["held_out_error"], result["held_out_constant"]
+    by_errors = error is not None and constant is not None and error > WORTH_IT * constant
+    if not by_errors and not is_no_better_than_coins(result):
+        return
+    about = "who wins" if result.get("comparisons") else repr(result["score"])
+    reasons = f"perhaps the features say nothing about {about}"
+    if result["query"] is not None:
+        reasons += (
+            f", or what is good differs from {result['query']!r} to {result['query']!r}, as all share one function"
+        )
+    note(f"the model is no better than {'a constant' if by_errors else 'coin tosses'}: {reasons}")
+
+
+# ---- what is shown
+
+
+def show_outcome(result: dict[str, Any], file: Path, comparisons: Path | None, out: Path) -> None:
+    """The result as tables."""
+    used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
+    pairs = _rows(result, comparisons)
+    if result["queries"] is not None:
+        what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
+        pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
+    pairs |= {
+        "features": f"{count(result['features'], 'number')} from {count(len(used), 'column')}",
+        "kernel": result["kernel"] + _gamma(result),
+        **_size(result),
+        "time": f"{result['seconds']:.1f} s",
+        "saved as": f"{out} ({size_of(out)})",
+    }
+    parts = [facts(f"{result['method']} fitted on {file.name}", pairs), _columns_table(result["columns"])]
+    if isinstance(result["gamma"], list):
+        parts += widths_table(result["gamma"], result["feature_names"])
+    show(*parts, *_next(result, file, out))
+
+
+def _next(result: dict[str, Any], file: Path, out: Path) -> list[Text]:
+    lines = [f"corank rank {out} NEW_FILE --out ranked.csv"]
+    if "log_evidence" in result:
+        lines.append(f"corank suggest {out} {file} --out questions.csv")
+    return [command(line, "  or: " if at else "Next: ") for at, line in enumerate(lines)]
+
+
+def _rows(result: dict[str, Any], comparisons: Path | None) -> dict[str, str]:
+    rows, scored = result["rows"], result["scored"]
+    if comparisons is None:
+        return {"rows": f"{rows:,}, {scored:,} of them scored" if scored < rows else f"{rows:,}, all scored"}
+    many = f"{rows:,}, {scored:,} of them compared" if scored < rows else f"{rows:,}, all compared"
+    return {"items": many, "comparisons": f"{result['comparisons']:,} of {comparisons.name}"}
+
+
+def _size(result: dict[str, Any]) -> dict[str, str]:
+    """How flexible the model is, and how good: alpha, components or atoms and the held-out error, or the evidence."""
+    if "log_evidence" in result:
+        return evidence_in_words(result, compared=bool(result.get("comparisons")))
+    tried = _best_of(result["tried"])
+    error = held_out_error(result["held_out_error"], result["held_out_standard_error"], result["held_out_constant"])
+    if "n_atoms" in result:
+        size = {"atoms": f"{result['n_atoms']}{tried}; `corank inspect` lists them"}
+    elif "n_components" in result:
+        size = {"components": f"{result['n_components']}{tried}"}
+    else:
+        size = {"alpha": f"{result['alpha']:.3g}{tried}"}
+    return {**size, "held-out error": error}
+
+
+def _gamma(result: dict[str, Any]) -> str:
+    gamma, chosen = result["gamma"], result["gamma_chosen"]
+    if gamma is None:
+        return ""
+    if isinstance(gamma, list):
+        return f", a gamma for each feature from {min(gamma):.3g} to {max(gamma):.3g}, by largest evidence"
+    if "log_evidence" in result and chosen == "tune":
+        return f", gamma {gamma:.3g} (tune, by largest evidence)"
+    how = {"tune": f" (tune{_best_of(result['gammas_tried'])})", "scale": " (scale)"}
+    return f", gamma {gamma:.3g}" + how.get(chosen, _best_of(result["gammas_tried"]))
+
+
+def _best_of(tried: int) -> str:
+    return f", the best of {tried}" if tried > 1 else ""
+
+
+def _columns_table(columns: list[dict[str, str]]) -> Any:
+    """What becomes of each column, or of the first few and those that are dropped."""
+    listed = columns
+    if len(columns) > MOST_COLUMNS:
+        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:4]
+        others = [column for column in columns if column not in dropped]
+        listed = others[: MOST_COLUMNS - len(dropped)] + dropped
+    table = grid("", ("column", "kind"), last="what becomes of it")
+    for column in listed:
+        style = "dim" if column["treatment"].startswith("dropped") else ""
+        cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    rest = Counter(column["kind"] for column in columns if column not in listed)
+    if rest:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in rest.items())
+        table.add_row(Text(f"and {sum(rest.values())} more", style="dim"), "", Text(kinds, style="dim"))
+    return table

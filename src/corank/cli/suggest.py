@@ -1,0 +1,138 @@
+"""`corank suggest`: a model and a table of items → the questions whose answers teach the model most."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from corank.cli.console import check_model_and_table, check_output, command, count, grid, show, working
+
+if TYPE_CHECKING:
+    from corank.cli.questions import Questions
+
+MOST_SHOWN = 20
+
+
+class Kind(StrEnum):
+    """What to ask for."""
+
+    score = "score"
+    comparison = "comparison"
+
+
+def suggest(
+    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    pool: Annotated[
+        Path,
+        typer.Argument(help="Table of items that could be asked about: .csv, .tsv or .parquet.", show_default=False),
+    ],
+    number: Annotated[int, typer.Option(min=1, help="How many questions, within each query.")] = 5,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help="score: how good is an item; comparison: which of two is better. Default: as in fit.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write the questions, to be answered for `corank update`.", show_default=False),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option("--id", "--item", help="Column that names the items. Default: as in fit.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No notes; with --out print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the questions as JSON.")] = False,
+) -> None:
+    """Say what to ask next: the questions whose answers teach the model most.
+
+    Write them with --out, fill in the answers, and hand the file to `corank update`.
+    Rows of the table that have a score are not asked about again.
+    """
+    check_model_and_table("suggest", model, pool)
+    if out is not None:
+        check_output(out, pool, force=force)
+    with working(quiet=quiet) as doing:
+        questions = _questions(model, pool, number, kind, query, id, doing)
+        if out is not None:
+            from corank.tables import write_table
+
+            doing(f"writing {out.name}")
+            write_table(questions.to_fill_in(), out, overwrite=force)
+    if as_json:
+        typer.echo(json.dumps({"kind": questions.kind, "questions": questions.entries()}, indent=2))
+    elif out is None or not quiet:
+        _show(questions, model, pool, out)
+
+
+def _questions(
+    model_file: Path,
+    pool: Path,
+    number: int,
+    kind: Kind | None,
+    query: str | None,
+    item: str | None,
+    doing: Callable[[str], None],
+) -> Questions:
+    doing(f"reading {pool.name}")
+    from corank.cli.questions import Pool, ask
+    from corank.learners import load
+
+    model = load(model_file)
+    if not hasattr(model, "suggest"):
+        raise ValueError(
+            f"{type(model).__name__} has nothing to suggest: that takes a model which knows how sure it is (corank fit "
+            "--method preference or difference), or one of several views from Python, such as CoRankRLS"
+        )
+    table = Pool.read(pool, model, query, item)
+    doing(f"looking for questions about {count(len(table.rows), 'row')}")
+    return ask(model, table, number, None if kind is None else kind.value)
+
+
+def _show(questions: Questions, model: Path, pool: Path, out: Path | None) -> None:
+    entries = questions.entries()
+    names = {
+        "item": questions.pool.item or "row",
+        "query": questions.pool.query or "",
+        "first_wins": "first wins",
+        "score": "predicted score",
+    }
+    columns = [names.get(name, name) for name in entries[0] if name != "row"]
+    what = count(len(entries), "comparison") if questions.kind == "comparison" else count(len(entries), "item")
+    title = f"{what} to {'ask for' if questions.kind == 'comparison' else 'score'}, the most telling first"
+    table = grid("", ["", *columns], right=("", "first wins", "predicted score", "std"))
+    for at, entry in enumerate(entries[:MOST_SHOWN]):
+        cells = [_cell(name, value) for name, value in entry.items() if name != "row"]
+        table.add_row(Text(str(at + 1), style="dim"), *(Text(cell) for cell in cells))
+    more = [f"and {len(entries) - MOST_SHOWN:,} more"] if len(entries) > MOST_SHOWN else []
+    if out is None:
+        more.append("--out FILE writes them, to be answered for corank update")
+    show(Text(title, style="bold"), table, *([Text("; ".join(more), style="dim")] if more else []))
+    if out is not None:
+        show(Text(f"{count(len(entries), 'question')} written: {out}"), *_next(questions, model, pool, out))
+
+
+def _next(questions: Questions, model: Path, pool: Path, out: Path) -> list[Text]:
+    if not questions.can_be_answered:
+        return []
+    items = f" --items {pool}" if questions.by_name else ""
+    what = " with the better of the two, or tie" if questions.kind == "comparison" else ""
+    run = f"corank update {model} {out}{items} --out NEW.corank"
+    return [Text(f"Next: fill in column {questions.answer!r}{what}, then"), command(run, "      ")]
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "first_wins":
+        return f"{value:.0%}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

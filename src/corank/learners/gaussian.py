@@ -1,0 +1,182 @@
+"""What Gaussian processes share: predictions with their uncertainty, probabilities of comparisons, what to ask next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank.learners.asking import Question, check_question, shortlist
+from corank.learners.learner import Expansion, Learner
+from corank.problem import FloatArray
+from corank.solvers.asking import pairs_to_compare, rows_to_score
+from corank.solvers.belief import GaussianPart
+from corank.statistics import Index
+
+BLOCK = 2**22  # kernel values at a time
+
+
+class GaussianMixin(Learner):
+    """A function with a Gaussian posterior, or a mixture of a few. Fitted: `_parts`, `basis_points_`."""
+
+    _parts: list[GaussianPart]
+
+    @property
+    def _answer_noise(self) -> float:
+        """The noise variance of one observed difference."""
+        raise AssertionError("a Gaussian process says how noisy answers are")
+
+    @property
+    def _asked(self) -> Question:
+        """What the model was fitted on."""
+        raise AssertionError("a Gaussian process says what it was fitted on")
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Scores of the rows of X: the mean of the posterior, higher is better.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`
+        return_std : whether to return the standard deviation of each score too
+        return_cov : whether to return the covariance of all scores too
+
+        Returns
+        -------
+        (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with the precision of X. The level
+        of the scores is not determined by comparisons, so much of a standard deviation may be that of the level: for
+        two items see `predict_comparison`.
+        """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: ask for one of them; the first is the root of the diagonal.")
+        features = self._read(X)
+        if return_cov:
+            self._demand_rows("return_cov")
+            mean, covariance = self._belief(features)
+            return self._scores(mean, features), self._like_scores(covariance, features)
+        if return_std:
+            self._demand_rows("return_std")
+            mean, variance = self._moments(features)
+            return self._scores(mean, features), self._like_scores(namespace(variance).sqrt(variance), features)
+        means = [
+            part.weight * Expansion(part.coefficients, part.kernel, self.basis_points_).values(features)
+            for part in self._parts
+        ]
+        return self._scores(sum(means[1:], means[0]), features)
+
+    def _demand_rows(self, name: str) -> None:
+        if self._kernel.precomputed:
+            raise ValueError(
+                f"{name} needs kernel values of the new rows with each other, which a precomputed kernel does not hand "
+                "over; fit on the rows themselves with a kernel function."
+            )
+
+    def _like_scores(self, values: Array, features: Array) -> Array:
+        """With the precision of X, without the level of the scores."""
+        return self._scores(values, features) - self.intercept_
+
+    def _moments(self, features: Array) -> tuple[Array, Array]:
+        """Mean and variance at the rows, block by block: (n,) each."""
+        n, size = int(features.shape[0]), max(1, int(self._parts[0].coefficients.shape[0]))
+        step = max(64, BLOCK // size)
+        means, variances = [], []
+        for begin in range(0, n, step):
+            block = take(features, slice(begin, min(begin + step, n)))
+            found = [part.moments(block, self._points(features)) for part in self._parts]
+            mean = self._mixed([own for own, _ in found])
+            means.append(mean)
+            variances.append(self._mixed([own + (centre - mean) ** 2 for centre, own in found]))
+        xp = namespace(means[0])
+        return xp.concat(means), xp.concat(variances)
+
+    def _belief(self, features: Array) -> tuple[Array, Array]:
+        """Mean (n,) and covariance (n, n) of the mixture."""
+        found = [part.covariance(features, self._points(features)) for part in self._parts]
+        mean = self._mixed([own for own, _ in found])
+        return mean, self._mixed([own + _outer(centre - mean) for centre, own in found])
+
+    def _points(self, features: Array) -> Array:
+        """The basis points beside features."""
+        points = self.basis_points_
+        if is_sparse(points) and is_foreign(features):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
+        return points if is_sparse(points) or is_sparse(features) else like(points, features, dtype_name(points))
+
+    def _mixed(self, values: list[Array]) -> Array:
+        """Values of the parts by their weights."""
+        shares = [part.weight * own for part, own in zip(self._parts, values, strict=True)]
+        return sum(shares[1:], shares[0])
+
+    def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
+        """The probability that row i of X_a beats row i of X_b.
+
+        Parameters
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the outcome of one more noisy comparison; else for the order of the true scores
+
+        Returns
+        -------
+        (n,) between 0 and 1, as `predict` returns scores
+        """
+        first, second = self._read(X_a), self._read(X_b)
+        self._demand_rows("predict_comparison")
+        n = int(first.shape[0])
+        if n != second.shape[0]:
+            raise ValueError(f"X_a has {n} rows and X_b {second.shape[0]}; row i is compared with row i.")
+        noise = self._answer_noise if observed else 0.0
+        total, points = np.zeros(n), self._points(first)
+        step = max(64, BLOCK // max(1, int(self._parts[0].coefficients.shape[0])))
+        for begin in range(0, n, step):
+            rows = slice(begin, min(begin + step, n))
+            for part in self._parts:
+                gap, variance = part.differences(take(first, rows), take(second, rows), points)
+                total[rows] += part.weight * _chance_above_zero(to_numpy(gap), to_numpy(variance) + noise)
+        reference = np.empty(0) if is_sparse(first) else first
+        return self._like_scores(like(total, reference), first)
+
+    # ---------------------------------------------------------------- what to ask next
+
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+
+        Comparisons are those about which the model is unsure because it knows too little, not because the two are
+        equally good (BALD); scores are those that leave least uncertainty about all rows of the pool. Every question is picked as if those before it had been answered. No chance is involved.
+        Of a pool of more than 2,000 rows those with the largest uncertainty are looked at.
+
+        Parameters
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+
+        Returns
+        -------
+        row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
+        """
+        features = self._read(X_pool)
+        self._demand_rows("suggest")
+        kind = self._asked if kind is None else kind
+        check_question(n, int(features.shape[0]), kind)
+        rows = shortlist(lambda: to_numpy(self._moments(features)[1]), int(features.shape[0]), n)
+        mean, covariance = (to_numpy(part) for part in self._belief(take(features, rows)))
+        noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
+        if kind == "comparison":
+            return rows[pairs_to_compare(mean / noise**0.5, covariance / noise, n)]
+        centred = covariance - covariance.mean(axis=0)  # the level says nothing about the order
+        centred = centred - centred.mean(axis=1, keepdims=True)
+        return rows[rows_to_score(centred, noise / 2, n)]
+
+
+def _outer(gap: Array) -> Array:
+    return gap[:, None] * gap[None, :]
+
+
+def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Of a normal variable: ½ for mean and variance 0."""
+    scale = np.sqrt(variance)
+    z = np.divide(mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0)
+    return np.asarray(ndtr(z))

@@ -1,0 +1,348 @@
+"""PreferenceGP: a Gaussian process on comparisons, by expectation propagation (002 sect. 5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from corank._backend import Array, to_numpy
+from corank._warnings import warn_user
+from corank.basis import KernelBasis
+from corank.comparison import Comparison, Queries
+from corank.learners.asking import Question
+from corank.learners.evidence import EvidenceLearner
+from corank.learners.files import SHARED, Contents
+from corank.learners.gaussian_files import PARTS, check_preference
+from corank.learners.learner import PRECOMPUTED
+from corank.learners.parameters import seed
+from corank.learners.scoring import RankerMixin
+from corank.problem import ComparedRows, FloatArray
+from corank.rows import Rows, read_comparisons, read_features, read_rows
+from corank.solvers.belief import GaussianPart
+from corank.solvers.compared import Compared, untied_pairs
+from corank.solvers.fit import Training
+from corank.solvers.preference import Fitted, Search, Task, average, fit_kernel, learn, shared_out
+
+MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
+SETTLED = 1e-5  # sites that move by less are as good as still
+
+
+class PreferenceGP(RankerMixin, EvidenceLearner):
+    r"""A Gaussian process on comparisons: who beats whom, how sure that is, and what to ask next.
+
+    .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
+
+    with Φ the distribution function of the standard normal. The posterior is found by expectation propagation; kernel
+    width and amplitude are those of largest evidence (002 sect. 5).
+
+    Parameters
+    ----------
+    amplitude : "tune" or float, default="tune"
+        Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor of e² either way)
+        stands beside the evidence, as a few answers that agree would make it infinite.
+    gamma : "tune", "columns", "scale" or float, default="tune"
+        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    basis : "auto", "all", int or row indices, default="auto"
+        The items whose kernels span the function. "auto": all that were compared up to 2,000, else 500 of them.
+    max_pairs : int, default=5000
+        The most pairs that `fit` takes from scores.
+    average_width : bool, default=False
+        Average over kernel widths by their evidence instead of taking the best one (needs gamma="tune").
+    kernel, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    basis_, basis_points_ : row numbers of the basis in X, and those rows
+    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    log_evidence_ : float
+    n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
+
+    Notes
+    -----
+    A sweep costs O(N r²) for N comparisons and r basis items. The likelihood has no margin: for "by how much" see
+    `DifferenceGP`. A comparison made several times counts as often, in both directions too; for a tie give both
+    directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import PreferenceGP
+    >>> X = np.linspace(0, 1, 6)[:, None]
+    >>> model = PreferenceGP(gamma=1.0).fit_comparisons(X, [1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
+    >>> bool(model.predict_comparison([[0.9]], [[0.1]])[0] > 0.9)
+    True
+    """
+
+    _contents = Contents(
+        {
+            **{word: name for word, name in SHARED.items() if word not in ("statistics", "alpha", "path")},
+            **PARTS,
+            "compared": "_data",
+            "whole": "_whole",
+            "n_iter": "n_iter_",
+        },
+        check_preference,
+    )
+
+    def __init__(
+        self,
+        amplitude: Any = "tune",
+        gamma: Any = "tune",
+        basis: Any = "auto",
+        max_pairs: int = 5_000,
+        *,
+        average_width: bool = False,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Any = None,
+        basis_selection: Any = "pivoted",
+        random_state: Any = None,
+    ) -> None:
+        self.amplitude = amplitude
+        self.gamma = gamma
+        self.basis = basis
+        self.max_pairs = max_pairs
+        self.average_width = average_width
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.basis_selection = basis_selection
+        self.random_state = random_state
+
+    def _comparison(self) -> Comparison:
+        return Queries("size")
+
+    @property
+    def _answer_noise(self) -> float:
+        return 1.0  # the probit's own
+
+    @property
+    def _asked(self) -> Question:
+        return "comparison" if self._rows is None else "score"
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
+        """Fit on the comparisons that scores imply: every pair of rows of a query with different scores, once.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        **not_taken : `sample_weight` is refused, as a comparison is seen or not
+
+        Returns
+        -------
+        self
+        """
+        _refuse_weights(not_taken, "fit")
+        everything, rows = read_rows(self, X, y, qid, None)
+        if rows.n_queries == 1:
+            rows = replace(rows, queries=None)
+        self._fit_training(self._training_of(rows, everything), with_queries=qid is not None)
+        self._n_queries = rows.n_queries
+        self._rows = None if self._kernel.precomputed else rows
+        return self
+
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X
+        margins : refused: see `DifferenceGP`
+        weights : (p,) whole numbers, how often each comparison was made
+        qid : (n,) one label a row of X; both rows of a comparison must have the same
+
+        Returns
+        -------
+        self
+        """
+        if margins is not None:
+            raise ValueError(MARGINS)
+        _check_counts(weights)
+        return self._fit_comparisons(X, winners, losers, None, weights, qid)
+
+    def _training_of(self, rows: Rows, everything: Array) -> Training:
+        """The untied pairs of scored rows, at most `max_pairs` of them."""
+        most = self.max_pairs
+        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+            raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
+        scores = to_numpy(rows.scores)
+        queries = np.zeros(len(scores), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
+        winners, losers = untied_pairs(scores, queries, int(most), seed(self.random_state))
+        ones = np.ones(len(winners))
+        named = rows.queries is not None and len(winners) > 0
+        problem = ComparedRows(rows.features, winners, losers, ones, ones, queries[winners], named=named)
+        return Training(problem, to_numpy(rows.index), everything)
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        problem = training.problem
+        assert isinstance(problem, ComparedRows)
+        amplitude = self._variance("amplitude")
+        basis, rows, widths = self._start(training)
+        if not isinstance(self.average_width, bool | np.bool_) or (self.average_width and widths != "one"):
+            raise ValueError(
+                f"average_width must be False, or True with gamma='tune' and a kernel that has a width; got "
+                f"{self.average_width!r} with gamma={self.gamma!r} and kernel={self.kernel!r}."
+            )
+        data = Compared.merged(problem.features, problem.winners, problem.losers, problem.weights)
+        if not len(data):
+            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            amplitude, widths = amplitude or 1.0, "given"
+        self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
+        task = Task(data, basis, self._whole)
+        learned = learn(task, Search(amplitude, widths))
+        found = [(1.0, learned.fitted)]
+        if self.average_width and widths == "one":
+            found = average(task, learned.fitted)
+        self._keep_counts(training, with_queries=with_queries, level=0.0)
+        self._rows = None
+        self.basis_, self.intercept_ = rows, 0.0
+        self._keep_posterior(data, found)
+        self.n_iter_ = learned.sweeps
+        self._warn(data, learned.at_bounds)
+        return self
+
+    def _keep_posterior(self, data: Compared, found: list[tuple[float, Fitted]]) -> None:
+        self._parts = [
+            GaussianPart(share, one.kernel, one.amplitude, one.coefficients, one.spread) for share, one in found
+        ]
+        _, best = max(found, key=lambda pair: pair[0])
+        self._set_kernel(best.kernel)
+        self._data = None if best.kernel.precomputed else data  # the matrix cannot grow, and stays out of files
+        self.coef_, self.amplitude_, self.basis_points_ = best.coefficients, best.amplitude, best.basis.points
+        self.log_evidence_ = best.posterior.log_evidence
+        residual = max(one.posterior.residual for _, one in found)
+        if residual > SETTLED:
+            warn_user(
+                f"expectation propagation stopped after {best.posterior.sweeps} sweeps, still moving by {residual:.2g} of "
+                "a standard deviation; the result can be used, but probabilities are no more exact than that.",
+                ConvergenceWarning,
+            )
+
+    def _warn(self, data: Compared, at_bounds: tuple[str, ...]) -> None:
+        self._warn_of_bounds(at_bounds)
+        parts = data.n_parts
+        if parts > 1 and len(data) and not self._with_queries:
+            warn_user(
+                f"the comparisons fall into {parts} parts that are not compared with each other: how items of one part "
+                "stand to those of another comes from their features alone."
+            )
+
+    # ---------------------------------------------------------------- update
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
+        """Add newly scored rows to a model that was fitted on scores; kernel and amplitude stay.
+
+        Rows with a qid form queries of their own; without one they join the one query of a model fitted without qid.
+
+        Parameters
+        ----------
+        X, y, qid : as in `fit`
+        **not_taken : `sample_weight` is refused
+
+        Returns
+        -------
+        self
+        """
+        _refuse_weights(not_taken, "update")
+        return super().update(X, y, qid=qid)
+
+    _statistics = None
+
+    def _why_fixed(self) -> str:
+        if self._kernel.precomputed:
+            return PRECOMPUTED
+        return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
+
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        everything, rows = read_rows(self, self._encoded(X), y, qid, None, reset=False)
+        rows = rows.beside(self.coef_)
+        self._warn_of_nothing_new([rows])
+        assert self._rows is not None
+        kept = self._rows
+        if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
+            kept = replace(kept, queries=kept.index * 0)
+        merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
+        problem = self._training_of(merged, merged.features).problem
+        assert isinstance(problem, ComparedRows)
+        self._solve_again(Compared.merged(problem.features, problem.winners, problem.losers, problem.weights))
+        if self._whole:
+            self.basis_ = to_numpy(merged.index)
+        self._rows = merged
+        self._n_seen += int(everything.shape[0])
+        self._n_scored += len(rows)
+        self._n_queries += rows.n_queries if self._with_queries else 0
+
+    def update_comparisons(self, X: Any, winners: Any, losers: Any, *, weights: Any = None) -> Self:
+        """Add comparisons to a model that was fitted on comparisons; kernel and amplitude stay.
+
+        Parameters
+        ----------
+        X : (n, d) items; those with the very same features as known ones are the same items
+        winners, losers : (p,) row numbers of this X
+        weights : (p,) whole numbers, how often each comparison was made
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if self._kernel.precomputed:
+            raise ValueError(PRECOMPUTED)
+        if self._rows is not None:
+            raise ValueError("update_comparisons: this model was fitted on scores; use update.")
+        _check_counts(weights)
+        features = read_features(self, self._encoded(X), reset=False)
+        first, second, _, counts = read_comparisons(winners, losers, None, weights, int(features.shape[0]))
+        assert self._data is not None
+        known = int(self._data.features.shape[0])
+        data = self._data.extended(features, first, second, counts)
+        self._solve_again(data)
+        added = int(data.features.shape[0]) - known
+        if self._whole:  # items of an update have row numbers after those of `fit`
+            self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
+        self._n_seen += added
+        self._n_scored += added
+        return self
+
+    def _solve_again(self, data: Compared) -> None:
+        """The posterior on other comparisons, for the same kernels."""
+        points = data.features if self._whole else self.basis_points_
+        task = Task(data, KernelBasis(self._kernel, points), self._whole)
+        self._keep_posterior(data, shared_out([fit_kernel(task, p.kernel, p.amplitude) for p in self._parts]))
+
+
+def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
+    if not_taken.pop("sample_weight", None) is not None:
+        raise ValueError(
+            "sample_weight does not go with PreferenceGP: a comparison is seen or not. Use fit_comparisons with weights, "
+            "which say how often each comparison was made."
+        )
+    if not_taken:
+        raise TypeError(f"PreferenceGP.{act}() got an unexpected keyword argument {next(iter(not_taken))!r}")
+
+
+def _check_counts(weights: Any) -> None:
+    """Refuse weights that are no numbers of times; what else may be wrong is found where they are read."""
+    if weights is None:
+        return
+    try:
+        values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
+    except (TypeError, ValueError):
+        return
+    if np.any(np.isfinite(values) & (values != np.floor(values))):
+        raise ValueError("weights must be whole numbers that say how often each comparison was made.")

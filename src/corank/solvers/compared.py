@@ -1,0 +1,149 @@
+"""Who beat whom, each pair of winner and loser once: from explicit comparisons, or from scores within queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from corank._backend import Array, dtype_name, is_sparse, like, namespace, segment_sum, take, to_numpy
+from corank.problem import FloatArray
+from corank.statistics import Index
+
+LISTED = 4_000_000  # pairs that are listed before some of them are drawn; beyond, they are drawn one by one
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Comparisons between items, each pair of winner and loser once.
+
+    features : (n, d) the items that take part; winners, losers : (N,) rows of it; counts : (N,) how often, whole numbers
+    """
+
+    features: Array
+    winners: Index
+    losers: Index
+    counts: FloatArray
+
+    @classmethod
+    def merged(cls, features: Array, winners: Index, losers: Index, counts: FloatArray) -> Compared:
+        """From comparisons of which several may be the same."""
+        n = int(features.shape[0])
+        codes, places = np.unique(winners * n + losers, return_inverse=True)
+        return cls(
+            features,
+            codes // n,
+            codes % n,
+            np.bincount(places, weights=counts, minlength=len(codes)).astype(np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.winners)
+
+    def apply(self, rows: Array) -> Array:
+        """Winner less loser, (N, c), of values at the items (n, c)."""
+        return take(rows, self.winners) - take(rows, self.losers)
+
+    def transposed(self, values: Array) -> Array:
+        """Its transpose: (N, c) → (n, c)."""
+        n = int(self.features.shape[0])
+        ends = [like(rows, values, "int64") for rows in (self.winners, self.losers)]
+        return segment_sum(values, ends[0], n) - segment_sum(values, ends[1], n)
+
+    @property
+    def n_parts(self) -> int:
+        """Into how many parts the compared items fall that are not compared with each other, however indirectly."""
+        n = int(self.features.shape[0])
+        graph = sparse.csr_array((np.ones(len(self)), (self.winners, self.losers)), shape=(n, n))
+        return len(np.unique(connected_components(graph, directed=False)[1][self.winners]))
+
+    def extended(self, features: Array, winners: Index, losers: Index, counts: FloatArray) -> Compared:
+        """More comparisons, between items (m, d), which may be known ones."""
+        items, places = joined_items(self.features, features, np.concatenate([winners, losers]))
+        first, second = places[: len(winners)], places[len(winners) :]
+        return Compared.merged(
+            items,
+            np.concatenate([self.winners, first]),
+            np.concatenate([self.losers, second]),
+            np.concatenate([self.counts, counts]),
+        )
+
+
+def joined_items(known: Array, features: Array, rows: Index) -> tuple[Array, Index]:
+    """Items (n, d) and those `rows` (k,) of others (m, d) that are not among them; where the rows are then found (k,).
+
+    Items with the very same features are the same.
+    """
+    used, ends = np.unique(rows, return_inverse=True)
+    features = take(features, used)
+    if is_sparse(known) != is_sparse(features):
+        features = sparse.csr_array(features) if is_sparse(known) else features.toarray()
+    if not is_sparse(features):
+        features = like(features, known, dtype_name(known))
+    numbers = {key: row for row, key in reversed(list(enumerate(_keys(known))))}
+    places = np.zeros(len(used), dtype=np.int64)
+    fresh: list[int] = []
+    for row, key in enumerate(_keys(features)):
+        if key not in numbers:
+            numbers[key] = int(known.shape[0]) + len(fresh)
+            fresh.append(row)
+        places[row] = numbers[key]
+    if fresh:
+        both = [known, take(features, np.asarray(fresh, dtype=np.int64))]
+        known = sparse.vstack(both, format="csr") if is_sparse(known) else namespace(known).concat(both)
+    return known, places[ends]
+
+
+def _keys(features: Array) -> list[bytes]:
+    """What tells rows apart: their bytes, and for CSR those of their entries in order of columns."""
+    if is_sparse(features):
+        tidy = sparse.csr_array(features)
+        tidy.sum_duplicates()
+        tidy.eliminate_zeros()
+        bounds = zip(tidy.indptr[:-1], tidy.indptr[1:], strict=True)
+        return [tidy.indices[a:b].astype(np.int64).tobytes() + tidy.data[a:b].tobytes() for a, b in bounds]
+    return [row.tobytes() for row in np.ascontiguousarray(to_numpy(features) + 0.0)]  # + 0: −0 is 0
+
+
+def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int) -> tuple[Index, Index]:
+    """Winners and losers among the pairs of rows of one query with different scores; a seeded sample of `most`.
+
+    O(pairs), or O(n log n + most) where there are too many to list.
+    """
+    order = np.argsort(queries, kind="stable")
+    begins = np.flatnonzero(np.diff(queries[order], prepend=-1))
+    sizes = np.diff(begins, append=len(order))
+    totals = sizes * (sizes - 1) // 2
+    rng = np.random.default_rng(seed)
+    first, second = (
+        _all_pairs(begins, sizes) if totals.sum() <= LISTED else _drawn_pairs(begins, sizes, totals, 4 * most, rng)
+    )
+    first, second = order[first], order[second]
+    told = scores[first] != scores[second]
+    first, second = first[told], second[told]
+    if len(first) > most:
+        chosen = np.sort(rng.choice(len(first), size=most, replace=False))
+        first, second = first[chosen], second[chosen]
+    wins = scores[first] > scores[second]
+    return np.where(wins, first, second), np.where(wins, second, first)
+
+
+def _all_pairs(begins: Index, sizes: Index) -> tuple[Index, Index]:
+    """Every pair of positions in one query, the earlier one first."""
+    parts = [begin + np.stack(np.triu_indices(size, 1)) for begin, size in zip(begins, sizes, strict=True)]
+    first, second = np.concatenate(parts, axis=1)
+    return first, second
+
+
+def _drawn_pairs(
+    begins: Index, sizes: Index, totals: Index, count: int, rng: np.random.Generator
+) -> tuple[Index, Index]:
+    """Up to `count` different pairs of positions, every pair alike."""
+    query = rng.choice(len(sizes), size=count, p=totals / totals.sum())
+    a = rng.integers(0, sizes[query])
+    b = (a + rng.integers(1, np.maximum(sizes[query], 2))) % sizes[query]
+    pairs = np.unique(np.stack([np.minimum(a, b), np.maximum(a, b)]) + begins[query], axis=1)
+    pairs = pairs[:, rng.permutation(pairs.shape[1])]
+    return pairs[0], pairs[1]
