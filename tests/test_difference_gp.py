@@ -237,6 +237,7 @@ def test_one_width_a_column_finds_the_columns_that_matter(basis):
     np.testing.assert_allclose(again.log_evidence_, model.log_evidence_, rtol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:gamma was tuned to the end of its range")  # by the wrong way to do it, below
 def test_the_noise_of_scores_is_found():
     rng = np.random.default_rng(0)
     rows, qid = rng.uniform(-2, 2, size=(150, 1)), np.repeat(np.arange(25), 6)
@@ -377,7 +378,7 @@ def test_ties_alone_leave_a_constant():
     [np.ones((N, 2)), np.repeat(X[:8], 3, axis=0), X * [1, 0, 0], X[:, :1]],
     ids=["constant", "copies", "constant columns", "one column"],
 )
-@pytest.mark.filterwarnings("ignore:gamma was tuned to the end of its range")
+@pytest.mark.filterwarnings("ignore:gamma was tuned to the end of its range", "ignore:X. all columns are constant")
 def test_singular_kernels_are_fine(rows):
     new = rows[:3] + 0.1
     for options in ({}, {"gamma": "columns"}, {"basis": 5}, {"kernel": "linear"}):
@@ -454,3 +455,29 @@ def test_updates_are_of_the_kind_of_the_fit():
         FIXED().fit(X, Y).update_comparisons(NEW, [0], [1])
     with pytest.raises(ValueError, match="with itself"):
         FIXED().fit_comparisons(X, WINNERS, LOSERS).update_comparisons(NEW, [1], [1])
+
+
+def test_a_width_far_from_the_start_is_found():
+    rng = np.random.default_rng(0)
+    rows = rng.random((200, 1))
+    scores = np.sin(60 * rows[:, 0]) + 0.1 * rng.normal(size=200)
+    model = DifferenceGP().fit(rows, scores)
+    for gamma in (1.0, 30.0, 300.0, 1000.0):
+        assert model.log_evidence_ > DifferenceGP(gamma=gamma).fit(rows, scores).log_evidence_ - 0.5
+
+
+@pytest.mark.filterwarnings("ignore:y. all scores are tied")
+@pytest.mark.parametrize("size", [3, 10])
+def test_scores_that_are_the_same_but_for_rounding_teach_nothing(size):
+    model = DifferenceGP().fit(np.random.default_rng(0).random((size, 2)), np.full(size, 0.1))
+    assert model.amplitude_ == model.noise_ == 1.0
+
+
+def test_pairs_to_measure_are_those_least_known():
+    rng = np.random.default_rng(2)
+    model = DifferenceGP(4.0, 2.0, 0.3).fit_comparisons(rng.random((20, 2)), np.arange(10), np.arange(10, 20))
+    pool = 2 * rng.random((15, 2))
+    covariance = model.predict(pool, return_cov=True)[1]
+    spread = np.diag(covariance)[:, None] + np.diag(covariance) - 2 * covariance
+    ((a, b),) = model.suggest(pool)
+    np.testing.assert_allclose(spread[a, b], spread.max())

@@ -16,9 +16,8 @@ from sklearn.base import clone
 
 from corank import PreferenceGP
 from corank.basis import KernelBasis
-from corank.solvers import compared
 from corank.solvers.compared import Compared, untied_pairs
-from corank.solvers.preference import Search, Task, _Ascent, amplitude_slope
+from corank.solvers.preference import Ascent, Search, Task, amplitude_slope
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -156,14 +155,14 @@ def as_csr(X):
 def test_slopes_of_the_evidence_are_those_of_differences(kind, basis, widths):
     X = ITEMS if kind == "dense" else as_csr(ITEMS)
     model = PreferenceGP(1.0, 0.4, basis).fit_comparisons(X, WINNERS, LOSERS)
-    ascent = _Ascent(model_task(model, X, basis), Search(None, widths))
+    ascent = Ascent(model_task(model, X, basis), Search(None, widths))
     check_slopes(ascent, np.linspace(0.3, -0.4, ascent.size))
 
 
 @pytest.mark.parametrize("name", ["poly", "laplacian"])
 def test_slopes_for_other_kernels_are_those_of_differences(name):
     model = PreferenceGP(1.0, 0.3, kernel=name).fit_comparisons(ITEMS, WINNERS, LOSERS)
-    check_slopes(_Ascent(model_task(model, ITEMS, "all"), Search(None, "one")), np.array([0.3, -0.2]), 1e-3)
+    check_slopes(Ascent(model_task(model, ITEMS, "all"), Search(None, "one")), np.array([0.3, -0.2]), 1e-3)
 
 
 def model_task(model, X, basis):
@@ -296,11 +295,10 @@ def test_a_sample_of_pairs_is_drawn_without_chance_and_without_repeats():
     assert set(zip(other._data.winners.tolist(), other._data.losers.tolist(), strict=True)) != drawn
 
 
-def test_many_pairs_are_drawn_alike_without_listing_them(monkeypatch):
+def test_many_pairs_are_drawn_alike_without_listing_them():
     scores, queries = np.arange(60.0) % 7, np.repeat([0, 1, 2], [1, 39, 20])
     expected = {(int(i), int(j)) for i, j in by_hand(scores, queries).T}
     assert set(zip(*untied_pairs(scores, queries, 10**6, 0), strict=True)) == expected
-    monkeypatch.setattr(compared, "LISTED", 100)
     seen = np.zeros((60, 60))
     for seed in range(60):
         winners, losers = untied_pairs(scores, queries, 200, seed)
@@ -312,6 +310,26 @@ def test_many_pairs_are_drawn_alike_without_listing_them(monkeypatch):
     rates = np.array([seen[pair] for pair in sorted(expected)]) / 60
     assert abs(rates.mean() - share) < 1e-12
     assert rates.std() < 1.5 * np.sqrt(share * (1 - share) / 60)
+
+
+def test_rare_scores_give_as_many_pairs_as_there_are():
+    scores = np.zeros(4000)
+    scores[[5, 700, 1500, 3999]] = 1.0
+    winners, losers = untied_pairs(scores, np.zeros(4000, dtype=np.int64), 5000, 0)
+    assert len(set(zip(winners.tolist(), losers.tolist(), strict=True))) == 5000
+    assert set(winners.tolist()) == {5, 700, 1500, 3999}
+
+
+def test_pairs_of_known_rows_are_left_out():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(1, 12))
+        scores, queries = rng.integers(0, 4, n).astype(float), np.unique(rng.integers(0, 3, n), return_inverse=True)[1]
+        first_new = int(rng.integers(0, n + 1))
+        expected = {(int(i), int(j)) for i, j in by_hand(scores, queries).T if i >= first_new or j >= first_new}
+        winners, losers = untied_pairs(scores, queries, 10**6, 0, first_new)
+        assert len(winners) == len(expected)
+        assert set(zip(winners.tolist(), losers.tolist(), strict=True)) == expected
 
 
 # ---- more data

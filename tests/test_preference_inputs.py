@@ -304,7 +304,7 @@ def check_random_problems(count, seed=0):
         items, winners, losers, counts, gamma, amplitude = random_problem(rng)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", message="the comparisons fall into")
+            warnings.filterwarnings("ignore", message="the comparisons fall into|X: all columns are constant")
             model = PreferenceGP(amplitude, gamma).fit_comparisons(items, winners, losers, weights=counts)
         assert finite(model, items)
         most = max(most, model.n_iter_)
@@ -318,3 +318,87 @@ def test_small_problems_of_all_kinds_settle():
 @pytest.mark.slow
 def test_ten_thousand_small_problems_settle():
     assert check_random_problems(10_000) < ep.SWEEPS
+
+
+# ---- what the answers decide, and what they do not
+
+
+@pytest.mark.filterwarnings("ignore:the comparisons fall into")
+def test_an_update_keeps_every_comparison_it_had():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 2)), rng.random(61)
+    model = PreferenceGP(4.0, 1.0, max_pairs=50).fit(X, y[:60])
+    before = set(zip(model._data.winners.tolist(), model._data.losers.tolist(), strict=True))
+    model.update(rng.random((1, 2)), y[60:])
+    after = set(zip(model._data.winners.tolist(), model._data.losers.tolist(), strict=True))
+    assert before < after
+    assert all(60 in pair for pair in after - before)
+    assert len(after - before) == min(50, 60)
+
+
+def test_units_of_the_features_do_not_decide_how_sure_a_linear_model_is():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    winners, losers = rng.integers(0, 20, 80), rng.integers(20, 40, 80)
+    swap = (X @ [1, 2, 0])[winners] + rng.normal(size=80) < (X @ [1, 2, 0])[losers]
+    winners, losers = np.where(swap, losers, winners), np.where(swap, winners, losers)
+    small, large = (PreferenceGP(kernel="linear").fit_comparisons(s * X, winners, losers) for s in (1.0, 1e5))
+    np.testing.assert_allclose(small.amplitude_, large.amplitude_ * 1e10, rtol=1e-3)
+    np.testing.assert_allclose(small.log_evidence_, large.log_evidence_, rtol=1e-6)
+
+
+def test_many_answers_against_one_settle():
+    X = np.append(np.random.default_rng(0).random(20), 1000.0)[:, None]
+    winners, losers = np.r_[np.full(20, 20), 0], np.r_[np.arange(20), 20]
+    counts = np.r_[np.full(20, 2_000), 1]
+    model = PreferenceGP(1.0, kernel="linear").fit_comparisons(X, winners, losers, weights=counts)
+    assert model.n_iter_ < 200
+
+
+@pytest.mark.parametrize("learner", [PreferenceGP, DifferenceGP])
+def test_a_column_that_never_changes_has_no_width(learner):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=30), np.full(30, 3.0), rng.normal(size=30)])
+    model = learner(gamma="columns").fit(X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=30))
+    assert model.gamma_[1] < 1e-3 * model.gamma_[0]
+
+
+def test_too_many_columns_for_a_width_each():
+    X = np.random.default_rng(0).random((5, 501))
+    with pytest.raises(ValueError, match="gamma='columns' learns one width a column, but X has 501"):
+        PreferenceGP(gamma="columns").fit_comparisons(X, [0, 1], [2, 3])
+
+
+@pytest.mark.parametrize("learner", [PreferenceGP, DifferenceGP])
+def test_new_comparisons_say_their_queries_as_the_first_did(learner):
+    X, qid = np.random.default_rng(0).random((6, 2)), [0, 0, 0, 1, 1, 1]
+    options = {"amplitude": 1.0, "gamma": 1.0}
+    model = learner(**options).fit_comparisons(X, [0, 3], [1, 4], qid=qid)
+    with pytest.raises(ValueError, match="qid must be given to update_comparisons as it was to fit: with qid"):
+        model.update_comparisons(X, [0], [2])
+    with pytest.raises(ValueError, match="between rows of two queries"):
+        model.update_comparisons(X, [0], [5], qid=qid)
+    model.update_comparisons(X, [0], [2], qid=qid)
+    with pytest.raises(ValueError, match="without qid"):
+        learner(**options).fit_comparisons(X, [0, 1], [1, 2]).update_comparisons(X, [0], [2], qid=qid)
+
+
+def test_margins_are_refused_in_an_update_too():
+    model = PreferenceGP(1.0, 1.0).fit_comparisons(np.eye(3), [0, 1], [1, 2])
+    with pytest.raises(ValueError, match="DifferenceGP"):
+        model.update_comparisons(np.eye(3), [0], [1], margins=[2.0])
+
+
+@pytest.mark.filterwarnings("ignore:gamma was tuned to the end")
+def test_averaging_stays_within_the_range_of_the_search():
+    rng = np.random.default_rng(1)
+    X = rng.random((12, 2))
+    winners, losers = np.arange(11), np.arange(1, 12)
+    model = PreferenceGP(average_width=True).fit_comparisons(X, winners, losers)
+    start = 1 / (2 * X.var())
+    widths = np.array([part.kernel.gamma for part in model._parts])
+    assert ((widths >= start / 4**6 * 0.999) & (widths <= start * 4**6 * 1.001)).all()
+    np.testing.assert_array_equal(model.coef_, model._parts[0].coefficients)
+    assert model.gamma_ == widths[0]
+    model.update_comparisons(X, [0], [5])
+    assert model.gamma_ == widths[0]

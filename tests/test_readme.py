@@ -43,3 +43,18 @@ def test_the_examples_of_other_rankers_in_the_docs_run(capsys):
     exec(compile("\n".join(blocks), str(page), "exec"), names)  # noqa: S102
     assert names["model"].transduction_.shape == (50,)
     assert "row" in capsys.readouterr().out
+
+
+def test_the_examples_of_comparisons_in_the_docs_run(capsys):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    page = README.parent / "docs" / "uncertainty.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(compile("\n".join(blocks), str(page), "exec"), names)  # noqa: S102
+    plt.close("all")
+    assert names["model"].gamma_[0] > 10 * names["model"].gamma_[1:].max()
+    assert capsys.readouterr().out

@@ -166,7 +166,7 @@ def test_a_pool_beyond_the_limit_fits_into_memory(name, kind, memory_limit):
 @every
 def test_a_pool_of_one_row(name):
     assert MODELS[name].suggest(POOL[:1], kind="score").tolist() == [0]
-    with pytest.raises(ValueError, match="n = 1 must lie between 1 and 0: X_pool has 1 rows"):
+    with pytest.raises(ValueError, match="X_pool has one row, and a comparison needs two"):
         MODELS[name].suggest(POOL[:1], kind="comparison")
 
 

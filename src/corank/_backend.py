@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice, pairwise
 from threading import Lock
@@ -231,6 +232,19 @@ def _thread_pools() -> ThreadpoolController:
 
 
 _working = Lock()  # held by whoever has BLAS on one thread: the limit is the process's, not the caller's
+
+
+@contextmanager
+def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
+    """BLAS on one thread inside: many small products wait longer for a second thread than they take."""
+    if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _thread_pools().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _working.release()
 
 
 def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:

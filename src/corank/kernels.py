@@ -6,7 +6,7 @@ linear, rbf, polynomial and cosine run on every backend; scikit-learn's others o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,11 @@ class Kernel:
         if is_sparse(X):
             return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
         return X * like(np.asarray(self.scales), X)[None, :]
+
+    def stretched(self, logs: np.ndarray[Any, Any]) -> Kernel:
+        """The kernel with the width of every column times exp(log)."""
+        scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
+        return replace(self, scales=tuple(float(scale) for scale in scales))
 
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
         """The same as `block`, into a NumPy array (n, r) whose rows may lie apart."""

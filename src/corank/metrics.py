@@ -220,7 +220,8 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     z = 1.959963984540054  # Wilson's interval
     centre = (observed + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
-    return Reliability(predicted, observed, n, (np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)))
+    interval = np.minimum(centre - half, observed), np.maximum(centre + half, observed)  # beyond it by rounding only
+    return Reliability(predicted, observed, n, (np.maximum(interval[0], 0.0), np.minimum(interval[1], 1.0)))
 
 
 def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:

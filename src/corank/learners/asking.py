@@ -17,7 +17,7 @@ from corank.statistics import Index
 
 Question: TypeAlias = Literal["score", "comparison"]
 
-MOST = 2_000  # rows of a pool whose covariance is looked at
+MOST, MOST_PAIRED = 2_000, 1_000  # rows of a pool that are looked at one by one, and in pairs
 SETTLED = 0.1  # of a usual disagreement is what may be left of one once it was asked about
 
 
@@ -25,16 +25,24 @@ def check_question(n: Any, m: int, kind: Any) -> None:
     """Refuse an unknown kind, and more questions than a pool of m rows allows."""
     check_choice(kind, "kind", ("score", "comparison"))
     most = m * (m - 1) // 2 if kind == "comparison" else m
+    if most == 0:
+        raise ValueError("X_pool has one row, and a comparison needs two.")
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or not 1 <= n <= most:
         raise ValueError(f"n = {n!r} must lie between 1 and {most}: X_pool has {m} rows, so there are {most} {kind}s.")
 
 
 def shortlist(uncertainty: Callable[[], FloatArray], m: int, n: int) -> Index:
-    """The rows of a pool that are looked at, in order: all, or the most uncertain ones of a large pool."""
-    most = max(MOST, n)
+    """The rows of a pool whose n pairs are looked at, in order: all, or the most uncertain ones of a large pool."""
+    most = max(MOST_PAIRED, int(np.ceil((1 + np.sqrt(1 + 8 * n)) / 2)))
     if m <= most:
         return np.arange(m)
     return np.sort(np.argsort(-uncertainty(), kind="stable")[:most])
+
+
+def sample(m: int, n: int) -> Index:
+    """The rows of a pool that stand for all where n of them are to be chosen: all, or the same ones every time."""
+    most = max(MOST, n)
+    return np.arange(m) if m <= most else np.sort(np.random.default_rng(0).choice(m, size=most, replace=False))
 
 
 class AskingViews(Learner):
@@ -46,7 +54,7 @@ class AskingViews(Learner):
         """What to ask next about the rows of a pool: where the views disagree most.
 
         Every question is picked as if those before it had been answered, which settles rows like them in part too. No
-        chance is involved. Of a pool of more than 2,000 rows those with the largest disagreement are looked at.
+        chance is involved. Of a pool of more than 1,000 rows those with the largest disagreement are looked at.
 
         Parameters
         ----------
@@ -72,7 +80,7 @@ class AskingViews(Learner):
         values = np.stack([to_numpy(function.values(features)) for function in functions], axis=1)
         gaps = values - values.mean(axis=1, keepdims=True)
         gaps = gaps - gaps.mean(axis=0)  # a level apart is no disagreement about the order
-        rows = shortlist(lambda: np.sum(gaps**2, axis=1), len(gaps), n)
+        rows = shortlist(lambda: np.sum(gaps**2, axis=1), len(gaps), n * n if kind == "score" else n)
         gaps, degrees = gaps[rows], len(functions) - 1
         alike = sum(_likeness(function, take(features, rows)) for function in functions) / len(functions)
         covariance = (gaps @ gaps.T) * alike / degrees

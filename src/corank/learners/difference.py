@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array
+from corank._backend import Array, in_one_thread
 from corank.basis import KernelBasis
 from corank.comparison import Comparison, Queries
-from corank.learners.asking import Question
 from corank.learners.base import KernelLearner
 from corank.learners.evidence import EvidenceLearner
 from corank.learners.files import Contents
 from corank.learners.gaussian_files import PARTS, check_difference
-from corank.learners.learner import PRECOMPUTED
 from corank.learners.scoring import RankerMixin
-from corank.problem import ComparedRows
-from corank.rows import read_comparisons, read_features
+from corank.problem import ComparedRows, FloatArray, ScoredRows
+from corank.solvers.asking import pairs_to_measure
 from corank.solvers.belief import GaussianPart
 from corank.solvers.compared import joined_items
 from corank.solvers.difference import Contrasts, Spectral, spread_of
 from corank.solvers.direct import System
 from corank.solvers.fit import Solution, Training
+from corank.statistics import Index
+
+SMALL = 400  # basis rows up to which one thread is fastest
 
 
 class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
@@ -113,11 +113,10 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
 
     @property
     def _answer_noise(self) -> float:
-        return self.noise_ * (2.0 if self._compared is None else 1.0)
+        return self.noise_ * (2.0 if self._kind == "score" else 1.0)
 
-    @property
-    def _asked(self) -> Question:
-        return "score" if self._compared is None else "comparison"
+    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+        return pairs_to_measure(covariance, noise, n)
 
     # ---------------------------------------------------------------- fit
 
@@ -160,14 +159,18 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         amplitude, noise = self._variance("amplitude"), self._variance("noise")
         basis, rows, widths = self._start(training)
         problem = training.problem
-        if not bool((problem.targets[:, 0] != 0).any()):  # tied: nothing to learn from
+        tied = isinstance(problem, ScoredRows) and problem.is_tied
+        if tied or (isinstance(problem, ComparedRows) and not problem.margins.any()):
             amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
-        learned = contrasts.learn(widths)
+        with in_one_thread(problem.reference, wanted=basis.size <= SMALL):
+            learned = contrasts.learn(widths)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
         self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence
         alpha = learned.noise / learned.amplitude
         system = learned.system
+        self._kind = "comparison" if isinstance(problem, ComparedRows) else "score"
+        self._n_comparisons = len(problem.margins) if isinstance(problem, ComparedRows) else 0
         self._compared = None
         if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
             self._compared = problem
@@ -188,13 +191,8 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
         self._keep_parts(system)
 
-    def _why_fixed(self) -> str:
-        if self._kernel.precomputed:
-            return PRECOMPUTED
-        return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
-
     def update_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
     ) -> Self:
         """Add observed differences to a model that was fitted on them; kernel, amplitude and noise stay.
 
@@ -203,18 +201,13 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         X : (n, d) items; those with the very same features as known ones are the same items
         winners, losers : (p,) row numbers of this X
         margins, weights : (p,) as in `fit_comparisons`
+        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
 
         Returns
         -------
         self
         """
-        check_is_fitted(self)
-        if self._kernel.precomputed:
-            raise ValueError(PRECOMPUTED)
-        if self._compared is None:
-            raise ValueError("update_comparisons: this model was fitted on scores; use update.")
-        features = read_features(self, self._encoded(X), reset=False)
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, int(features.shape[0]))
+        features, first, second, size, weight = self._read_answers(X, winners, losers, margins, weights, qid)
         self._extend(features, np.concatenate([first, second]), size, weight)
         return self
 
@@ -235,7 +228,7 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         whole = len(self.coef_) == int(kept.features.shape[0]) and isinstance(self.basis, str)
         basis = KernelBasis(self._kernel, items if whole else self.basis_points_)
         system = Contrasts(problem, basis, self.amplitude_, self.noise_, dual=whole).system(self._kernel)
-        self._compared = problem
+        self._compared, self._n_comparisons = problem, len(problem.margins)
         if whole:
             self.basis_points_ = items
             self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])

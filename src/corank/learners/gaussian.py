@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
-from corank.learners.asking import Question, check_question, shortlist
+from corank.kernels import checked
+from corank.learners.asking import Question, check_question, sample, shortlist
 from corank.learners.learner import Expansion, Learner
 from corank.problem import FloatArray
 from corank.solvers.asking import pairs_to_compare, rows_to_score
@@ -75,8 +76,9 @@ class GaussianMixin(Learner):
             )
 
     def _like_scores(self, values: Array, features: Array) -> Array:
-        """With the precision of X, without the level of the scores."""
-        return self._scores(values, features) - self.intercept_
+        """With the precision of X."""
+        precision = features.dtype if is_foreign(features) else features.dtype.type
+        return namespace(values).astype(values, precision, copy=False)
 
     def _moments(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows, block by block: (n,) each."""
@@ -96,7 +98,7 @@ class GaussianMixin(Learner):
         """Mean (n,) and covariance (n, n) of the mixture."""
         found = [part.covariance(features, self._points(features)) for part in self._parts]
         mean = self._mixed([own for own, _ in found])
-        return mean, self._mixed([own + _outer(centre - mean) for centre, own in found])
+        return mean, checked(self._mixed([own + _outer(centre - mean) for centre, own in found]))
 
     def _points(self, features: Array) -> Array:
         """The basis points beside features."""
@@ -127,6 +129,8 @@ class GaussianMixin(Learner):
         n = int(first.shape[0])
         if n != second.shape[0]:
             raise ValueError(f"X_a has {n} rows and X_b {second.shape[0]}; row i is compared with row i.")
+        if is_foreign(first) != is_foreign(second):
+            raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
         noise = self._answer_noise if observed else 0.0
         total, points = np.zeros(n), self._points(first)
         step = max(64, BLOCK // max(1, int(self._parts[0].coefficients.shape[0])))
@@ -144,8 +148,9 @@ class GaussianMixin(Learner):
         """What to ask next about the rows of a pool: the questions whose answers say most about the function.
 
         Comparisons are those about which the model is unsure because it knows too little, not because the two are
-        equally good (BALD); scores are those that leave least uncertainty about all rows of the pool. Every question is picked as if those before it had been answered. No chance is involved.
-        Of a pool of more than 2,000 rows those with the largest uncertainty are looked at.
+        equally good (BALD); scores are those that leave least uncertainty about all rows of the pool. Every question is
+        picked as if those before it had been answered. The same pool gives the same questions. Of a large pool not all
+        rows are looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
 
         Parameters
         ----------
@@ -161,14 +166,19 @@ class GaussianMixin(Learner):
         self._demand_rows("suggest")
         kind = self._asked if kind is None else kind
         check_question(n, int(features.shape[0]), kind)
-        rows = shortlist(lambda: to_numpy(self._moments(features)[1]), int(features.shape[0]), n)
+        m = int(features.shape[0])
+        rows = shortlist(lambda: to_numpy(self._moments(features)[1]), m, n) if kind == "comparison" else sample(m, n)
         mean, covariance = (to_numpy(part) for part in self._belief(take(features, rows)))
         noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
         if kind == "comparison":
-            return rows[pairs_to_compare(mean / noise**0.5, covariance / noise, n)]
+            return rows[self._pairs_to_ask(mean, covariance, noise, n)]
         centred = covariance - covariance.mean(axis=0)  # the level says nothing about the order
         centred = centred - centred.mean(axis=1, keepdims=True)
         return rows[rows_to_score(centred, noise / 2, n)]
+
+    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+        """Pairs (n, 2) whose answers tell most."""
+        return pairs_to_compare(mean / noise**0.5, covariance / noise, n)
 
 
 def _outer(gap: Array) -> Array:

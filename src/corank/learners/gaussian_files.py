@@ -30,6 +30,8 @@ PARTS = {
     "parts": "_parts",
     "amplitude": "amplitude_",
     "log_evidence": "log_evidence_",
+    "kind": "_kind",
+    "n_comparisons": "_n_comparisons",
 }
 
 
@@ -50,6 +52,7 @@ def check_preference(learner: Any) -> None:
     sound = is_finite(data.counts) and bool(((data.counts > 0) & (data.counts == np.floor(data.counts))).all())
     demand(sound, "comparisons")
     demand(not learner._whole or rows == len(learner.coef_), "compared items")
+    demand((learner._rows is None) == (learner._kind == "comparison"), "rows")
     if learner._rows is not None:
         check_rows(learner._rows, learner.n_features_in_)
         demand(is_finite(learner._rows.scores) and len(learner._rows) == rows, "rows")
@@ -63,7 +66,9 @@ def check_difference(learner: Any) -> None:
     demand(bool(np.isclose(learner.alpha_ * learner.amplitude_, learner.noise_, rtol=1e-9, atol=0)), "noise")
     data = learner._compared
     if data is None:
+        demand(learner._kind == "score" or learner._kernel.precomputed, "comparisons")
         return
+    demand(learner._kind == "comparison", "comparisons")
     demand(learner._rows is None and learner._statistics is None, "comparisons")
     demand(isinstance(data, ComparedRows) and is_array(data.margins, 1) and len(data.margins) > 0, "comparisons")
     size = len(data.margins)
@@ -87,7 +92,15 @@ def _check_parts(learner: Any) -> None:
         demand(is_number(part.amplitude) and part.amplitude > 0, "belief")
         demand(is_array(part.coefficients, 1) and part.coefficients.shape == (size,), "belief")
         demand(is_finite(part.coefficients) and is_matrix(part.spread, (size, size)), "belief")
+        demand(
+            bool(np.allclose(part.spread, part.spread.T, rtol=1e-6, atol=1e-6 * np.abs(part.spread).max())), "belief"
+        )
     demand(bool(np.isclose(sum(part.weight for part in parts), 1.0)), "belief")
+    first = parts[0]
+    demand(np.array_equal(first.coefficients, learner.coef_) and first.amplitude == learner.amplitude_, "belief")
+    demand(first.kernel == learner._kernel, "belief")
+    demand(learner._kind in ("score", "comparison"), "note on the fit")
+    demand(type(learner._n_comparisons) is int and 0 <= learner._n_comparisons < 2**62, "note on the fit")
 
 
 def _check_items(data: Any, columns: int, size: int) -> int:

@@ -7,28 +7,27 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, to_numpy
+from corank._backend import Array, in_one_thread, is_sparse, to_numpy
 from corank._warnings import warn_user
 from corank.basis import KernelBasis
 from corank.comparison import Comparison, Queries
-from corank.learners.asking import Question
 from corank.learners.evidence import EvidenceLearner
 from corank.learners.files import SHARED, Contents
 from corank.learners.gaussian_files import PARTS, check_preference
-from corank.learners.learner import PRECOMPUTED
 from corank.learners.parameters import seed
 from corank.learners.scoring import RankerMixin
 from corank.problem import ComparedRows, FloatArray
-from corank.rows import Rows, read_comparisons, read_features, read_rows
+from corank.rows import Rows, read_rows
 from corank.solvers.belief import GaussianPart
 from corank.solvers.compared import Compared, untied_pairs
 from corank.solvers.fit import Training
 from corank.solvers.preference import Fitted, Search, Task, average, fit_kernel, learn, shared_out
+from corank.statistics import Index
 
 MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
 SETTLED = 1e-5  # sites that move by less are as good as still
+SMALL = 400  # basis items up to which one thread is fastest
 
 
 class PreferenceGP(RankerMixin, EvidenceLearner):
@@ -37,7 +36,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
     .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
 
     with Φ the distribution function of the standard normal. The posterior is found by expectation propagation; kernel
-    width and amplitude are those of largest evidence (002 sect. 5).
+    width and amplitude are those of largest evidence, with a wide prior on the amplitude (002 sect. 5).
 
     Parameters
     ----------
@@ -57,7 +56,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
 
     Attributes
     ----------
-    coef_ : (r,) coefficients of the basis functions
+    coef_ : (r,) coefficients of the basis functions; with average_width those of the best width, one of several
     basis_, basis_points_ : row numbers of the basis in X, and those rows
     amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
     log_evidence_ : float
@@ -124,10 +123,6 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
     def _answer_noise(self) -> float:
         return 1.0  # the probit's own
 
-    @property
-    def _asked(self) -> Question:
-        return "comparison" if self._rows is None else "score"
-
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
@@ -149,7 +144,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         if rows.n_queries == 1:
             rows = replace(rows, queries=None)
         self._fit_training(self._training_of(rows, everything), with_queries=qid is not None)
-        self._n_queries = rows.n_queries
+        self._n_queries, self._kind = rows.n_queries, "score"
         self._rows = None if self._kernel.precomputed else rows
         return self
 
@@ -177,16 +172,21 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
 
     def _training_of(self, rows: Rows, everything: Array) -> Training:
         """The untied pairs of scored rows, at most `max_pairs` of them."""
+        winners, losers = self._pairs_of(rows)
+        ones = np.ones(len(winners))
+        queries = np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
+        named = rows.queries is not None and len(winners) > 0
+        problem = ComparedRows(rows.features, winners, losers, ones, ones, queries[winners], named=named)
+        return Training(problem, to_numpy(rows.index), everything)
+
+    def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
+        """Winners and losers among scored rows, at most `max_pairs` of them, those before `first_new` known."""
         most = self.max_pairs
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
         scores = to_numpy(rows.scores)
         queries = np.zeros(len(scores), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
-        winners, losers = untied_pairs(scores, queries, int(most), seed(self.random_state))
-        ones = np.ones(len(winners))
-        named = rows.queries is not None and len(winners) > 0
-        problem = ComparedRows(rows.features, winners, losers, ones, ones, queries[winners], named=named)
-        return Training(problem, to_numpy(rows.index), everything)
+        return untied_pairs(scores, queries, int(most), seed(self.random_state), first_new)
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         problem = training.problem
@@ -204,42 +204,42 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
             amplitude, widths = amplitude or 1.0, "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = Task(data, basis, self._whole)
-        learned = learn(task, Search(amplitude, widths))
-        found = [(1.0, learned.fitted)]
-        if self.average_width and widths == "one":
-            found = average(task, learned.fitted)
+        with in_one_thread(self._beside(data), wanted=basis.size <= SMALL):
+            learned = learn(task, Search(amplitude, widths))
+            found = [(1.0, learned.fitted)]
+            if self.average_width and widths == "one":
+                found = average(task, learned.fitted)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self._rows = None
+        self._rows, self._kind = None, "comparison"
         self.basis_, self.intercept_ = rows, 0.0
-        self._keep_posterior(data, found)
         self.n_iter_ = learned.sweeps
-        self._warn(data, learned.at_bounds)
+        self._keep_posterior(data, found)
+        self._warn_of_bounds(learned.at_bounds)
+        parts = data.n_parts
+        if parts > 1 and not with_queries:  # an update that asks about new items would say so again and again
+            warn_user(
+                f"the comparisons fall into {parts} parts that are not compared with each other: how items of one part "
+                "stand to those of another comes from their features alone."
+            )
         return self
 
     def _keep_posterior(self, data: Compared, found: list[tuple[float, Fitted]]) -> None:
         self._parts = [
             GaussianPart(share, one.kernel, one.amplitude, one.coefficients, one.spread) for share, one in found
         ]
-        _, best = max(found, key=lambda pair: pair[0])
+        _, best = found[0]  # the width of largest evidence when it was learned
+        self.n_iter_ += sum(one.posterior.sweeps for _, one in found[1:])
         self._set_kernel(best.kernel)
+        self._n_comparisons = int(data.counts.sum())
         self._data = None if best.kernel.precomputed else data  # the matrix cannot grow, and stays out of files
         self.coef_, self.amplitude_, self.basis_points_ = best.coefficients, best.amplitude, best.basis.points
         self.log_evidence_ = best.posterior.log_evidence
-        residual = max(one.posterior.residual for _, one in found)
-        if residual > SETTLED:
+        worst = max((one.posterior for _, one in found), key=lambda posterior: posterior.residual)
+        if worst.residual > SETTLED:
             warn_user(
-                f"expectation propagation stopped after {best.posterior.sweeps} sweeps, still moving by {residual:.2g} of "
-                "a standard deviation; the result can be used, but probabilities are no more exact than that.",
+                f"expectation propagation stopped after {worst.sweeps} sweeps, still moving by {worst.residual:.2g} of a "
+                "standard deviation; the result can be used, but probabilities are no more exact than that.",
                 ConvergenceWarning,
-            )
-
-    def _warn(self, data: Compared, at_bounds: tuple[str, ...]) -> None:
-        self._warn_of_bounds(at_bounds)
-        parts = data.n_parts
-        if parts > 1 and len(data) and not self._with_queries:
-            warn_user(
-                f"the comparisons fall into {parts} parts that are not compared with each other: how items of one part "
-                "stand to those of another comes from their features alone."
             )
 
     # ---------------------------------------------------------------- update
@@ -248,6 +248,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         """Add newly scored rows to a model that was fitted on scores; kernel and amplitude stay.
 
         Rows with a qid form queries of their own; without one they join the one query of a model fitted without qid.
+        The comparisons so far stay; at most `max_pairs` are added, all of them with a new row.
 
         Parameters
         ----------
@@ -263,11 +264,6 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
 
     _statistics = None
 
-    def _why_fixed(self) -> str:
-        if self._kernel.precomputed:
-            return PRECOMPUTED
-        return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
-
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         everything, rows = read_rows(self, self._encoded(X), y, qid, None, reset=False)
         rows = rows.beside(self.coef_)
@@ -277,9 +273,11 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
             kept = replace(kept, queries=kept.index * 0)
         merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
-        problem = self._training_of(merged, merged.features).problem
-        assert isinstance(problem, ComparedRows)
-        self._solve_again(Compared.merged(problem.features, problem.winners, problem.losers, problem.weights))
+        known, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
+        assert known is not None
+        both = [np.concatenate(ends) for ends in ((known.winners, winners), (known.losers, losers))]
+        counts = np.concatenate([known.counts, np.ones(len(winners))])
+        self._solve_again(Compared.merged(merged.features, both[0], both[1], counts))
         if self._whole:
             self.basis_ = to_numpy(merged.index)
         self._rows = merged
@@ -287,27 +285,27 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         self._n_scored += len(rows)
         self._n_queries += rows.n_queries if self._with_queries else 0
 
-    def update_comparisons(self, X: Any, winners: Any, losers: Any, *, weights: Any = None) -> Self:
+    def update_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
         """Add comparisons to a model that was fitted on comparisons; kernel and amplitude stay.
 
         Parameters
         ----------
         X : (n, d) items; those with the very same features as known ones are the same items
         winners, losers : (p,) row numbers of this X
+        margins : refused: see `DifferenceGP`
         weights : (p,) whole numbers, how often each comparison was made
+        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
 
         Returns
         -------
         self
         """
-        check_is_fitted(self)
-        if self._kernel.precomputed:
-            raise ValueError(PRECOMPUTED)
-        if self._rows is not None:
-            raise ValueError("update_comparisons: this model was fitted on scores; use update.")
+        if margins is not None:
+            raise ValueError(MARGINS)
         _check_counts(weights)
-        features = read_features(self, self._encoded(X), reset=False)
-        first, second, _, counts = read_comparisons(winners, losers, None, weights, int(features.shape[0]))
+        features, first, second, _, counts = self._read_answers(X, winners, losers, None, weights, qid)
         assert self._data is not None
         known = int(self._data.features.shape[0])
         data = self._data.extended(features, first, second, counts)
@@ -323,7 +321,14 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         """The posterior on other comparisons, for the same kernels."""
         points = data.features if self._whole else self.basis_points_
         task = Task(data, KernelBasis(self._kernel, points), self._whole)
-        self._keep_posterior(data, shared_out([fit_kernel(task, p.kernel, p.amplitude) for p in self._parts]))
+        with in_one_thread(self._beside(data), wanted=task.basis.size <= SMALL):
+            found = [fit_kernel(task, part.kernel, part.amplitude) for part in self._parts]
+        self.n_iter_ += found[0].posterior.sweeps
+        self._keep_posterior(data, shared_out(found))
+
+    @staticmethod
+    def _beside(data: Compared) -> Array:
+        return np.empty(0) if is_sparse(data.features) else data.features
 
 
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:

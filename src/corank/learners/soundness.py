@@ -102,7 +102,8 @@ def check_counts(learner: Any) -> None:
         demand(is_number(getattr(learner, name)), name)
     demand(type(learner._with_queries) is bool, "note on queries")
     for name in ("n_features_in_", "_n_seen", "_n_scored", "_n_queries"):
-        demand(type(getattr(learner, name)) is int and getattr(learner, name) > 0, "number of rows or columns")
+        number = getattr(learner, name)
+        demand(type(number) is int and 0 < number < 2**62, "number of rows or columns")
     names = getattr(learner, "feature_names_in_", None)
     sound = names is None or (isinstance(names, np.ndarray) and names.shape == (learner.n_features_in_,))
     demand(sound, "names of columns")
@@ -148,7 +149,8 @@ def check_kernel(kernel: Any) -> None:
             f"the model uses the kernel {kernel.name[:80]!r}, which has no function here: call "
             f"corank.register_kernel({kernel.name[:80]!r}, function) before loading"
         )
-    demand(is_number(kernel.gamma) if kernel.name in WITH_GAMMA else kernel.gamma is None, "gamma of the kernel")
+    sound = is_number(kernel.gamma) and kernel.gamma > 0 if kernel.name in WITH_GAMMA else kernel.gamma is None
+    demand(bool(sound), "gamma of the kernel")
     demand(is_number(kernel.degree) and is_number(kernel.coef0) and isinstance(kernel.params, dict), "kernel")
     scales = kernel.scales
     sound = scales is None or (isinstance(scales, tuple) and all(is_number(scale) for scale in scales))
@@ -158,9 +160,10 @@ def check_kernel(kernel: Any) -> None:
 def check_gamma(gamma: Any, kernel: Kernel) -> None:
     """One width, or one a column."""
     if kernel.scales is None:
-        demand(gamma is None or is_number(gamma), "gamma_")
+        demand(gamma == kernel.gamma, "gamma_")
     else:
-        demand(is_array(gamma, 1) and len(gamma) == len(kernel.scales) and is_finite(gamma), "gamma_")
+        own = kernel.gamma * np.asarray(kernel.scales) ** 2
+        demand(is_array(gamma, 1) and gamma.shape == own.shape and bool(np.allclose(gamma, own)), "gamma_")
 
 
 def check_path(path: Any) -> None:

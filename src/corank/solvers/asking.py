@@ -46,14 +46,21 @@ def _rows(covariance: FloatArray, noise: float, count: int, gain: Callable[[Floa
 
 
 def pairs_to_compare(mean: FloatArray, covariance: FloatArray, count: int) -> Index:
-    """Pairs (count, 2) of rows whose comparison tells most about the function (BALD, Houlsby et al. 2011).
+    """Pairs (count, 2) of rows of which to ask who wins: the answer tells most about the function (BALD).
 
-    That is the entropy of the answer less what is left of it once the function is known: high where the answer is open
-    because the function is, not because the two are equally good. Scores are in units of the noise of an answer. For the
-    pairs after it an answer counts as if it said the difference, with that noise: a batch does not dwell on one item.
+    That is the entropy of the answer less what is left of it once the function is known (Houlsby et al. 2011): high
+    where the answer is open because the function is, not because the two are equally good. Scores are in units of the
+    noise of an answer. For the pairs after it an answer counts as if it said the difference, with that noise: a batch
+    does not dwell on one item.
     """
-    gaps = mean[:, None] - mean[None, :]
+    first, second = np.triu_indices(len(mean), k=1)
+    gaps = mean[first] - mean[second]
     return _pairs(covariance, 1.0, count, lambda spread: information(gaps, spread))
+
+
+def pairs_to_measure(covariance: FloatArray, noise: float, count: int) -> Index:
+    """Pairs (count, 2) of rows of which to ask by how much one wins: those of the largest variance."""
+    return _pairs(covariance, noise, count, lambda spread: spread)
 
 
 def contested_pairs(contested: FloatArray, covariance: FloatArray, noise: float, count: int) -> Index:
@@ -62,32 +69,34 @@ def contested_pairs(contested: FloatArray, covariance: FloatArray, noise: float,
     contested : (m, m) variance between the views of every difference
     covariance : (m, m) of their disagreement, which says how much of it an answer about other rows has settled
     """
-    before = np.maximum(_spread(covariance), 1e-300)
-    return _pairs(covariance, noise, count, lambda spread: contested * (spread / before))
+    ends = np.triu_indices(len(covariance), k=1)
+    share = contested[ends] / np.maximum(_spread(covariance, *ends), 1e-300)
+    return _pairs(covariance, noise, count, lambda spread: share * spread)
 
 
 def _pairs(covariance: FloatArray, noise: float, count: int, gain: Callable[[FloatArray], FloatArray]) -> Index:
-    """Pairs of largest gain, a function of the variances (m, m) of all differences, each given the answers before.
+    """Pairs of largest gain, a function of the variances of all differences in the order of triu_indices.
 
-    O(count m²) for m rows.
+    Each is chosen given the answers before. O(count m²) for m rows.
     """
     left, chosen = covariance.copy(), []
-    free = np.triu(np.ones(left.shape, dtype=bool), k=1)
+    first, second = np.triu_indices(len(left), k=1)
+    free = np.ones(len(first), dtype=bool)
     for _ in range(count):
-        spread = _spread(left)
-        open_ = np.where(free, gain(spread), -np.inf)
-        first, second = (int(place) for place in np.unravel_index(_first_best(open_.ravel()), open_.shape))
-        chosen.append((first, second))
-        free[first, second] = False
-        column = left[:, first] - left[:, second]
-        left = left - np.outer(column, column) / (spread[first, second] + noise)
+        spread = _spread(left, first, second)
+        pair = _first_best(np.where(free, gain(spread), -np.inf))
+        a, b = int(first[pair]), int(second[pair])
+        chosen.append((a, b))
+        free[pair] = False
+        column = left[:, a] - left[:, b]
+        left = left - np.outer(column, column) / (spread[pair] + noise)
     return np.asarray(chosen, dtype=np.int64).reshape(-1, 2)
 
 
-def _spread(covariance: FloatArray) -> FloatArray:
-    """Variances (m, m) of all differences."""
+def _spread(covariance: FloatArray, first: Index, second: Index) -> FloatArray:
+    """Variances of differences."""
     variances = np.diag(covariance)
-    return np.asarray(np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0.0))
+    return np.asarray(np.maximum(variances[first] + variances[second] - 2 * covariance[first, second], 0.0))
 
 
 def information(gaps: FloatArray, variances: FloatArray) -> FloatArray:

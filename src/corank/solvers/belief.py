@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corank._backend import Array, like, namespace, take
+import numpy as np
+
+from corank._backend import Array, like, namespace, symmetrised, take
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
 
@@ -36,7 +38,10 @@ class GaussianPart:
         """Mean (n,) and covariance (n, n)."""
         phi = self._basis(features, points)
         prior = self.amplitude * self.kernel.block(features, features)
-        return phi @ like(self.coefficients, phi), prior - phi @ like(self.spread, phi) @ phi.T
+        left = symmetrised(prior - phi @ like(self.spread, phi) @ phi.T)
+        own = namespace(left).linalg.diagonal(left)
+        below = _at_least_zero(-own)  # rounding: no variance is negative
+        return phi @ like(self.coefficients, phi), left + below[:, None] * like(np.eye(int(own.shape[0])), left)
 
     def differences(self, first: Array, second: Array, points: Array) -> tuple[Array, Array]:
         """Mean and variance of f(a) − f(b), row by row: (n,) each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,8 +12,6 @@ from scipy.sparse.csgraph import connected_components
 from corank._backend import Array, dtype_name, is_sparse, like, namespace, segment_sum, take, to_numpy
 from corank.problem import FloatArray
 from corank.statistics import Index
-
-LISTED = 4_000_000  # pairs that are listed before some of them are drawn; beyond, they are drawn one by one
 
 
 @dataclass(frozen=True)
@@ -107,43 +106,35 @@ def _keys(features: Array) -> list[bytes]:
     return [row.tobytes() for row in np.ascontiguousarray(to_numpy(features) + 0.0)]  # + 0: −0 is 0
 
 
-def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int) -> tuple[Index, Index]:
-    """Winners and losers among the pairs of rows of one query with different scores; a seeded sample of `most`.
+def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int, first_new: int = 0) -> tuple[Index, Index]:
+    """Winners and losers: pairs of rows of one query with different scores, each once; a seeded sample of `most`.
 
-    O(pairs), or O(n log n + most) where there are too many to list.
+    Pairs of two rows before `first_new` are left out. None is listed that is not taken: O(n log n + most).
     """
-    order = np.argsort(queries, kind="stable")
-    begins = np.flatnonzero(np.diff(queries[order], prepend=-1))
-    sizes = np.diff(begins, append=len(order))
-    totals = sizes * (sizes - 1) // 2
-    rng = np.random.default_rng(seed)
-    first, second = (
-        _all_pairs(begins, sizes) if totals.sum() <= LISTED else _drawn_pairs(begins, sizes, totals, 4 * most, rng)
-    )
-    first, second = order[first], order[second]
-    told = scores[first] != scores[second]
-    first, second = first[told], second[told]
-    if len(first) > most:
-        chosen = np.sort(rng.choice(len(first), size=most, replace=False))
-        first, second = first[chosen], second[chosen]
-    wins = scores[first] > scores[second]
-    return np.where(wins, first, second), np.where(wins, second, first)
+    order = np.lexsort((scores, queries))
+    new = order >= first_new
+    new_before = np.concatenate([[0], np.cumsum(new)])
+    new_places = np.flatnonzero(new)
+    query, group = _begins(queries[order]), _begins(queries[order], scores[order])
+    # how many rows each row beats: all below it if it is new, else the new ones below it
+    beaten = np.where(new, group - query, new_before[group] - new_before[query])
+    ends = np.cumsum(beaten)
+    total = int(ends[-1]) if len(ends) else 0
+    chosen = np.arange(total)
+    if total > most:
+        chosen = np.sort(np.random.default_rng(seed).choice(total, size=most, replace=False))
+    winner = np.searchsorted(ends, chosen, side="right")
+    number = chosen - (ends - beaten)[winner]
+    among_new = new_places[np.minimum(new_before[query[winner]] + number, max(len(new_places) - 1, 0))]
+    loser = np.where(new[winner], query[winner] + number, among_new)
+    return order[winner], order[loser]
 
 
-def _all_pairs(begins: Index, sizes: Index) -> tuple[Index, Index]:
-    """Every pair of positions in one query, the earlier one first."""
-    parts = [begin + np.stack(np.triu_indices(size, 1)) for begin, size in zip(begins, sizes, strict=True)]
-    first, second = np.concatenate(parts, axis=1)
-    return first, second
-
-
-def _drawn_pairs(
-    begins: Index, sizes: Index, totals: Index, count: int, rng: np.random.Generator
-) -> tuple[Index, Index]:
-    """Up to `count` different pairs of positions, every pair alike."""
-    query = rng.choice(len(sizes), size=count, p=totals / totals.sum())
-    a = rng.integers(0, sizes[query])
-    b = (a + rng.integers(1, np.maximum(sizes[query], 2))) % sizes[query]
-    pairs = np.unique(np.stack([np.minimum(a, b), np.maximum(a, b)]) + begins[query], axis=1)
-    pairs = pairs[:, rng.permutation(pairs.shape[1])]
-    return pairs[0], pairs[1]
+def _begins(*keys: np.ndarray[Any, Any]) -> Index:
+    """Where the run of equal keys begins that each place belongs to: (n,)."""
+    n = len(keys[0])
+    starts = np.zeros(n, dtype=bool)
+    starts[:1] = True
+    for key in keys:
+        starts[1:] |= key[1:] != key[:-1]
+    return np.maximum.accumulate(np.where(starts, np.arange(n), 0)) if n else np.zeros(0, dtype=np.int64)

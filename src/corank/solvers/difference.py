@@ -23,8 +23,7 @@ from corank.statistics import N_TARGETS
 LOG_TAU = float(np.log(2 * np.pi))
 # of the logarithms of amplitude and noise, beside the scale of the data: alpha = noise / amplitude stays above rounding
 RANGES = ((-14.0, 12.0), (-16.0, 4.0))
-WIDTHS = 4.0 ** np.arange(-3.0, 3.0)  # around the start, looked at before the search
-REACH = 4.0**6  # how far from the start the search may go, both ways
+WIDTHS = 4.0 ** np.arange(-6.0, 7.0)  # around the start, looked at before the search
 STEPS = 50
 
 
@@ -165,7 +164,7 @@ class Contrasts:
         kernel = self.basis.kernel
         if widths == "given":
             return self.best(kernel)
-        at, edge = best_width(lambda step: self.best(_widened(kernel, step)).log_evidence, WIDTHS, float(np.log(REACH)))
+        at, edge = best_width(lambda step: self.best(_widened(kernel, step)).log_evidence)
         if widths == "each":
             kernel, edge = self._best_columns(kernel, at)
             return replace(self.best(kernel), at_bounds=("gamma",) if edge else ())
@@ -173,7 +172,7 @@ class Contrasts:
 
     def _best_columns(self, kernel: Kernel, start: float) -> tuple[Kernel, bool]:
         """One width a column, from a common one."""
-        reach, d = float(np.log(REACH)), int(self.problem.features.shape[1])
+        reach, d = float(np.log(WIDTHS[-1])), int(self.problem.features.shape[1])
         result = minimize(
             self._descent,
             np.full(d, start),
@@ -183,16 +182,16 @@ class Contrasts:
             options={"maxiter": STEPS},
         )
         high = bool(np.max(result.x) > reach - 1e-6)  # a column that plays no part is no reason to warn
-        return _scaled(kernel, np.asarray(result.x)), high
+        return kernel.stretched(np.asarray(result.x)), high
 
     def _descent(self, logs: FloatArray) -> tuple[float, FloatArray]:
         """Minus the evidence and its slopes in the logarithms of the columns' widths."""
-        kernel = _scaled(self.basis.kernel, logs)
+        kernel = self.basis.kernel.stretched(logs)
         found = self.best(kernel)
         if isinstance(found.system, DualSystem):
             return -found.log_evidence, -width_slopes(found.system, found.amplitude, found.noise)
         steps = 1e-4 * np.eye(len(logs))
-        ahead = [self.best(_scaled(self.basis.kernel, logs + step)).log_evidence for step in steps]
+        ahead = [self.best(self.basis.kernel.stretched(logs + step)).log_evidence for step in steps]
         return -found.log_evidence, -(np.asarray(ahead) - found.log_evidence) / 1e-4
 
 
@@ -200,11 +199,6 @@ def _widened(kernel: Kernel, step: float) -> Kernel:
     """The kernel with its width times exp(step)."""
     assert kernel.gamma is not None
     return replace(kernel, gamma=kernel.gamma * float(np.exp(step)))
-
-
-def _scaled(kernel: Kernel, logs: FloatArray) -> Kernel:
-    """The kernel with one width a column, each times exp(log)."""
-    return replace(kernel, scales=tuple(float(scale) for scale in np.exp(logs / 2)))
 
 
 def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArray:
@@ -222,18 +216,18 @@ def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArr
     return np.asarray(-0.5 * basis.kernel.gamma * to_numpy(quadratic))
 
 
-def best_width(evidence: Callable[[float], float], steps: FloatArray, reach: float) -> tuple[float, bool]:
-    """The logarithm of the width, beside the start, of largest evidence: a scan, then golden section around its best.
+def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:
+    """The logarithm of the width, beside the start, of largest evidence: a scan, then a search around its best.
 
     Returns it and whether it lies at the end of its range.
     """
-    known = {float(step): evidence(float(step)) for step in np.log(steps)}
+    places = np.log(WIDTHS)
+    known = {float(place): evidence(float(place)) for place in places}
     best = max(known, key=known.__getitem__)
-    gap = float(np.log(steps[1] / steps[0]))
-    low, high = max(best - gap, -reach), min(best + gap, reach)
+    gap = float(places[1] - places[0])
+    low, high = max(best - gap, float(places[0])), min(best + gap, float(places[-1]))
     result = minimize_scalar(
         lambda at: -evidence(float(at)), bounds=(low, high), method="bounded", options={"xatol": 0.02}
     )
     at = float(result.x) if -float(result.fun) > known[best] else best
-    edge = float(np.log(steps[0])), float(np.log(steps[-1]))
-    return at, at < edge[0] - 0.9 * gap or at > edge[1] + 0.9 * gap
+    return at, min(at - float(places[0]), float(places[-1]) - at) < 0.1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from corank._backend import (
     Array,
@@ -27,6 +27,7 @@ from corank.kernels import squared_norms
 from corank.problem import FloatArray
 
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
+ROOT_2_OVER_PI = float(np.sqrt(2 / np.pi))
 TOLERANCE, SWEEPS = 1e-9, 1000
 SHRINK, GROW, PATIENCE = 0.5, 1.3, 20  # of the damping in one sweep; sweeps before it is shrunk at every turn
 LEAST = 0.01
@@ -135,6 +136,15 @@ def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tu
     return Posterior(weights, factor, spread, differences, sites, counts, log_evidence, number, residual), new, moves
 
 
+def _density_over_probability(z: FloatArray) -> FloatArray:
+    """N(z) / Φ(z), to the last digits far below 0 too."""
+    below = np.minimum(z, 0.0)
+    above = np.maximum(z, 0.0)
+    return np.asarray(
+        np.where(z < 0, ROOT_2_OVER_PI / erfcx(-below / 2**0.5), np.exp(-0.5 * above**2 - LOG_ROOT_TAU) / ndtr(above))
+    )
+
+
 def _matched(mean: FloatArray, variance: FloatArray, sites: Sites) -> tuple[Sites, FloatArray]:
     """Sites whose Gaussian has the moments of the cavity times Φ, and each one's share of the log evidence.
 
@@ -146,7 +156,7 @@ def _matched(mean: FloatArray, variance: FloatArray, sites: Sites) -> tuple[Site
     scale = np.sqrt(1 + cavity_variance)
     z = cavity_mean / scale
     log_probability = log_ndtr(z)
-    ratio = np.exp(-0.5 * z * z - LOG_ROOT_TAU - log_probability)  # N(z) / Φ(z)
+    ratio = _density_over_probability(z)
     slope = ratio / scale
     bend = np.clip(ratio * (z + ratio), 0.0, 1.0) / scale**2
     left = 1 - cavity_variance * bend

@@ -22,7 +22,7 @@ from corank.solvers.ep import Posterior, Sites, propagate
 WIDTHS = 4.0 ** np.arange(-3, 3)  # around the start, looked at before the search
 REACH = 4.0**6  # how far from the start the search may go, both ways
 AMPLITUDES = (1e-4, 1e6)
-USUAL, SPREAD = np.log(4.0), 2.0  # of the logarithm of the amplitude, before any answer
+USUAL, SPREAD = np.log(4.0), 2.0  # of the logarithm of the function's variance, before any answer
 ROUGHLY, ON_THE_WAY = 1e-3, 1e-6  # tolerances of the first look and of the search
 SWEEPS_ON_THE_WAY = 100  # a place that takes more is no good one
 STEPS = 60
@@ -193,13 +193,13 @@ def learn(task: Task, search: Search) -> Learned:
     making the model sure of everything. Where the basis is large the search is made on a few of its points first: what
     is left is a step or two. Sites are carried from one evaluation to the next.
     """
-    ascent = _Ascent(task, search)
+    ascent = Ascent(task, search)
     place, unit = np.zeros(ascent.size), np.ones(ascent.size)
     if search.learns:
         rough = ascent
         if task.basis.size > 2 * FEW and not task.basis.kernel.precomputed:
-            rough = _Ascent(task.thinned(FEW), search)
-        place, unit = rough.climb(rough.first_look(), unit)
+            rough = Ascent(task.thinned(FEW), search)
+        place, unit = rough.highest(rough.first_look())
         if rough is not ascent:
             ascent.sites, ascent.sweeps = rough.sites, rough.sweeps
             place, _ = ascent.climb(place, unit)
@@ -207,14 +207,18 @@ def learn(task: Task, search: Search) -> Learned:
     return Learned(found, ascent.at_bounds(place), ascent.sweeps)
 
 
-class _Ascent:
-    """log evidence, with a wide prior on log amplitude, as a function of it and of the logarithms of widths."""
+class Ascent:
+    """log evidence, with a wide prior on the function's variance, by its logarithm and those of the widths.
+
+    The variance is amplitude times that of the kernel, which is 1 for rbf and has the units of X for others.
+    """
 
     def __init__(self, task: Task, search: Search) -> None:
         self.task, self.search, self.kernel = task, search, task.basis.kernel
         self.n_columns = int(task.data.features.shape[1])
         self.n_widths = {"given": 0, "one": 1, "each": self.n_columns}[search.widths]
         self.size = int(search.amplitude is None) + self.n_widths
+        self.variance = 1.0 if self.kernel.name == "rbf" else _usual_variance(task)
         self.sites: Sites | None = None
         self.sweeps = 0
         ends = float(np.log(AMPLITUDES[0])), float(np.log(AMPLITUDES[1]))
@@ -232,8 +236,8 @@ class _Ascent:
             assert kernel.gamma is not None
             kernel = replace(kernel, gamma=kernel.gamma * float(np.exp(widths[0])))
         elif self.search.widths == "each":
-            kernel = replace(kernel, scales=tuple(float(scale) for scale in np.exp(widths / 2)))
-        return float(np.exp(parameters[0])) if own is None else own, kernel
+            kernel = kernel.stretched(widths)
+        return float(np.exp(parameters[0])) / self.variance if own is None else own, kernel
 
     def fitted(self, parameters: FloatArray, **how: float) -> Fitted:
         """The posterior there."""
@@ -242,6 +246,11 @@ class _Ascent:
         self.sites = found.posterior.sites
         self.sweeps += found.posterior.sweeps
         return found
+
+    def highest(self, starts: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """The best of what `climb` finds from several starts."""
+        found = [self.climb(start, np.ones(self.size)) for start in starts]
+        return min(found, key=lambda one: self.descent(one[0])[0]) if len(found) > 1 else found[0]
 
     def climb(self, start: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From a start to the largest evidence: where it is, and how wide the peak is in each parameter.
@@ -280,7 +289,7 @@ class _Ascent:
         """The log density of an amplitude before any answer, up to a constant, and its slope in log amplitude."""
         if self.search.amplitude is not None:
             return 0.0, 0.0
-        away = (float(np.log(amplitude)) - USUAL) / SPREAD
+        away = (float(np.log(amplitude * self.variance)) - USUAL) / SPREAD
         return -0.5 * away**2, -away / SPREAD
 
     def _width_slopes(self, parameters: FloatArray, found: Fitted) -> FloatArray:
@@ -296,19 +305,23 @@ class _Ascent:
             slopes.append((ends[0] - ends[1]) / 2e-3)
         return np.asarray(slopes)
 
-    def first_look(self) -> FloatArray:
-        """Where to begin: the best of several widths and amplitudes, found roughly."""
+    def first_look(self) -> list[FloatArray]:
+        """Where to begin: the best of several widths and amplitudes, found roughly.
+
+        With one width a column there are several peaks: the best place of every amplitude is a start.
+        """
         widths = np.log(WIDTHS) if self.n_widths else np.zeros(1)
         amplitudes = np.log([1.0, 16.0]) if self.search.amplitude is None else np.zeros(1)
-        best, most = np.zeros(self.size), -np.inf
+        best: dict[float, tuple[float, FloatArray]] = {}
         for width in widths:
             for amplitude in amplitudes:
                 there = np.concatenate([[amplitude] * (self.size - self.n_widths), [width] * self.n_widths])
                 found = self.fitted(there, tolerance=ROUGHLY)
                 value = found.posterior.log_evidence + self._prior(found.amplitude)[0]
-                if value > most:
-                    best, most = there, value
-        return best
+                if value > best.get(amplitude, (-np.inf, there))[0]:
+                    best[amplitude] = value, there
+        ranked = [place for _, place in sorted(best.values(), key=lambda one: -one[0])]
+        return ranked if self.search.widths == "each" else ranked[:1]
 
     def at_bounds(self, parameters: FloatArray) -> tuple[str, ...]:
         """The parameters that the search would have driven further."""
@@ -320,20 +333,34 @@ class _Ascent:
         return tuple(dict.fromkeys(name for name, out in zip(names, below | above, strict=True) if out))
 
 
+def _usual_variance(task: Task) -> float:
+    """Of the function under the kernel to begin with: the same everywhere, else half that of the compared differences."""
+    basis, data = task.basis, task.data
+    own = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
+    if float(np.ptp(own)) <= 1e-9 * float(own.max()):
+        return float(own[0]) or 1.0
+    features = data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+    return 0.5 * float(np.mean(to_numpy(squared_norms(features)))) or 1.0 if len(data) else 1.0
+
+
 # ---- averaging over widths
 
 
 def average(task: Task, best: Fitted) -> list[tuple[float, Fitted]]:
-    """Widths around the best one with their shares: the evidence under a prior flat in the logarithm of the width.
+    """The best width, then those around it, with their shares: the evidence under a prior flat in log width.
 
-    Out to where the evidence has fallen by a factor exp(FALL), both ways (002 Fig. 1).
+    Out to where the evidence has fallen by a factor exp(FALL), both ways, within the range of the search (002 Fig. 1).
     """
-    found, gamma = [best], best.kernel.gamma
+    found, gamma, start = [best], best.kernel.gamma, task.basis.kernel.gamma
     assert gamma is not None
+    assert start is not None
     for direction in (1.0, -1.0):
         sites = best.posterior.sites
         for step in range(1, SIDEWAYS + 1):
             kernel = replace(best.kernel, gamma=gamma * float(np.exp(direction * STEP * step)))
+            assert kernel.gamma is not None
+            if not 1 / REACH <= kernel.gamma / start <= REACH:
+                break
             one = fit_kernel(task, kernel, best.amplitude, sites)
             if one.posterior.log_evidence < best.posterior.log_evidence - FALL:
                 break
