@@ -273,6 +273,28 @@ def test_an_index_without_a_name_is_noticed_and_can_be_dropped(folder, name, dro
     assert name not in load("b.corank").encoder_.feature_names_in_
 
 
+def test_a_column_of_names_is_noticed(folder):
+    frame = books()
+    frame["title"] = [f"title {row // 2 if row < 10 else row}" for row in range(len(frame))]
+    frame.to_csv("titled.csv", index=False)
+    words = (
+        "fit",
+        "titled.csv",
+        "--score",
+        "rating",
+        "--drop",
+        "book_id",
+        "--gamma",
+        "1",
+        "--out",
+        "b.corank",
+        "--force",
+    )
+    what = "column 'title' looks like a name of the row (155 values in 160 rows), yet it is learned from"
+    assert f"note: {what}: leave it out with --id title or --drop title\n" in run(*words).stderr
+    assert run(*words, "--id", "title").stderr == ""
+
+
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
     monkeypatch.setattr("corank.learners.single.SingleLearner._auto_basis", (50, 20))
     result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
@@ -908,9 +930,9 @@ def test_a_terminal_is_shown_what_is_being_done(folder, terminal):
     assert terminal == [
         "starting …",
         "reading books.csv …",
+        "encoding 160 rows …",
         "stop",  # for the note on book_id
         "start",
-        "encoding 160 rows …",
         f"fitting RankRLS on {scored} scored rows …",
         "writing b.corank …",
         "the end",
@@ -963,6 +985,11 @@ def test_errors_of_our_own_are_owned_up_to(folder, monkeypatch):
     assert "something went wrong inside corank (KeyError: 'oops'); --debug shows where" in said
     monkeypatch.setattr(RankRLS, "fit", lambda *args, **kwargs: np.empty((10**8, 10**8)))
     assert "not enough memory" in error("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+
+
+def test_an_unknown_method_is_refused_in_plain_words(folder):
+    said = error("fit", "books.csv", "--score", "rating", "--method", "prefs", "--out", "b.corank")
+    assert said.startswith("invalid value for '--method': 'prefs' is not one of 'rankrls', ")
 
 
 def test_unknown_commands_are_refused_with_a_guess(folder):

@@ -11,6 +11,7 @@ from command_line import error, run
 
 from corank import RLS, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, TableEncoder, View, load
 from corank.learners.files import LEARNERS, _learner
+from corank.metrics import calibration_error, disagreement_error
 
 ITEMS = ("--item", "wine")
 PAIRS = ("--comparisons", "pairs.csv", "--winner", "a", "--loser", "b")
@@ -123,7 +124,7 @@ def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
         "PreferenceGP fitted on wines.csv",
         f"items 24, {used} of them compared" if used < 24 else "items 24, all compared",
         "comparisons 40 of pairs.csv",
-        "amplitude 2: of two unlike items the better one wins about 85% of comparisons",  # 1/2 + atan(2)/pi
+        "amplitude 2: of two items far apart in their features the better one wins about 85% of comparisons",  # 1/2 + atan(2)/pi
         f"log evidence {model.log_evidence_:.1f} (higher is better), against {40 * np.log(0.5):.1f} for coin tosses",
         "corank suggest w.corank wines.csv --out questions.csv",
     ):
@@ -131,7 +132,10 @@ def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
     assert "held-out" not in words
     inspected = " ".join(run("inspect", "w.corank").stdout.split())
     assert "PreferenceGP: ranks items by who beats whom, and says how sure it is" in inspected
-    assert "amplitude 2: of two unlike items the better one wins about 85% of comparisons" in inspected
+    assert (
+        "amplitude 2: of two items far apart in their features the better one wins about 85% of comparisons"
+        in inspected
+    )
 
 
 def test_difference_learns_from_scores_too_and_says_how_far_off_one_is(folder):
@@ -198,7 +202,8 @@ def test_numbers_are_names_too(folder, items, pairs):
 
 WRONG_PAIRS = {
     "unknown item": ("a,b\n001,002\n003,0O4\n", (), "'0O4' in data row 2 of pairs.csv is no item of wines.csv"),
-    "a near name": ("a,b\n001,0002\n", (), "is no item of wines.csv; did you mean '00"),
+    "a near name": ("a,b\n001,0002\n", (), "is no item of wines.csv, by column 'wine'"),
+    "a tie": ("a,b\n001,002\n001,tie\n", (), "give a tie as two rows, a win for each, or with --method difference as"),
     "itself": ("a,b\n001,002\n003,003\n", (), "data row 2 of pairs.csv compares '003' with itself"),
     "empty": ("a,b\n", (), "pairs.csv has a header but no rows"),
     "no file": (None, (), "there is no file pairs.csv"),
@@ -265,18 +270,257 @@ def test_what_to_learn_from_must_be_said(folder):
 # ---- rank
 
 
+def without_level(cov):
+    """Standard deviations of scores less their mean."""
+    centre = np.eye(len(cov)) - 1 / len(cov)
+    return np.sqrt(np.diag(centre @ cov @ centre))
+
+
 def test_rank_writes_how_sure_it_is(preference):
     run("rank", "w.corank", "wines.csv", "--out", "ranked.csv")
     ranked = pd.read_csv("ranked.csv", dtype={"wine": str})
     assert list(ranked.columns) == ["rank", "score", "std", *wines().columns]
-    mean, std = load("w.corank").predict(encoded(), return_std=True)
+    mean, cov = load("w.corank").predict(encoded(), return_cov=True)
     order = rows_of(ranked["wine"])
     np.testing.assert_allclose(ranked["score"], mean[order])
-    np.testing.assert_allclose(ranked["std"], std[order])
+    np.testing.assert_allclose(ranked["std"], without_level(cov)[order])
     wines().assign(std=1).to_csv("named.csv", index=False)
     run("rank", "w.corank", "named.csv", "--out", "other.csv")
     assert list(pd.read_csv("other.csv").columns)[:3] == ["rank", "score", "predicted_std"]
     assert re.search(r"rank +score +std +wine", run("rank", "w.corank", "wines.csv").stdout)
+
+
+def test_rank_takes_the_level_out_of_each_query(folder, monkeypatch):
+    table = wines().assign(rating=quality(wines()))
+    table.to_csv("rated.csv", index=False)
+    words = ("--query", "country", "--score", "rating", "--method", "difference", *QUICK, "--noise", "1")
+    run("fit", "rated.csv", "--id", "wine", *words, "--out", "d.corank", "--quiet")
+    run("rank", "d.corank", "rated.csv", "--out", "ranked.csv")
+    ranked = pd.read_csv("ranked.csv", dtype={"wine": str})
+    model = load("d.corank")
+    for country, some in table.groupby("country"):
+        mean, cov = model.predict(model.encoder_.transform(some), return_cov=True)
+        own = ranked[ranked["country"] == country].set_index("wine").loc[some["wine"]]
+        np.testing.assert_allclose(own["score"], mean)
+        np.testing.assert_allclose(own["std"], without_level(cov))
+    monkeypatch.setattr("corank.cli.columns.WITHIN_UP_TO", 11)
+    said = run("rank", "d.corank", "rated.csv", "--out", "plain.csv").stderr
+    assert "note: std is that of the score itself, level included, where more than 11 rows are ranked together" in said
+    plain = pd.read_csv("plain.csv", dtype={"wine": str})
+    std = model.predict(model.encoder_.transform(table), return_std=True)[1]
+    np.testing.assert_allclose(plain["std"], std[rows_of(plain["wine"])])
+
+
+# ---- evaluate
+
+
+def held_out(**more):
+    """Comparisons that were not learned from: `a` beat `b`."""
+    return compared(wines(), 30, seed=7).assign(**more)
+
+
+def probabilities(model, pairs):
+    first, second = (encoded()[rows_of(pairs[side])] for side in ("a", "b"))
+    return model.predict_comparison(first, second, observed=True)
+
+
+@pytest.mark.parametrize("method", ["preference", "difference", "rankrls"])
+def test_evaluate_says_how_well_comparisons_are_foretold(folder, method):
+    words = () if method == "rankrls" else (*QUICK, "--method", method)
+    run("fit", "wines.csv", *ITEMS, *PAIRS, *words, "--out", "w.corank", "--quiet")
+    pairs = held_out()
+    pairs.to_csv("held.csv", index=False)
+    beside = ("--items", "wines.csv", "--out", "told.csv", "--json")
+    said = json.loads(run("evaluate", "w.corank", "held.csv", *beside).stdout)
+    model, told = load("w.corank"), pd.read_csv("told.csv", dtype={"a": str, "b": str})
+    scores = model.predict(encoded())
+    gap = scores[rows_of(pairs["a"])] - scores[rows_of(pairs["b"])]
+    assert said["right_order"]["value"] == pytest.approx(np.mean(gap > 0))
+    assert said["right_order"]["standard_error"] == pytest.approx(np.std(gap > 0, ddof=1) / 30**0.5)
+    assert (said["comparisons"], said["ties"], said["unanswered"]) == (30, 0, 0)
+    np.testing.assert_allclose(told["difference"], gap)
+    assert list(told["a"]) == list(pairs["a"])
+    if method == "rankrls":
+        assert "log_loss" not in said
+        assert "winner_wins" not in told
+        return
+    chance = probabilities(model, pairs)
+    np.testing.assert_allclose(told["winner_wins"], chance)
+    assert said["log_loss"]["value"] == pytest.approx(-np.log(chance).mean())
+    favourite = calibration_error(chance > 0.5, np.maximum(chance, 1 - chance))
+    assert said["calibration_error"]["value"] == pytest.approx(favourite)
+
+
+def test_evaluate_counts_repeats_and_leaves_out_ties_and_open_questions(preference):
+    pairs = held_out()
+    pairs.to_csv("held.csv", index=False)
+    words = ("evaluate", "w.corank", "--items", "wines.csv", "--json")
+    repeated = json.loads(run(*words, "held.csv", "--count", "times").stdout)
+    pairs.loc[pairs.index.repeat(pairs["times"])].to_csv("long.csv", index=False)
+    alone = json.loads(run(*words, "long.csv").stdout)
+    assert repeated == alone
+    assert repeated["comparisons"] == pairs["times"].sum()
+    pairs.assign(m=[0.0] * 10 + [1.0] * 20).to_csv("held.csv", index=False)
+    said = json.loads(run(*words, "held.csv", "--margin", "m").stdout)
+    pairs[10:].to_csv("decided.csv", index=False)
+    assert {**json.loads(run(*words, "decided.csv").stdout), "ties": 10} == said
+    questions = pairs.rename(columns={"a": "first", "b": "second"})[["first", "second"]]
+    questions.assign(winner=["tie"] * 4 + [None] * 6 + ["first"] * 20).to_csv("answers.csv", index=False)
+    assert {**said, "ties": 4, "unanswered": 6} == json.loads(run(*words, "answers.csv").stdout)
+    shown = run("evaluate", "w.corank", "answers.csv", "--items", "wines.csv").stdout
+    assert "PreferenceGP on 20 comparisons of answers.csv, without 4 ties and 6 not answered" in shown
+    assert re.search(rf"log loss +{said['log_loss']['value']:.4f}", shown)
+
+
+@pytest.mark.parametrize("learned", ["comparisons", "scores"])
+def test_evaluate_tells_the_chances_of_named_pairs(preference, learned):
+    if learned == "scores":
+        wines().assign(rating=quality(wines())).to_csv("rated.csv", index=False)
+        more = ("--score", "rating", "--method", "difference", *QUICK, "--noise", "1", "--out", "w.corank", "--force")
+        run("fit", "rated.csv", *ITEMS, *more, "--quiet")
+    pairs = pd.DataFrame({"a": ["000", "003"], "b": ["001", "002"]})
+    named = pairs.set_axis(["first", "second"], axis=1)
+    named.to_csv("which.csv", index=False)
+    named.assign(winner=None).to_csv("open.csv", index=False)
+    chance = probabilities(load("w.corank"), pairs)
+    for file in ("which.csv", "open.csv"):
+        shown = run("evaluate", "w.corank", file, "--items", "wines.csv", "--out", "told.csv", "--force").stdout
+        assert shown == "2 pairs written: told.csv\n"
+        told = pd.read_csv("told.csv", dtype={"first": str, "second": str})
+        np.testing.assert_allclose(told["first_wins"], chance)
+        assert list(told["first"]) == ["000", "003"]
+    shown = run("evaluate", "w.corank", "which.csv", "--items", "wines.csv").stdout
+    assert re.search(rf"000 +001 +{chance[0]:.0%}", shown)
+    assert "--out FILE writes them" in shown
+    pairs.assign(m=0).to_csv("tied.csv", index=False)
+    told = ("--winner", "a", "--loser", "b", "--margin", "m")
+    assert re.search(
+        rf"000 +001 +{chance[0]:.0%}", run("evaluate", "w.corank", "tied.csv", "--items", "wines.csv", *told).stdout
+    )
+
+
+def test_evaluate_says_what_is_missing_for_comparisons(preference):
+    held_out().to_csv("held.csv", index=False)
+    said = error("evaluate", "w.corank", "held.csv")
+    assert said == "held.csv compares items: say which table describes them with --items"
+    more = ("--items", "wines.csv")
+    assert "is the file that is read" in error(
+        "evaluate", "w.corank", "held.csv", *more, "--out", "held.csv", "--force"
+    )
+    assert "use --force" in error("evaluate", "w.corank", "held.csv", *more, "--out", "pairs.csv")
+    assert "there is no winner column 'x'" in error("evaluate", "w.corank", "held.csv", *more, "--winner", "x")
+    Path("held.csv").write_text("a,b\n000,999\n")
+    assert "'999' in data row 1 of held.csv is no item of wines.csv" in error("evaluate", "w.corank", "held.csv", *more)
+    RLS(1.0).fit(wines()[["sweetness"]], quality(wines())).save("r.corank")
+    named = ("--winner", "a", "--loser", "b", *more)
+    assert "say which with --item" in error("evaluate", "r.corank", "pairs.csv", *named)
+    assert json.loads(run("evaluate", "r.corank", "pairs.csv", *named, *ITEMS, "--json").stdout)["comparisons"] == 40
+    assert "--out is for comparisons" in error(
+        "evaluate", "r.corank", "wines.csv", "--score", "sweetness", "--out", "o.csv"
+    )
+
+
+# ---- scores of items that another table describes
+
+
+def ratings():
+    """Who gave what to which wine."""
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([rng.permutation(24)[:12] for _ in range(3)])
+    scores = quality(wines())[rows] + rng.normal(0, 0.2, 36)
+    return pd.DataFrame(
+        {"friend": np.repeat(["ann", "bob", "eve"], 12), "wine": wines()["wine"][rows], "rating": scores}
+    )
+
+
+@pytest.fixture
+def rated(folder):
+    ratings().to_csv("ratings.csv", index=False)
+    words = ("--score", "rating", "--query", "friend", "--id", "wine", "--method", "difference", *QUICK, "--noise", "1")
+    result = run("fit", "ratings.csv", *words, "--items", "wines.csv", "--out", "s.corank")
+    assert "corank suggest s.corank wines.csv --out questions.csv" in result.stdout
+    return folder
+
+
+def test_scores_may_name_items_that_another_table_describes(rated):
+    table = ratings()
+    features, rows = encoded(), rows_of(table["wine"])
+    whole = wines().drop(columns="wine").iloc[rows]
+    encoder = TableEncoder().fit(whole)
+    model = DifferenceGP(2.0, 0.3, 1.0).fit(encoder.transform(whole), table["rating"], qid=table["friend"])
+    found = load("s.corank")
+    np.testing.assert_allclose(found.predict(features), model.predict(features))
+    said = json.loads(run("evaluate", "s.corank", "ratings.csv", "--items", "wines.csv", "--json").stdout)
+    error_ = disagreement_error(table["rating"], model.predict(encoder.transform(whole)), qid=table["friend"])
+    assert said["disagreement"]["value"] == pytest.approx(error_)
+    words = ("fit", "ratings.csv", "--score", "rating", "--query", "friend", "--out", "x.corank")
+    assert error(*words, "--id", "wine").startswith(
+        "no column is left as a feature: add columns that describe the items"
+    )
+    assert "--items needs --id" in error(*words, "--items", "wines.csv")
+    said = error("fit", "wines.csv", *ITEMS, *PAIRS, "--items", "wines.csv", "--out", "x.corank")
+    assert said == "--items is for scores: with --comparisons the first table describes the items"
+
+
+def test_questions_leave_room_for_a_query_that_the_pool_does_not_say(rated):
+    result = run("suggest", "s.corank", "wines.csv", "-n", "3", "--out", "q.csv")
+    assert "Next: fill in columns 'friend' and 'rating', then" in result.stdout
+    update = ("update", "s.corank", "q.csv", "--items", "wines.csv", "--out", "t.corank")
+    assert " ".join(("corank", *update[:-1])) in result.stdout
+    questions = pd.read_csv("q.csv", dtype={"wine": str})
+    assert list(questions.columns) == ["wine", "friend", "rating"]
+    questions["rating"] = [None, 2.0, 3.0]
+    questions["friend"] = ["ann", "ann", None]
+    questions.to_csv("q.csv", index=False)
+    said = error(*update)
+    assert said == "data row 3 of q.csv has a score but nothing in 'friend': every scored row needs a query"
+    questions.assign(friend="ann").to_csv("q.csv", index=False)
+    said = run(*update).stderr
+    assert (
+        "note: the new rows form queries of their own, as the model does not remember labels: rows of a 'friend'"
+        in said
+    )
+    model = load("s.corank")
+    features = model.encoder_.transform(wines())
+    model.update(features[rows_of(questions["wine"][1:])], [2.0, 3.0], qid=["ann", "ann"])
+    np.testing.assert_allclose(load("t.corank").predict(features), model.predict(features), rtol=1e-9)
+    wines().drop(columns="wine").to_csv("nameless.csv", index=False)
+    run("suggest", "s.corank", "nameless.csv", "--out", "whole.csv")
+    assert list(pd.read_csv("whole.csv").columns)[:2] == ["friend", "rating"]
+
+
+def test_fit_suggests_only_what_can_be_asked(folder):
+    table = wines().assign(rating=quality(wines()))
+    table.to_csv("rated.csv", index=False)
+    words = ("fit", "rated.csv", *ITEMS, "--score", "rating", "--method", "difference", *QUICK, "--out", "d.corank")
+    assert "corank suggest d.corank NEW_FILE --out" in run(*words).stdout
+    table.assign(rating=table["rating"].where(table.index < 20)).to_csv("rated.csv", index=False)
+    assert "corank suggest d.corank rated.csv --out" in run(*words, "--force").stdout
+    shown = run("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "r.corank").stdout
+    assert "--method preference also says how sure it is, and what to ask next (corank suggest)" in shown
+
+
+def test_wins_without_margins_are_noted(folder):
+    words = ("fit", "wines.csv", *ITEMS, *PAIRS, "--method", "difference", *QUICK, "--out", "w.corank", "--force")
+    assert "note: no --margin: every win counts as 1; --margin m would take column 'm'" in run(*words).stderr
+    assert run(*words, "--margin", "m").stderr == ""
+    compared(wines())[["a", "b"]].to_csv("pairs.csv", index=False)
+    assert run(*words).stderr == "corank: note: no --margin: every win counts as 1\n"
+
+
+def test_who_answered_is_no_query(folder):
+    held_out(friend="ann").to_csv("pairs.csv", index=False)
+    said = error("fit", "wines.csv", *ITEMS, *PAIRS, "--query", "friend", "--out", "w.corank")
+    assert said.startswith("column 'friend' is in pairs.csv, but --query must be a column of the items, wines.csv")
+
+
+def test_help_says_how_to_give_ties_and_what_std_is():
+    said = " ".join(re.sub("[│╭╰─]", " ", run("fit", "--help").stdout).split())
+    assert "also the answered questions of `corank suggest`" in said
+    assert "A tie: two rows, a win for each, or with difference a margin of 0." in said
+    assert "the level of the scores, which says nothing about the order, is taken out" in " ".join(
+        run("rank", "--help").stdout.split()
+    )
 
 
 # ---- suggest
@@ -294,16 +538,19 @@ def test_suggest_asks_what_the_model_asks(preference):
     assert "4 comparisons to ask for, the most telling first" in shown
     assert re.search(rf"1 +{names[pairs[0, 0]]} +{names[pairs[0, 1]]} +{chances[0]:.0%}", shown)
     assert "--out FILE writes them" in shown
+    assert "next answer is first" in shown
+    shown = run("suggest", "w.corank", "wines.csv", "-n", "4", "--out", "q.csv").stdout
+    assert "fill in column 'winner' with the better of the two, or first, second or tie, then" in shown
 
 
 def test_suggest_can_ask_for_scores(preference):
     said = json.loads(run("suggest", "w.corank", "wines.csv", "--kind", "score", "--json").stdout)
     model, features = load("w.corank"), encoded()
     rows = model.suggest(features, 5, "score")
-    mean, std = model.predict(features[rows], return_std=True)
+    mean, cov = model.predict(features, return_cov=True)
     assert [one["item"] for one in said["questions"]] == list(wines()["wine"][rows])
-    np.testing.assert_allclose([one["score"] for one in said["questions"]], mean)
-    np.testing.assert_allclose([one["std"] for one in said["questions"]], std)
+    np.testing.assert_allclose([one["score"] for one in said["questions"]], mean[rows])
+    np.testing.assert_allclose([one["std"] for one in said["questions"]], without_level(cov)[rows])
     result = run("suggest", "w.corank", "wines.csv", "--kind", "score", "--out", "q.csv")
     assert "corank update" not in result.stdout  # comparisons taught the model, scores cannot
     assert list(pd.read_csv("q.csv").columns) == ["wine", "score"]
@@ -390,7 +637,7 @@ def test_fit_suggest_answer_update_is_a_loop_on_comparisons(folder, kind):
         getattr(questions, f"to_{kind}")(file, index=False)
         result = run("update", model, file, "--items", "wines.csv", "--out", new)
         words = " ".join(result.stdout.split())
-        assert f"PreferenceGP updated by {file} added 5 comparisons now {45 + 5 * turn} comparisons of" in words
+        assert f"PreferenceGP updated by {file} added 5 answers now {45 + 5 * turn} comparisons of" in words
         # the same as handing the answers to the model in Python
         losers = [
             pair[0] if winner == pair[1] else pair[1] for pair, winner in zip(pairs, questions["winner"], strict=True)
@@ -420,7 +667,8 @@ def test_answers_may_be_words_and_ties(folder, method):
     if method == "difference":
         questions["m"] = ["0.5", "1.5", None, None]
     questions.to_csv("q.csv", index=False)
-    run("update", "w.corank", "q.csv", "--items", "wines.csv", "--out", "v.corank")
+    shown = " ".join(run("update", "w.corank", "q.csv", "--items", "wines.csv", "--out", "v.corank").stdout.split())
+    assert f"added 3 answers (1 tie{': a win for both' if method == 'preference' else ''}), 1 not answered" in shown
     first, second = rows_of(questions["first"]), rows_of(questions["second"])
     model = load("w.corank")
     if method == "difference":
@@ -553,6 +801,25 @@ def test_models_from_python_suggest_and_are_updated(folder):
         beside = ("--items", "wines.csv", "--item", "wine")
         run("update", f"{name}.corank", f"{name}.csv", *beside, "--out", f"{name}2.corank")
         assert "fitted on 45 comparisons" in " ".join(run("inspect", f"{name}2.corank").stdout.split())
+
+
+def test_updates_with_comparisons_within_queries_say_which(folder):
+    compared(wines(), within="country").to_csv("pairs.csv", index=False)
+    for method in ("preference", "difference"):
+        words = (*ITEMS, *PAIRS, "--query", "country", "--method", method, *QUICK, "--out", f"{method}.corank")
+        run("fit", "wines.csv", *words, "--quiet")
+        run("update", f"{method}.corank", "pairs.csv", "--items", "wines.csv", "--out", f"{method}2.corank")
+        assert load(f"{method}2.corank").table_["comparisons"] == 80
+
+
+@pytest.mark.parametrize("learner", [PreferenceGP, DifferenceGP])
+def test_inspect_of_a_precomputed_kernel(folder, learner):
+    pairs, features = compared(wines()), encoded()
+    model = learner(kernel="precomputed", amplitude=2.0)
+    model.fit_comparisons(features @ features.T, rows_of(pairs["a"]), rows_of(pairs["b"])).save("k.corank")
+    said = json.loads(run("inspect", "k.corank", "--json").stdout)
+    assert said["comparisons"] == 40
+    assert "fitted on 40 comparisons" in " ".join(run("inspect", "k.corank").stdout.split())
 
 
 # ---- files that are no tables

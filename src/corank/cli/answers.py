@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from corank.cli.columns import features_of, queries_of, text_columns
-from corank.cli.console import count
-from corank.cli.items import Items, labels
+from corank.cli.console import count, note
+from corank.cli.items import Items, joined
 from corank.cli.pairs import PairColumns, read_pairs
 from corank.tables import TableError, column, query_column, read_table, score_column
 
@@ -33,8 +35,8 @@ class Answers:
 
     # ---- comparisons
 
-    def add_comparisons(self, model: Any, doing: Callable[[str], None]) -> int:
-        """Update a model of comparisons; returns how many were added."""
+    def add_comparisons(self, model: Any, doing: Callable[[str], None]) -> dict[str, int]:
+        """Update a model of comparisons; returns how many were `added` and, of questions, how many had an answer."""
         name = type(model).__name__
         if not hasattr(model, "update_comparisons"):
             raise ValueError(
@@ -61,10 +63,13 @@ class Answers:
             query=None if by is None else (by, codes),
         )
         doing(f"adding {count(pairs.number, 'comparison')}")
-        model.update_comparisons(features_of(model, table), **pairs.given())
+        own = pairs.given()
+        if model._with_queries:
+            own["qid"] = codes
+        model.update_comparisons(features_of(model, table), **own)
         if remembered.get("comparisons") is not None:
             model.table_ = {**remembered, "comparisons": remembered["comparisons"] + pairs.number}
-        return pairs.number
+        return {"added": pairs.number, **(pairs.questions or {})}
 
     def _item(self, remembered: dict[str, Any]) -> str:
         item: str | None = self.item or remembered.get("id")
@@ -74,8 +79,8 @@ class Answers:
 
     # ---- scores
 
-    def add_scores(self, model: Any, doing: Callable[[str], None]) -> int:
-        """Update a model of scores; returns how many rows were added."""
+    def add_scores(self, model: Any, doing: Callable[[str], None]) -> dict[str, int]:
+        """Update a model of scores; returns how many rows were `added`."""
         for name in ("winner", "loser", "margin", "count"):
             if getattr(self, name) is not None:
                 raise ValueError(f"--{name} is for comparisons, but the model was fitted on scores")
@@ -86,7 +91,7 @@ class Answers:
         table = read_table(self.file, text=text_columns(model, query, item))
         column(table, score, "score")
         if self.items is not None:
-            table = self._joined(table, model, self._item(remembered), query)
+            table = joined(table, self.file, self.items, self._item(remembered), text_columns(model, query))
         elif not _describes(table, model):
             raise TableError(
                 f"{self.file} has none of the columns that the model learns from: say which table describes the items "
@@ -95,11 +100,14 @@ class Answers:
         scored = ~np.isnan(score_column(table, score))
         if not scored.any():
             raise TableError(f"no row of {self.file} has a score in {score!r}: there is nothing to add")
+        if query is not None:
+            _check_labels(table, query, scored, self.file)
+            _note_queries(model, query)
         table = table.filter(pa.array(scored))
         y, queries = score_column(table, score), None if query is None else query_column(table, query)
         doing(f"adding {count(len(y), 'scored row')}")
         model.update(features_of(model, table), y, qid=queries)
-        return len(y)
+        return {"added": len(y)}
 
     def _query(self, model: Any, remembered: dict[str, Any]) -> str | None:
         query: str | None = self.query or remembered.get("query")
@@ -111,13 +119,23 @@ class Answers:
             raise ValueError("the model was fitted with queries: say which column holds them with --query")
         return query
 
-    def _joined(self, answers: pa.Table, model: Any, item: str, query: str | None) -> pa.Table:
-        """The answers with the columns of the items they name; where both have a column, that of the answers."""
-        assert self.items is not None
-        table = read_table(self.items, text=text_columns(model, query, item))
-        rows = Items(self.items, item, table).rows_of(labels(answers, item, "item", self.file), self.file, item)
-        both = [*zip(table.column_names, table.take(pa.array(rows)).columns, strict=True)]
-        return pa.table(dict([*both, *zip(answers.column_names, answers.columns, strict=True)]))
+
+def _check_labels(table: pa.Table, query: str, scored: NDArray[np.bool_], file: Path) -> None:
+    """Refuse scored rows whose query nobody says, by their number in the file."""
+    missing = np.flatnonzero(scored & column(table, query, "query").is_null(nan_is_null=True).to_numpy())
+    if missing.size:
+        raise TableError(
+            f"data row {missing[0] + 1} of {file} has a score but nothing in {query!r}: every scored row needs a query"
+        )
+
+
+def _note_queries(model: Any, query: str) -> None:
+    """Say what a ranker does not do: it keeps no labels, so that rows of a known query make a new one."""
+    if not is_regressor(model):
+        note(
+            f"the new rows form queries of their own, as the model does not remember labels: rows of a {query!r} that it "
+            "knows are compared with each other, not with those before; for that, run corank fit on all rows"
+        )
 
 
 def _describes(table: pa.Table, model: Any) -> bool:

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from corank.cli.console import note
 from corank.rows import encode_queries
-from corank.tables import TableError, column, is_number, near_names, numbers, query_column
+from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column
 
+WITHIN_UP_TO = 2_000  # rows of a query whose scores are told apart from their level
+MOSTLY_UNLIKE = 0.9  # a larger share of different texts in a column is that of names
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
 NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what an index without a name is called in a file
 
@@ -42,7 +45,10 @@ def feature_columns(
     chosen = _matching(table, wanted, "--features") if wanted else set(table.column_names)
     chosen -= _matching(table, dropped, "--drop") | set(taken)
     if not chosen:
-        raise TableError("no column is left as a feature")
+        raise TableError(
+            "no column is left as a feature: add columns that describe the items, or say which table describes them with "
+            "--items TABLE --id COLUMN"
+        )
     return [name for name in table.column_names if name in chosen]
 
 
@@ -76,9 +82,19 @@ def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     return bool(np.isfinite(found).all() and (found == np.round(found)).all() and len(np.unique(found)) == len(found))
 
 
+def looks_like_name(values: pa.ChunkedArray) -> bool:
+    """Whether a column of text says something else in nearly every row."""
+    values = plain(values)
+    return is_text(values.type) and len(values) >= 10 and len(values.unique()) >= MOSTLY_UNLIKE * len(values)
+
+
 def note_ids(table: pa.Table, names: Sequence[str]) -> None:
-    """Say which features only number the rows, and how to leave them out."""
+    """Say which features only number or name the rows, and how to leave them out."""
     for name in names:
+        if looks_like_name(table[name]):
+            many = f"{len(table[name].unique()):,} values in {len(table):,} rows"
+            how = f"leave it out with --id {shlex.quote(name)} or --drop {shlex.quote(name)}"
+            note(f"column {name!r} looks like a name of the row ({many}), yet it is learned from: {how}")
         if looks_like_id(name, table[name]):
             what = f"column {name!r}" if name else "the column without a name"
             option = "--drop" if NO_NAME.fullmatch(name) else "--id"
@@ -106,6 +122,30 @@ def predicted(model: Any, features: NDArray[np.float64]) -> tuple[NDArray[np.flo
         return np.asarray(model.predict(features)), None
     scores, std = model.predict(features, return_std=True)
     return np.asarray(scores), np.asarray(std)
+
+
+def ranked(
+    model: Any, features: NDArray[np.float64], codes: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Scores and standard deviations as in `predicted`; those of a ranker within a query, `codes` (n_rows,).
+
+    The level of a ranker's scores is arbitrary and most of their uncertainty, so that of a score less the mean of its
+    query is told: diag((I − J) C (I − J)) with J = 11ᵀ/m. O(m²) memory, hence up to WITHIN_UP_TO rows a query.
+    """
+    scores, std = predicted(model, features)
+    if std is None or is_regressor(model):
+        return scores, std
+    sizes = np.bincount(codes)
+    for code in np.flatnonzero((sizes > 0) & (sizes <= WITHIN_UP_TO)):
+        rows = np.flatnonzero(codes == code)
+        covariance = np.asarray(model.predict(features[rows], return_cov=True)[1])
+        shared = covariance.mean(axis=0)
+        std[rows] = np.sqrt(np.maximum(np.diag(covariance) - 2 * shared + shared.mean(), 0))
+    if (sizes > WITHIN_UP_TO).any():
+        note(
+            f"std is that of the score itself, level included, where more than {WITHIN_UP_TO:,} rows are ranked together"
+        )
+    return scores, std
 
 
 def queries_of(

@@ -55,7 +55,7 @@ class Commands(TyperGroup):
 def sentence(error: Exception) -> str:
     """What went wrong, for someone at a terminal."""
     if isinstance(error, UsageError):
-        words: str = error.format_message()
+        words: str = error.format_message().replace(": Value error, ", ": ")
         command = error.ctx.command_path if error.ctx else "corank"
         return f"{_lower(words.rstrip('.'))}{' See' if words.endswith('?') else '; see'} {command} --help"
     if isinstance(error, MemoryError):

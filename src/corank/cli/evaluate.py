@@ -1,16 +1,21 @@
-"""`corank evaluate`: how well a model orders the scored rows of a table."""
+"""`corank evaluate`: how well a model orders the scored rows of a table, or foretells comparisons."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, count, grid, show, working
+from corank.cli.console import check_model_and_table, check_output, count, grid, show, working
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from corank.cli.foretold import Foretold
 
 READING = {
     "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
@@ -22,23 +27,92 @@ NAMES = {"disagreement": "disagreement", "ndcg_at_10": "NDCG@10", "r2": "R²"}
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
-    file: Annotated[Path, typer.Argument(help="Table of items with scores.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of items with scores, or with --items of comparisons: who beat whom, or pairs first,second.",
+            show_default=False,
+        ),
+    ],
+    items: Annotated[
+        Path | None,
+        typer.Option(help="Table that describes the items which FILE names.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write the comparisons with the probability that the first of the two, or the winner, wins.",
+            show_default=False,
+        ),
+    ] = None,
     score: Annotated[
         str | None, typer.Option(help="Column with the scores. Default: as in fit.", show_default=False)
     ] = None,
     query: Annotated[
         str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
     ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option("--id", "--item", help="Column that names the items. Default: as in fit.", show_default=False),
+    ] = None,
+    winner: Annotated[
+        str | None, typer.Option(help="Column of winners. Default: as in fit.", show_default=False)
+    ] = None,
+    loser: Annotated[str | None, typer.Option(help="Column of losers. Default: as in fit.", show_default=False)] = None,
+    margin: Annotated[
+        str | None, typer.Option(help="Column that says by how much, 0 = a tie.", show_default=False)
+    ] = None,
+    times: Annotated[
+        str | None, typer.Option("--count", help="Column that says how often.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No notes, only the result and errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Say how well a model ranks rows whose scores are known."""
+    """Say how well a model ranks rows whose scores are known, or foretells comparisons.
+
+    Of comparisons, ties and those without an outcome are left out.
+    A table of nothing but pairs, first and second, is shown with
+    the probability that the first wins, where the model knows it.
+    """
     check_model_and_table("evaluate", model, file)
+    if out is not None:
+        for source in (file, items):
+            check_output(out, source, force=force)
+    pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
     with working(quiet=quiet) as doing:
-        result = _measured(model, file, score, query, doing)
+        doing(f"reading {file.name}")
+        from corank.cli.foretold import compares, foretell, show_foretold
+        from corank.cli.pairs import PairColumns
+        from corank.learners import load
+
+        learner, told, foretold = load(model), PairColumns(**pairs), None
+        result: dict[str, Any] = {"model": str(model), "method": type(learner).__name__}
+        if compares(learner, file, items, score, told):
+            foretold = foretell(learner, file, items, {"id": id, "query": query}, told, doing)
+            result |= foretold.measured()
+            _write(foretold, out, force=force)
+        elif out is not None:
+            raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
+        else:
+            table = _scored_table(learner, file, items, id, query)
+            result |= _measured(learner, table, file, score, query, doing)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
-        return
+    elif foretold is not None:
+        show_foretold(result, foretold, file, out)
+    else:
+        _show(result, file)
+
+
+def _write(foretold: Foretold, out: Path | None, *, force: bool) -> None:
+    from corank.tables import write_table
+
+    if out is not None:
+        write_table(foretold.written(), out, overwrite=force)
+
+
+def _show(result: dict[str, Any], file: Path) -> None:
     rows = f"{count(result['scored'], 'scored row')} of {file.name}"
     queries = f", {count(result['queries'], 'query', 'queries')}" if result["queries"] is not None else ""
     table = grid(
@@ -55,25 +129,38 @@ def evaluate(
         show(Text("all rows as one query; --query COLUMN compares within groups", style="dim"))
 
 
+def _scored_table(model: Any, file: Path, items: Path | None, item: str | None, query: str | None) -> pa.Table:
+    """The table, with the columns of the items it names where they stand in another."""
+    from corank.cli.columns import text_columns
+    from corank.cli.items import joined
+    from corank.tables import read_table
+
+    remembered = model.table_ or {}
+    item, query = item or remembered.get("id"), query or remembered.get("query")
+    text = text_columns(model, query, item)
+    table = read_table(file, text=text)
+    if items is None:
+        return table
+    if item is None:
+        raise ValueError("the model does not remember which column names the items: say which with --item")
+    return joined(table, file, items, item, text)
+
+
 def _measured(
-    model_file: Path, file: Path, score: str | None, query: str | None, doing: Callable[[str], None]
+    model: Any, table: pa.Table, file: Path, score: str | None, query: str | None, doing: Callable[[str], None]
 ) -> dict[str, Any]:
-    doing(f"reading {file.name}")
     import numpy as np
     from sklearn.base import is_regressor
     from sklearn.metrics import r2_score
 
-    from corank.cli.columns import features_of, text_columns
-    from corank.learners import load
+    from corank.cli.columns import features_of
     from corank.metrics import disagreement_error, ndcg
-    from corank.tables import query_column, read_table, score_column
+    from corank.tables import query_column, score_column
 
-    model = load(model_file)
     remembered = model.table_ or {}
     score, query = score or remembered.get("score"), query or remembered.get("query")
     if score is None:
         raise ValueError("the model does not remember a score column: say which with --score")
-    table = read_table(file, text=text_columns(model, query, remembered.get("id")))
     y = score_column(table, score)
     scored = ~np.isnan(y)
     if not scored.any():
@@ -82,8 +169,6 @@ def _measured(
     doing(f"evaluating on {count(int(scored.sum()), 'scored row')}")
     y, predicted = y[scored], np.asarray(model.predict(features_of(model, table.filter(scored))))
     result: dict[str, Any] = {
-        "model": str(model_file),
-        "method": type(model).__name__,
         "rows": len(table),
         "scored": len(y),
         "queries": None if labels is None else len(np.unique(labels)),

@@ -20,23 +20,38 @@ def evidence_of(model: Any) -> dict[str, float]:
         return {}
     found = {name: float(getattr(model, f"{name}_")) for name in ("amplitude", "noise") if hasattr(model, f"{name}_")}
     found["log_evidence"] = float(model.log_evidence_)
-    if type(model).__name__ == "PreferenceGP":
-        found[COIN] = float(model._data.counts.sum()) * math.log(0.5)
+    if type(model).__name__ == "PreferenceGP" and (tosses := _n_comparisons(model)) is not None:
+        found[COIN] = tosses * math.log(0.5)
     return found
 
 
 def is_compared(model: Any) -> bool:
     """Whether a model was fitted on comparisons."""
-    asked = getattr(model, "_asked", None) == "comparison" or getattr(model, "_compared", None) is True
+    asked = _kind(model) == "comparison" or getattr(model, "_compared", None) is True
     return asked or bool((model.table_ or {}).get("comparisons"))
+
+
+def _kind(model: Any) -> str | None:
+    """What a Gaussian process was fitted on: "score" or "comparison"; None for other models."""
+    kind: str | None = getattr(model, "_kind", None) or getattr(model, "_asked", None)
+    return kind
+
+
+def _n_comparisons(model: Any) -> int | None:
+    """How many comparisons a Gaussian process has seen, those between scores too; None where it does not say."""
+    known = getattr(model, "_n_comparisons", None)
+    if known is not None:
+        return int(known)
+    data = getattr(model, "_data", None)
+    return None if data is None else int(data.counts.sum())
 
 
 def comparisons_of(model: Any) -> int | None:
     """How many comparisons a Gaussian process was fitted on, None for scores and other models."""
-    if getattr(model, "_asked", None) != "comparison":
+    if _kind(model) != "comparison":
         return None
-    by_wins = type(model).__name__ == "PreferenceGP"
-    return int(model._data.counts.sum()) if by_wins else len(model._compared.margins)
+    seen, kept = _n_comparisons(model), getattr(model, "_compared", None)
+    return len(kept.margins) if seen is None and kept is not None else seen
 
 
 def evidence_in_words(found: dict[str, Any], *, compared: bool) -> dict[str, str]:
@@ -48,7 +63,9 @@ def evidence_in_words(found: dict[str, Any], *, compared: bool) -> dict[str, str
     if found.get("kernel") in ONE_FOR_ITSELF:
         if noise is None:  # E Φ(|d|) for a difference d of variance 2·amplitude
             share = 0.5 + math.atan(math.sqrt(2 * amplitude)) / math.pi
-            words["amplitude"] += f": of two unlike items the better one wins about {share:.0%} of comparisons"
+            words["amplitude"] += (
+                f": of two items far apart in their features the better one wins about {share:.0%} of comparisons"
+            )
         else:
             words["amplitude"] += f": the scores of items spread by about ±{math.sqrt(amplitude):.3g}"
     if noise is not None:

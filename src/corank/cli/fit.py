@@ -59,6 +59,12 @@ def fit(
         str | None,
         typer.Option("--id", "--item", help="Column that names the items; it is left out.", show_default=False),
     ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table that describes the items which FILE scores, by the names in --id.", show_default=False
+        ),
+    ] = None,
     kernel: Annotated[str, typer.Option(help="How alike two rows are: rbf, linear, poly, cosine, …")] = "rbf",
     gamma: Annotated[
         str,
@@ -97,7 +103,8 @@ def fit(
     comparisons: Annotated[
         Path | None,
         typer.Option(
-            help="Table of who beat whom, by the names in --item, in place of --score.",
+            help="Table of who beat whom, by the names in --item, in place of --score; also the answered questions of "
+            "`corank suggest`. A tie: two rows, a win for each, or with difference a margin of 0.",
             show_default=False,
             rich_help_panel=WHO_BEAT_WHOM,
         ),
@@ -132,9 +139,9 @@ def fit(
     In place of scores, --comparisons takes a second table: who beat whom.
     """
     pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
-    _check_what_to_learn_from(score, id, comparisons, pairs, method)
-    check_model_output(out, file, force=force)
-    check_model_output(out, comparisons, force=force)
+    _check_what_to_learn_from(score, id, items, comparisons, pairs, method)
+    for source_file in (file, items, comparisons):
+        check_model_output(out, source_file, force=force)
     given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
     given |= {"amplitude": amplitude, "noise": noise}
     options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, given)}
@@ -147,8 +154,17 @@ def fit(
         from corank.cli.training import Source, read_training
 
         columns = {"score": score, "query": query, "id": id}
-        with_margins = method is not Method.preference
-        source = Source(file, columns, features or [], drop or [], comparisons, PairColumns(**pairs), with_margins)
+        source = Source(
+            file,
+            items,
+            columns,
+            features or [],
+            drop or [],
+            comparisons,
+            PairColumns(**pairs),
+            with_margins=method is not Method.preference,
+            notes_margins=method is Method.difference,
+        )
         training = read_training(source, doing)
         model = _fitted(training, method, options, doing)
         seconds = time.perf_counter() - began
@@ -160,13 +176,22 @@ def fit(
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:
-        show_outcome(result, file, comparisons, out)
+        show_outcome(result, file, items, comparisons, out)
 
 
 def _check_what_to_learn_from(
-    score: str | None, item: str | None, comparisons: Path | None, pairs: dict[str, str | None], method: Method
+    score: str | None,
+    item: str | None,
+    items: Path | None,
+    comparisons: Path | None,
+    pairs: dict[str, str | None],
+    method: Method,
 ) -> None:
     """Refuse options that do not go together."""
+    if items is not None and comparisons is not None:
+        raise ValueError("--items is for scores: with --comparisons the first table describes the items")
+    if items is not None and item is None:
+        raise ValueError("--items needs --id, the column that says what the items are called")
     if comparisons is None:
         for name, value in pairs.items():
             if value is not None:

@@ -1,8 +1,8 @@
-"""Items by their names: which row of a table is meant, and what may have been meant where there is none."""
+"""Items by their names: which row of a table is meant, and answers joined with the items they name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corank.tables import TableError, column, near_names, plain
+from corank.tables import TableError, column, plain, read_table
 
-GUESSED_UP_TO = 5_000  # names among which one that may have been meant is looked for
+TIE = "tie"
+HOW_TO_TIE = (
+    "give a tie as two rows, a win for each, or with --method difference as a margin of 0; the word is understood only "
+    "in the answered questions of corank suggest"
+)
 
 
 class Items:
@@ -42,10 +46,21 @@ class Items:
             label = wanted[row]
             if label is None:
                 raise TableError(f"column {name!r} of {file} has no value in data row {row + 1}")
-            near = near_names(label, self._rows) if len(self._rows) <= GUESSED_UP_TO else []
-            guess = f"; did you mean {near[0]!r}?" if near else f", by column {self.name!r}"
-            raise TableError(f"{label!r} in data row {row + 1} of {file} is no item of {self.file}{guess}")
+            more = f": {HOW_TO_TIE}" if label.lower() == TIE else ""
+            where = f"{self.file}, by column {self.name!r}"
+            raise TableError(f"{label!r} in data row {row + 1} of {file} is no item of {where}{more}")
         return found
+
+
+def joined(answers: pa.Table, file: Path, items_file: Path, item: str, text: Iterable[str]) -> pa.Table:
+    """Answers with the columns of the items they name; where both have a column, that of the answers.
+
+    `text`: columns of the items that stay text.
+    """
+    table = read_table(items_file, text=[*text, item])
+    rows = Items(items_file, item, table).rows_of(labels(answers, item, "item", file), file, item)
+    both = [*zip(table.column_names, table.take(pa.array(rows)).columns, strict=True)]
+    return pa.table(dict([*both, *zip(answers.column_names, answers.columns, strict=True)]))
 
 
 def labels(table: pa.Table, name: str, role: str, file: Path) -> list[str | None]:

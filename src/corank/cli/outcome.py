@@ -72,7 +72,7 @@ def note_no_better(result: dict[str, Any]) -> None:
 # ---- what is shown
 
 
-def show_outcome(result: dict[str, Any], file: Path, comparisons: Path | None, out: Path) -> None:
+def show_outcome(result: dict[str, Any], file: Path, items: Path | None, comparisons: Path | None, out: Path) -> None:
     """The result as tables."""
     used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
     pairs = _rows(result, comparisons)
@@ -89,14 +89,20 @@ def show_outcome(result: dict[str, Any], file: Path, comparisons: Path | None, o
     parts = [facts(f"{result['method']} fitted on {file.name}", pairs), _columns_table(result["columns"])]
     if isinstance(result["gamma"], list):
         parts += widths_table(result["gamma"], result["feature_names"])
-    show(*parts, *_next(result, file, out))
+    show(*parts, *_next(result, items or file, out, joined=items is not None))
 
 
-def _next(result: dict[str, Any], file: Path, out: Path) -> list[Text]:
+def _next(result: dict[str, Any], file: Path, out: Path, *, joined: bool) -> list[Text]:
     lines = [f"corank rank {out} NEW_FILE --out ranked.csv"]
     if "log_evidence" in result:
-        lines.append(f"corank suggest {out} {file} --out questions.csv")
-    return [command(line, "  or: " if at else "Next: ") for at, line in enumerate(lines)]
+        nothing_open = result["score"] is not None and result["scored"] == result["rows"]
+        lines.append(f"corank suggest {out} {'NEW_FILE' if nothing_open and not joined else file} --out questions.csv")
+    shown = [command(line, "  or: " if at else "Next: ") for at, line in enumerate(lines)]
+    if result.get("comparisons") and "log_evidence" not in result:
+        shown.append(
+            Text("--method preference also says how sure it is, and what to ask next (corank suggest)", style="dim")
+        )
+    return shown
 
 
 def _rows(result: dict[str, Any], comparisons: Path | None) -> dict[str, str]:

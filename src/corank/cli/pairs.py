@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corank.cli.items import Items, labels
+from corank.cli.items import TIE, Items, labels
 from corank.tables import TableError, column, numbers, read_table
 
 WINNER, LOSER = "winner", "loser"
 FIRST, SECOND = "first", "second"  # of a question
-TIE = "tie"
 
 
 @dataclass(frozen=True)
@@ -28,16 +27,21 @@ class PairColumns:
     margin: str | None = None
     count: str | None = None
 
-    def completed(self, table: pa.Table, remembered: PairColumns) -> PairColumns:
-        """With names as they were before where nobody says; `loser` is None for answered questions."""
+    def completed(self, table: pa.Table, remembered: PairColumns, *, to_learn: bool) -> PairColumns:
+        """With names as they were before where nobody says; `loser` is None for questions, `winner` too where none has
+        an answer, which is refused where there is something `to_learn`.
+        """
         there = set(table.column_names)
-        loser = remembered.loser or LOSER
-        questions = {FIRST, SECOND, self.winner or WINNER} <= there and (loser not in there or loser in (FIRST, SECOND))
-        asked = self.loser is None and questions
+        loser, winner = remembered.loser or LOSER, self.winner or WINNER
+        questions = {FIRST, SECOND} <= there and (loser not in there or loser in (FIRST, SECOND))
+        asked = self.loser is None and questions and winner in there
+        open_ = self.loser is None and questions and not to_learn and self.winner is None
+        open_ = open_ and not asked and remembered.winner not in there
+        margin = remembered.margin if to_learn or remembered.margin in there else None
         return PairColumns(
-            self.winner or (WINNER if asked else remembered.winner or WINNER),
-            None if asked else self.loser or loser,
-            self.margin or remembered.margin,
+            None if open_ else self.winner or (WINNER if asked else remembered.winner or WINNER),
+            None if asked or open_ else self.loser or loser,
+            self.margin or margin,
             self.count or (remembered.count if remembered.count in there else None),
         )
 
@@ -54,12 +58,15 @@ class Pairs:
     winners, losers : (p,) rows
     margins : (p,) by how much, or None
     counts : (p,) how often, or None
+    questions : how many questions were answered and not, and how many of the answers are ties; None where the table
+        says who beat whom
     """
 
     winners: NDArray[np.int64]
     losers: NDArray[np.int64]
     margins: NDArray[np.float64] | None = None
     counts: NDArray[np.float64] | None = None
+    questions: dict[str, int] | None = None
 
     @property
     def number(self) -> int:
@@ -78,6 +85,90 @@ class Pairs:
         return {"winners": self.winners, "losers": self.losers, **own}
 
 
+@dataclass(frozen=True)
+class Outcomes:
+    """A table of comparisons as it stands, row by row.
+
+    Attributes
+    ----------
+    names : what its columns are called
+    first, second : (n_rows,) rows of the items; the winners and losers where the table says who beat whom
+    won : (n_rows,) 1 where the first has won, 0 where the second, 0.5 for a tie, NaN where not answered
+    margins, counts : (n_rows,) as they stand, or None
+    """
+
+    file: Path
+    table: pa.Table
+    names: PairColumns
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    won: NDArray[np.float64]
+    margins: NDArray[np.float64] | None
+    counts: NDArray[np.float64] | None
+
+    @property
+    def are_questions(self) -> bool:
+        """Whether it asks which of two is better, rather than saying who beat whom."""
+        return self.names.loser is None
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows with an answer."""
+        return np.flatnonzero(~np.isnan(self.won))
+
+    def times(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """How often each of some comparisons was made, checked; None where the table does not say."""
+        if self.counts is None:
+            return None
+        counts = self.counts[rows]
+        whole = (counts >= 1) & (counts == np.round(counts))
+        demand = f"column {self.names.count!r} must hold whole numbers from 1, how often it was so"
+        _check(whole, rows, self.file, demand)
+        return counts
+
+
+def read_outcomes(
+    file: Path,
+    items: Items,
+    told: PairColumns,
+    remembered: PairColumns = NOTHING,
+    *,
+    query: tuple[str, NDArray[np.int64]] | None = None,
+    to_learn: bool = True,
+) -> Outcomes:
+    """Read comparisons, with or without answers.
+
+    Parameters
+    ----------
+    file : path of a table
+    items : what is compared
+    told, remembered : its columns by name, as told now and before; `winner` and `loser` by default
+    query : name of the query column and (n_items,) the query of each item, which must be the same for both, or None
+    to_learn : whether there must be answers
+    """
+    ends = [name for one in (told, remembered) for name in (one.winner, one.loser) if name]
+    table = read_table(file, text=[FIRST, SECOND, WINNER, LOSER, *ends])
+    names = told.completed(table, remembered, to_learn=to_learn)
+    sides = (FIRST, SECOND) if names.loser is None else (names.winner or WINNER, names.loser)
+    roles = ("item", "item") if names.loser is None else ("winner", "loser")
+    said = [labels(table, side, role, file) for side, role in zip(sides, roles, strict=True)]
+    first, second = (items.rows_of(each, file, side) for each, side in zip(said, sides, strict=True))
+    won = np.ones(len(table)) if names.loser is not None else np.full(len(table), np.nan)
+    if names.loser is None and names.winner is not None:
+        answers = labels(table, names.winner, "winner", file)
+        won = _answers(answers, said[0], said[1], items, file, names.winner)
+    if to_learn and np.isnan(won).all():
+        raise TableError(f"no question of {file} has an answer: fill in column {names.winner!r}")
+    if (first == second).any():
+        at = int(np.argmax(first == second))
+        raise TableError(f"data row {at + 1} of {file} compares {items.labels[first[at]]!r} with itself")
+    if query is not None:
+        _check_queries(file, items, first, second, *query)
+    margins = None if names.margin is None else _numbers(table, names.margin, "margin")
+    counts = None if names.count is None else _numbers(table, names.count, "count")
+    return Outcomes(file, table, names, first, second, won, margins, counts)
+
+
 def read_pairs(
     file: Path,
     items: Items,
@@ -87,93 +178,78 @@ def read_pairs(
     with_margins: bool,
     query: tuple[str, NDArray[np.int64]] | None = None,
 ) -> Pairs:
-    """Read comparisons and check each.
+    """Read comparisons to learn from and check each; questions without an answer are left out.
 
     Parameters
     ----------
-    file : path of a table
-    items : what is compared
-    told, remembered : its columns by name, as told now and before; `winner` and `loser` by default
+    file, items, told, remembered, query : as in `read_outcomes`
     with_margins : whether a tie can be said as a margin of 0; else it is a win for both
-    query : name of the query column and (n_items,) the query of each item, which must be the same for both, or None
     """
-    ends = [
-        FIRST,
-        SECOND,
-        WINNER,
-        LOSER,
-        *(name for one in (told, remembered) for name in (one.winner, one.loser) if name),
-    ]
-    table = read_table(file, text=ends)
-    names = told.completed(table, remembered)
-    margins = None if names.margin is None else _numbers(table, names.margin, "margin")
-    counts = None if names.count is None else _numbers(table, names.count, "count")
-    assert names.winner is not None
-    if names.loser is None:
-        winners, losers, tied, rows = _answers(table, file, items, names.winner)
-    else:
-        winners = items.rows_of(labels(table, names.winner, "winner", file), file, names.winner)
-        losers = items.rows_of(labels(table, names.loser, "loser", file), file, names.loser)
-        tied, rows = np.zeros(len(winners), dtype=bool), np.arange(len(winners))
-    if (winners == losers).any():
-        at = int(np.argmax(winners == losers))
-        raise TableError(f"data row {rows[at] + 1} of {file} compares {items.labels[winners[at]]!r} with itself")
-    if query is not None:
-        _check_queries(file, items, winners, losers, rows, *query)
+    found = read_outcomes(file, items, told, remembered, query=query)
+    rows = found.rows
+    tied, lost = found.won[rows] == 0.5, found.won[rows] == 0
+    winners, losers = (
+        np.where(lost, one[rows], other[rows])
+        for one, other in ((found.second, found.first), (found.first, found.second))
+    )
+    margins = found.margins
     if with_margins and (margins is not None or tied.any()):
         margins = np.where(tied, 0.0, 1.0 if margins is None else margins[rows])
-        _check(margins >= 0, rows, file, f"column {names.margin!r} must hold 0 or more, by how much the winner won")
+        demand = f"column {found.names.margin!r} must hold 0 or more, by how much the winner won"
+        _check(margins >= 0, rows, file, demand)
         if not margins.any():
             raise TableError(f"all comparisons of {file} are ties: there is nothing to learn")
-    if counts is not None:
-        counts = counts[rows]
-        whole = (counts >= 1) & (counts == np.round(counts))
-        _check(whole, rows, file, f"column {names.count!r} must hold whole numbers from 1, how often it was so")
+    counts = found.times(rows)
+    questions = None
+    if found.are_questions:
+        questions = {"answers": len(rows), "ties": int(tied.sum()), "unanswered": len(found.won) - len(rows)}
     if tied.any() and not with_margins:
         winners, losers = np.concatenate([winners, losers[tied]]), np.concatenate([losers, winners[tied]])
         counts = None if counts is None else np.concatenate([counts, counts[tied]])
-    return Pairs(winners, losers, margins, counts)
+    return Pairs(winners, losers, margins, counts, questions)
 
 
 def _numbers(table: pa.Table, name: str, role: str) -> NDArray[np.float64]:
     return numbers(column(table, name, role), name)
 
 
-def _answers(table: pa.Table, file: Path, items: Items, name: str) -> tuple[Any, Any, Any, NDArray[np.int64]]:
-    """Winners, losers, which of them are tied, and the rows of the table: questions without an answer are left out."""
-    answers = labels(table, name, "winner", file)
-    first, second = (labels(table, each, "item", file) for each in (FIRST, SECOND))
-    rows = np.array([row for row, answer in enumerate(answers) if answer is not None], dtype=np.int64)
-    if not len(rows):
-        raise TableError(f"no question of {file} has an answer: fill in column {name!r}")
-    ends = [items.rows_of(each, file, column_)[rows] for each, column_ in ((first, FIRST), (second, SECOND))]
-    said = [_outcome(answers[row], first[row], second[row], items) for row in rows]
-    _check(
-        np.array([one is not None for one in said]),
-        rows,
-        file,
-        f"column {name!r} must say which of the two has won (or {TIE!r}); empty = not answered",
-    )
-    won = np.array([one == SECOND for one in said])
-    return np.where(won, ends[1], ends[0]), np.where(won, ends[0], ends[1]), np.array([x == TIE for x in said]), rows
+def _answers(
+    answers: Sequence[str | None],
+    first: Sequence[str | None],
+    second: Sequence[str | None],
+    items: Items,
+    file: Path,
+    name: str,
+) -> NDArray[np.float64]:
+    """Who has won, as in `Outcomes`."""
+    won = np.full(len(answers), np.nan)
+    for row, (answer, one, other) in enumerate(zip(answers, first, second, strict=True)):
+        if answer is None:
+            continue
+        outcome = _outcome(answer, one, other, items)
+        if outcome is None:
+            raise TableError(
+                f"data row {row + 1} of {file}: column {name!r} must say which of the two has won (or {TIE!r}); "
+                "empty = not answered"
+            )
+        won[row] = {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}[outcome]
+    return won
 
 
-def _outcome(answer: str | None, first: str | None, second: str | None, items: Items) -> str | None:
+def _outcome(answer: str, first: str | None, second: str | None, items: Items) -> str | None:
     """FIRST, SECOND or TIE, None where an answer is none of them. Names of items come before those words."""
     if answer in (first, second):
         return FIRST if answer == first else SECOND
-    word = str(answer).lower()
-    return word if word in (FIRST, SECOND, TIE) and str(answer) not in items else None
+    word = answer.lower()
+    return word if word in (FIRST, SECOND, TIE) and answer not in items else None
 
 
-def _check_queries(
-    file: Path, items: Items, winners: Any, losers: Any, rows: NDArray[np.int64], name: str, codes: Any
-) -> None:
-    apart = codes[winners] != codes[losers]
+def _check_queries(file: Path, items: Items, first: Any, second: Any, name: str, codes: Any) -> None:
+    apart = codes[first] != codes[second]
     if apart.any():
         at = int(np.argmax(apart))
-        two = f"{items.labels[winners[at]]!r} with {items.labels[losers[at]]!r}"
-        raise TableError(f"data row {rows[at] + 1} of {file} compares {two}, which differ in {name!r}")
+        two = f"{items.labels[first[at]]!r} with {items.labels[second[at]]!r}"
+        raise TableError(f"data row {at + 1} of {file} compares {two}, which differ in {name!r}")
 
 
 def _check(sound: NDArray[np.bool_], rows: Sequence[int] | NDArray[np.int64], file: Path, demand: str) -> None:

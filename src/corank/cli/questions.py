@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corank.cli.columns import features_of, predicted, queries_of, text_columns
+from corank.cli.columns import features_of, queries_of, ranked, text_columns
 from corank.cli.console import note
 from corank.cli.evidence import is_compared
 from corank.cli.items import labels
@@ -31,6 +31,7 @@ class Pool:
     item, names : the column that names the items, and the names (n_rows,); None where nothing does
     query, queries : the same for queries; codes (n_rows,), all 0 where there is one
     score : what the column of scores is called
+    lacking : a query column that the table lacks and answers need, or None
     """
 
     file: Path
@@ -41,6 +42,7 @@ class Pool:
     query: str | None
     queries: NDArray[np.int64]
     score: str
+    lacking: str | None = None
 
     @classmethod
     def read(cls, file: Path, model: Any, query: str | None, item: str | None) -> Pool:
@@ -48,7 +50,9 @@ class Pool:
         remembered = model.table_ or {}
         by, known, score = query or remembered.get("query"), item or remembered.get("id"), remembered.get("score")
         table = read_table(file, text=text_columns(model, by, known))
+        wanted = by if model._with_queries else None
         by, codes = queries_of(table, file, by, asked=query is not None, otherwise="all rows are one query")
+        lacking = wanted if by is None else None
         if item is not None:
             column(table, item, "item")
         elif known is not None and known not in table.column_names:
@@ -60,7 +64,7 @@ class Pool:
             if not open_.any():
                 raise TableError(f"every row of {file} has a score in {score!r}: there is nothing to ask")
         names = None if known is None else labels(table, known, "item", file)
-        return cls(file, table, np.flatnonzero(open_), known, names, by, codes, score or "score")
+        return cls(file, table, np.flatnonzero(open_), known, names, by, codes, score or "score", lacking)
 
     def name(self, row: int) -> str | int:
         """What a row is called: its name, or its number, from 1."""
@@ -95,6 +99,12 @@ class Questions:
     can_be_answered: bool
 
     @property
+    def to_fill(self) -> list[str]:
+        """Names of the columns to fill in. Queries are those of the items where two are compared."""
+        lacking = [] if self.pool.lacking is None or self.kind == COMPARISON else [self.pool.lacking]
+        return [*lacking, self.answer]
+
+    @property
     def by_name(self) -> bool:
         """Whether the answers will say the names of items, which are looked up in a table, and not describe them."""
         return self.kind == COMPARISON or self.pool.names_tell_apart
@@ -125,6 +135,7 @@ class Questions:
         pool, first = self.pool, self.asked.reshape(len(self.asked), -1)[:, 0]
         table = pool.table.take(pa.array(first))
         columns = {} if pool.query is None else {pool.query: table[pool.query]}
+        unknown = {name: pa.nulls(len(first), pa.string()) for name in self.to_fill[:-1]}
         if self.kind == COMPARISON:
             for name, rows in zip((FIRST, SECOND), self.asked.T, strict=True):
                 columns[name] = pa.array([str(pool.name(row)) for row in rows])
@@ -133,9 +144,9 @@ class Questions:
                 columns[self.margin] = pa.nulls(len(self.asked), pa.float64())
             return pa.table(columns)
         if pool.item is not None and pool.names_tell_apart:
-            return pa.table({pool.item: table[pool.item], **columns, self.answer: empty})
+            return pa.table({pool.item: table[pool.item], **columns, **unknown, self.answer: empty})
         rest = {name: table[name] for name in table.column_names if name != self.answer}
-        return pa.table({self.answer: empty, **rest})
+        return pa.table({**unknown, self.answer: empty, **rest})
 
 
 def ask(model: Any, pool: Pool, number: int, kind: str | None) -> Questions:
@@ -156,7 +167,9 @@ def ask(model: Any, pool: Pool, number: int, kind: str | None) -> Questions:
     rows = np.concatenate(asked)
     expected: Any = (None, None)
     if kind != COMPARISON:
-        expected = predicted(model, features[rows])
+        value, spread = ranked(model, features[pool.rows], pool.queries[pool.rows])
+        places = np.searchsorted(pool.rows, rows)
+        expected = (value[places], None if spread is None else spread[places])
     elif hasattr(model, "predict_comparison"):
         expected = (
             np.asarray(model.predict_comparison(features[rows[:, 0]], features[rows[:, 1]], observed=True)),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from corank.cli.questions import Questions
 
 MOST_SHOWN = 20
+FORETOLD = "next answer is first"  # how likely that is
 
 
 class Kind(StrEnum):
@@ -32,7 +33,7 @@ def suggest(
         Path,
         typer.Argument(help="Table of items that could be asked about: .csv, .tsv or .parquet.", show_default=False),
     ],
-    number: Annotated[int, typer.Option(min=1, help="How many questions, within each query.")] = 5,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many questions, within each query.")] = 5,
     kind: Annotated[
         Kind | None,
         typer.Option(
@@ -105,13 +106,13 @@ def _show(questions: Questions, model: Path, pool: Path, out: Path | None) -> No
     names = {
         "item": questions.pool.item or "row",
         "query": questions.pool.query or "",
-        "first_wins": "first wins",
+        "first_wins": FORETOLD,
         "score": "predicted score",
     }
     columns = [names.get(name, name) for name in entries[0] if name != "row"]
     what = count(len(entries), "comparison") if questions.kind == "comparison" else count(len(entries), "item")
     title = f"{what} to {'ask for' if questions.kind == 'comparison' else 'score'}, the most telling first"
-    table = grid("", ["", *columns], right=("", "first wins", "predicted score", "std"))
+    table = grid("", ["", *columns], right=("", FORETOLD, "predicted score", "std"))
     for at, entry in enumerate(entries[:MOST_SHOWN]):
         cells = [_cell(name, value) for name, value in entry.items() if name != "row"]
         table.add_row(Text(str(at + 1), style="dim"), *(Text(cell) for cell in cells))
@@ -127,9 +128,11 @@ def _next(questions: Questions, model: Path, pool: Path, out: Path) -> list[Text
     if not questions.can_be_answered:
         return []
     items = f" --items {pool}" if questions.by_name else ""
-    what = " with the better of the two, or tie" if questions.kind == "comparison" else ""
+    what = " with the better of the two, or first, second or tie" if questions.kind == "comparison" else ""
+    columns = " and ".join(map(repr, questions.to_fill))
     run = f"corank update {model} {out}{items} --out NEW.corank"
-    return [Text(f"Next: fill in column {questions.answer!r}{what}, then"), command(run, "      ")]
+    words = f"Next: fill in {'column' if len(questions.to_fill) == 1 else 'columns'} {columns}{what}, then"
+    return [Text(words), command(run, "      ")]
 
 
 def _cell(name: str, value: Any) -> str:

@@ -3,6 +3,7 @@ columns."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corank.cli.columns import feature_columns, note_ids
-from corank.cli.console import count
-from corank.cli.items import Items
-from corank.cli.pairs import LOSER, WINNER, PairColumns, Pairs, read_pairs
+from corank.cli.console import count, note
+from corank.cli.items import Items, joined
+from corank.cli.pairs import FIRST, LOSER, SECOND, WINNER, PairColumns, Pairs, read_pairs
 from corank.encoder import TableEncoder
 from corank.kernels import WITH_GAMMA
 from corank.rows import encode_queries
-from corank.tables import TableError, column, query_column, read_table, score_column
+from corank.tables import TableError, column, is_number, query_column, read_table, score_column
 
 TUNED_UP_TO = 1_500  # scored rows or comparisons for which seven kernel widths are tried in some seconds
 
@@ -123,37 +124,55 @@ class Source:
     Attributes
     ----------
     file : path of a table of items
+    items : path of a table that describes the items which `file` scores, or None where that does it
     columns : names of the score, query and id columns, None where there is none
     wanted, dropped : names and patterns of features, as in `feature_columns`
     comparisons : path of a table of comparisons, which takes the place of a score column, or None
     pairs : names of its columns
     with_margins : whether the method learns from margins
+    notes_margins : whether to say so where it could and there are none
     """
 
     file: Path
+    items: Path | None
     columns: dict[str, str | None]
     wanted: Sequence[str]
     dropped: Sequence[str]
     comparisons: Path | None
     pairs: PairColumns
     with_margins: bool
+    notes_margins: bool = False
 
 
 def read_training(source: Source, doing: Callable[[str], None]) -> Training:
     """Read what there is to learn from and encode the features; `doing` is told what is being done."""
     columns, file = source.columns, source.file
     score, query, id_column = columns["score"], columns["query"], columns["id"]
-    table = read_table(file, text=[name for name in (query, id_column) if name is not None])
+    text = [name for name in (query, id_column) if name is not None]
+    table = read_table(file, text=text)
+    if source.items is not None:
+        assert id_column is not None
+        table = joined(table, file, source.items, id_column, text)
+    if query is not None and source.comparisons is not None:
+        _check_who_answered(table, file, source.comparisons, query)
     scores = None if score is None else score_column(table, score)
     queries = None if query is None else np.asarray(encode_queries(query_column(table, query), len(table))[0])
     compared = None if source.comparisons is None else _compared(source, table, queries)
     names_of_rows = None if id_column is None else [str(name) for name in column(table, id_column, "id").to_pylist()]
     names = feature_columns(table, columns, source.wanted, source.dropped)
-    note_ids(table, names)
     doing(f"encoding {count(len(table), 'row')}")
     encoder = TableEncoder()
     features = encoder.fit_transform(table.select(names))
+    note_ids(table, [name for name in names if name not in encoder.dropped_])
     return Training(file, columns, encoder, features, scores, queries, names_of_rows, compared)
+
+
+def _check_who_answered(table: pa.Table, file: Path, comparisons: Path, query: str) -> None:
+    if query not in table.column_names and query in read_table(comparisons).column_names:
+        raise TableError(
+            f"column {query!r} is in {comparisons}, but --query must be a column of the items, {file}: it says which items "
+            "compete; who answered cannot be learned from"
+        )
 
 
 def _compared(source: Source, table: pa.Table, queries: NDArray[np.int64] | None) -> Compared:
@@ -169,4 +188,14 @@ def _compared(source: Source, table: pa.Table, queries: NDArray[np.int64] | None
         query=None if query is None or queries is None else (query, queries),
     )
     names = replace(source.pairs, winner=source.pairs.winner or WINNER, loser=source.pairs.loser or LOSER)
+    if source.notes_margins and names.margin is None:
+        _note_margins(source.comparisons, names)
     return Compared(source.comparisons, names, pairs)
+
+
+def _note_margins(file: Path, names: PairColumns) -> None:
+    """Say that all wins count the same, and which columns could say by how much."""
+    table, known = read_table(file), {names.winner, names.loser, names.count, FIRST, SECOND}
+    others = [one.name for one in table.schema if one.name not in known and is_number(one.type)]
+    could = f"; --margin {shlex.quote(others[0])} would take column {others[0]!r}" if others else ""
+    note(f"no --margin: every win counts as 1{could}")

@@ -74,13 +74,13 @@ def update(
         from corank.cli.answers import Answers
 
         given = Answers(answers, items, id, score, query, winner, loser, margin, times)
-        learner, added = _updated(model, given, doing)
+        learner, numbers = _updated(model, given, doing)
         doing(f"writing {out.name}")
         learner.save(out, overwrite=force)
     result = {
         "model": str(out),
         "method": type(learner).__name__,
-        "added": added,
+        **numbers,
         **{key: (learner.table_ or {}).get(key) for key in ("rows", "scored", "queries", "comparisons")},
         "seconds": round(time.perf_counter() - began, 3),
     }
@@ -90,30 +90,38 @@ def update(
         _show(result, answers, items, out, can_suggest=hasattr(learner, "suggest"))
 
 
-def _updated(model_file: Path, given: Any, doing: Callable[[str], None]) -> tuple[Any, int]:
+def _updated(model_file: Path, given: Any, doing: Callable[[str], None]) -> tuple[Any, dict[str, int]]:
     """The model with what was added, and how much that is."""
     from corank.cli.evidence import is_compared
     from corank.learners import load
 
     model = load(model_file)
     if is_compared(model):
-        added: int = given.add_comparisons(model, doing)
+        numbers: dict[str, int] = given.add_comparisons(model, doing)
     else:
-        added = given.add_scores(model, doing)
+        numbers = given.add_scores(model, doing)
     if model.table_ is not None:
         counts = {key: value for key, value in model._summary().items() if model.table_.get(key) is not None}
         model.table_ = {**model.table_, **counts}
-    return model, added
+    return model, numbers
 
 
 def _show(result: dict[str, Any], answers: Path, items: Path | None, out: Path, *, can_suggest: bool) -> None:
     compared = result["comparisons"] is not None
     what = "comparison" if compared else "scored row"
     known = result["comparisons"] if compared else result["scored"]
-    pairs = {"added": count(result["added"], what)}
+    pairs = {"added": _answers(result) if "answers" in result else count(result["added"], what)}
     if known is not None:
         pairs["now"] = count(known, what) + (f" of {count(result['scored'], 'item')}" if compared else "")
     pairs |= {"time": f"{result['seconds']:.1f} s", "saved as": f"{out} ({size_of(out)})"}
     pool = items or "POOL"
     after = f"corank suggest {out} {pool}" if can_suggest else f"corank rank {out} NEW_FILE --out ranked.csv"
     show(facts(f"{result['method']} updated by {answers.name}", pairs), command(after))
+
+
+def _answers(result: dict[str, Any]) -> str:
+    """How many questions were answered, in words."""
+    ties, unanswered = result["ties"], result["unanswered"]
+    both = ": a win for both" if result["method"] == "PreferenceGP" else ""
+    words = count(result["answers"], "answer") + (f" ({count(ties, 'tie')}{both})" if ties else "")
+    return words + (f", {unanswered:,} not answered" if unanswered else "")
