@@ -16,6 +16,7 @@ from corank.basis import (
     BasisNotice,
     FeatureBasis,
     KernelBasis,
+    candidate_limit,
     candidate_rows,
     check_basis,
     choose_rows,
@@ -168,7 +169,7 @@ class BasisMaker:
     def _candidates(self, position: int, scored: Array) -> tuple[Index, Array]:
         """Row numbers and features of a view's scored rows and the sampled unscored ones."""
         columns, index = self.views[position].columns, self.index[position]
-        rows = candidate_rows(len(index), _size(self.specs[position], len(index)), np.random.default_rng(self.seed))
+        rows = candidate_rows(len(index), _size(self.specs[position], len(index)), self.seed)
         parts = [scored if len(rows) == len(index) else take(scored, rows)]
         numbers = [index[rows]]
         if self.pool.features is not None:
@@ -206,7 +207,7 @@ class BasisMaker:
 
 def _limit(spec: Any) -> int:
     """How many candidates a basis is chosen from."""
-    return max(20 * _size(spec, 0), 10_000)
+    return candidate_limit(_size(spec, 0))
 
 
 def _size(spec: Any, n: int) -> int:

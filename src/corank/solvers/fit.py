@@ -121,7 +121,7 @@ def kernels_to_try(
     else:
         features, n = training.problem.features, len(training.index)
         size = n if isinstance(spec, str) else spec if isinstance(spec, int) else len(spec)
-        rows = candidate_rows(n, size, np.random.default_rng(seed))
+        rows = candidate_rows(n, size, seed)
         if len(rows) == n:
             scale = scale_gamma(features, training.weights)
         else:
@@ -186,7 +186,7 @@ def _candidate(training: Training, settings: Settings, kernel: Kernel, given: In
     elif given is not None:
         folds, splits = folds_of_splits(problem, given), given
     elif settings.tunes:
-        folds = natural_folds(problem, dual=dual, rng=np.random.default_rng(settings.seed))
+        folds = natural_folds(problem, dual=dual, seed=settings.seed)
     closed = folds is not None and has_closed_form(problem, folds, dual=dual)
     system: System
     if dual:
