@@ -14,7 +14,7 @@ import numpy as np
 
 from corank._backend import Array, device, eigh, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
 from corank.kernels import Kernel, RbfPoints, checked, rows_of
-from corank.numbering import lucky_rows
+from corank.numbering import luck_of, luckiest
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -190,9 +190,10 @@ def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
     return rows.astype(np.int64)
 
 
-def candidate_rows(n_rows: int, size: int, seed: int) -> np.ndarray[Any, Any]:
-    """At most max(20·size, 10,000) row numbers out of n_rows, sorted; a seeded sample when there are more."""
-    return lucky_rows(n_rows, candidate_limit(size), seed)
+def candidate_rows(numbers: np.ndarray[Any, Any], size: int, seed: int) -> np.ndarray[Any, Any]:
+    """The positions of at most max(20·size, 10,000) rows, sorted: where there are more, those whose numbers are drawn."""
+    limit = candidate_limit(size)
+    return np.arange(len(numbers)) if len(numbers) <= limit else luckiest(luck_of(numbers, seed), limit)
 
 
 def candidate_limit(size: int) -> int:
@@ -222,7 +223,7 @@ def make_basis(
         rows, points = index, rows_of(kernel, features, index) if kernel.precomputed else features
     elif isinstance(spec, int):
         rng = np.random.default_rng(seed)
-        candidates = candidate_rows(len(index), spec, seed)
+        candidates = candidate_rows(index, spec, seed)
         pool = take(features, candidates)
         if kernel.precomputed:
             pool = kernel.block(pool, rows_of(kernel, features, index[candidates]))

@@ -11,12 +11,14 @@ BLOCK = 2**16  # rows whose numbers come from one generator
 RUNS = 2**13  # of folds that come from one generator
 
 
-def luck(begin: int, count: int, seed: int) -> np.ndarray[Any, Any]:
-    """One number in [0, 1) for each of the rows from `begin` on: (count,)."""
-    first, last = begin // BLOCK, (begin + max(count, 1) - 1) // BLOCK
-    draws = [np.random.default_rng([seed, block]).random(BLOCK) for block in range(first, last + 1)]
-    offset = begin - first * BLOCK
-    return np.concatenate(draws)[offset : offset + count]
+def luck_of(numbers: Index, seed: int) -> np.ndarray[Any, Any]:
+    """One number in [0, 1) for each row number: (n,)."""
+    result = np.empty(len(numbers))
+    blocks = numbers // BLOCK
+    for block in np.unique(blocks):
+        own = blocks == block
+        result[own] = np.random.default_rng([seed, int(block)]).random(BLOCK)[numbers[own] - block * BLOCK]
+    return result
 
 
 def luckiest(values: np.ndarray[Any, Any], size: int) -> Index:
@@ -24,17 +26,6 @@ def luckiest(values: np.ndarray[Any, Any], size: int) -> Index:
     if len(values) <= size:
         return np.arange(len(values))
     return np.sort(np.argpartition(values, size - 1)[:size]) if size else np.zeros(0, dtype=np.int64)
-
-
-def lucky_rows(n_rows: int, size: int, seed: int) -> Index:
-    """A sample of `size` of n_rows row numbers, sorted; memory does not grow with n_rows."""
-    numbers, own = np.zeros(0, dtype=np.int64), np.zeros(0)
-    for begin in range(0, n_rows, BLOCK):
-        count = min(BLOCK, n_rows - begin)
-        numbers, own = np.r_[numbers, np.arange(begin, begin + count)], np.r_[own, luck(begin, count, seed)]
-        kept = luckiest(own, size)
-        numbers, own = numbers[kept], own[kept]
-    return numbers
 
 
 def fold_numbers(begin: int, count: int, n_folds: int, seed: int) -> Index:

@@ -118,6 +118,11 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
 
     NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay where they are.
     """
+    if getattr(X, "is_scan", False):
+        raise TypeError(
+            f"{type(estimator).__name__} needs its rows in memory here; a scan goes to fit, unscored=, predict, "
+            "predict_to and score of RLS, RankRLS, CoRLS and CoRankRLS."
+        )
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
     _refuse_text_columns(X)

@@ -19,11 +19,16 @@ from corank.kernels import Kernel
 from corank.learners.files import SHARED, Contents
 from corank.learners.growth import GrowingViews
 from corank.learners.parameters import candidates, check_choice, check_weights, seed
+from corank.learners.scans import TOO_MANY, check_alone, is_scan, note_features, passing
 from corank.learners.soundness import check_several
-from corank.learners.viewbasis import BasisMaker
+from corank.learners.viewbasis import BasisMaker, asked_bases, candidates_of, check_scanned
 from corank.learners.viewscores import GivenScores, Scored, cut
+from corank.looking import Looking
+from corank.passes import Passes
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import encode_queries, read_features, read_unscored
+from corank.scanned import ScannedRows, SomeRows, held_rows, look_at
+from corank.scans import Scan
 from corank.solvers.agreement import Unscored, ViewData
 from corank.solvers.cofit import CoSettings, CoSolution, solve_views
 from corank.solvers.effect import Evidence, UnscoredEffect, unscored_effect
@@ -74,20 +79,82 @@ class CoLearner(GrowingViews):
 
     # ---------------------------------------------------------------- fit
 
-    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any, unscored: Any, unscored_qid: Any) -> Self:
+    def _fit_scores(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        unscored: Any,
+        unscored_qid: Any,
+        checkpoint: Any = None,
+    ) -> Self:
         comparison = self._comparison()
         check_weights(comparison, sample_weight)
         self._check_parameters()
-        features = read_features(self, X, reset=True)
-        given = GivenScores.read(features, y, qid, sample_weight)
-        plain = given.plain
-        rows = self._unscored_rows(features, plain, given.queries, given.rows.weights, unscored, unscored_qid)
-        self._set_views(features)
+        if is_scan(X):
+            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+        rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
+        with passing(self, checkpoint, rows) as passes:
+            if is_scan(X):
+                return self._fit_scan(X, unscored, unscored_qid, passes)
+            features = read_features(self, X, reset=True)
+            given = GivenScores.read(features, y, qid, sample_weight)
+            self._set_views(int(features.shape[1]))
+            plain = plain_rows(features, given.plain, given.queries, given.rows.weights)
+            more = self._more_unscored(features, unscored, unscored_qid, passes)
+            return self._fit_given(features, given, [*plain, *more], len(given.plain), with_queries=qid is not None)
+
+    def _fit_given(
+        self, features: Array, given: GivenScores, parts: list[Part], n_plain: int, *, with_queries: bool
+    ) -> Self:
+        """Fit scored rows with unscored ones, `n_plain` of which are among the features."""
+        comparison, rows = self._comparison(), UnscoredRows(tuple(parts))
         given.check_columns(len(self.views_))
         scored = given.of_views(self.views_, comparison, given.mean if self._centred else 0.0)
         if all(isinstance(p, ScoredRows) and p.is_tied for p in scored.problems):
             warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
-        return self._fit_views(features, scored, rows, plain, with_queries=qid is not None)
+        return self._fit_views(features, scored, rows, n_plain, with_queries=with_queries)
+
+    def _fit_scan(self, X: Scan, unscored: Any, unscored_qid: Any, passes: Passes) -> Self:
+        """Scored rows in memory, unscored ones pass by pass."""
+        note_features(self, X)
+        self._set_views(X.n_features)
+        self._refuse_precomputed()
+        asked = asked_bases(self)
+        looking = Looking(candidates_of(asked), self._seed)
+        look = look_at(X, passes, looking, "X", contiguous=True)
+        if look.n_scored == 0:
+            raise ValueError("the scan has no scored row: its score column is empty.")
+        if look.held is None:
+            raise ValueError(
+                f"{type(self).__name__} holds its scored rows in memory, but {TOO_MANY.format(rows=look.n_scored)}; "
+                "score fewer rows, or use RankRLS or RLS, which only pass over them."
+            )
+        features, rows = held_rows(look, with_queries=X.has_queries)
+        n_plain = look.n_rows - look.n_scored
+        parts: list[Part] = []
+        if n_plain:
+            with_queries = self._unscored_comparison().needs_queries
+            parts.append(ScannedRows(X, look, passes, "X", every=False, with_queries=with_queries))
+        parts += self._more_unscored(features, unscored, unscored_qid, passes)
+        check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
+        return self._fit_given(features, GivenScores.held(rows), parts, n_plain, with_queries=X.has_queries)
+
+    def _scanned(self, scan: Scan, n_before: int, passes: Passes) -> Part:
+        """A scan of unscored rows, which come after those of X."""
+        scan = scan.seen_by(getattr(self, "feature_names_in_", None), self.n_features_in_, type(self).__name__)
+        self._refuse_precomputed()
+        with_queries = self._unscored_comparison().needs_queries
+        asked = asked_bases(self)
+        looking = Looking(candidates_of(asked), self._seed, all_unscored=True, first_number=n_before)
+        look = look_at(scan, passes, looking, "unscored", contiguous=with_queries)
+        check_scanned(asked, n_before + look.n_rows)
+        return ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)
+
+    def _refuse_precomputed(self) -> None:
+        if any(isinstance(view.kernel, str) and view.kernel == "precomputed" for view in self.views_):
+            raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
 
     def _check_parameters(self) -> None:
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
@@ -102,34 +169,29 @@ class CoLearner(GrowingViews):
         self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
         self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
 
-    def _unscored_rows(
-        self, features: Array, plain: Index, queries: Index | None, weights: Array | None, unscored: Any, labels: Any
-    ) -> UnscoredRows:
-        """Rows of X without any score, then those of `unscored=`, whose queries are their own."""
-        parts: list[Part] = []
-        if len(plain):
-            own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
-            parts.append(HeldRows(features, own, plain, None if weights is None else take(weights, plain)))
+    def _more_unscored(self, features: Any, unscored: Any, labels: Any, passes: Passes) -> list[Part]:
+        """Rows of `unscored=`, whose queries are their own and whose numbers come after those of X."""
+        n_before = int(features.shape[0])
         if unscored is None:
             if labels is not None:
                 raise ValueError("unscored_qid was given without unscored.")
-            return UnscoredRows(tuple(parts))
+            return []
+        if is_scan(unscored):
+            if labels is not None:
+                raise ValueError("unscored_qid does not go with a scan; name its column in scan(..., query=).")
+            return [self._scanned(unscored, n_before, passes)]
+        known = features.features if isinstance(features, SomeRows) else features
         if is_stream(unscored):
             if labels is not None:
                 raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
             with_queries = self._unscored_comparison().needs_queries
-            read = partial(read_unscored, self, features)
-            parts.append(StreamedRows(unscored, read, with_queries))
-        else:
-            more = read_unscored(self, features, unscored)
-            n = int(more.shape[0])
-            codes = None if labels is None else encode_queries(labels, n, "unscored_qid")[0]
-            parts.append(HeldRows(more, None if codes is None else np.asarray(to_numpy(codes))))
-        return UnscoredRows(tuple(parts))
+            return [StreamedRows(unscored, partial(read_unscored, self, known), with_queries, first=n_before)]
+        more = read_unscored(self, known, unscored)
+        codes = None if labels is None else encode_queries(labels, int(more.shape[0]), "unscored_qid")[0]
+        return [HeldRows(more, None if codes is None else np.asarray(to_numpy(codes)), first=n_before)]
 
-    def _set_views(self, features: Array) -> None:
+    def _set_views(self, n_columns: int) -> None:
         rng = np.random.default_rng(self._seed)
-        n_columns = int(features.shape[1])
         views = read_views(self.views, n_columns, getattr(self, "feature_names_in_", None), rng)
         if not isinstance(self.views, list | tuple):
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
@@ -138,10 +200,10 @@ class CoLearner(GrowingViews):
         self.views_ = views
 
     def _fit_views(
-        self, features: Array, scored: Scored, rows: UnscoredRows, plain: Index, *, with_queries: bool
+        self, features: Array, scored: Scored, rows: UnscoredRows, n_plain: int, *, with_queries: bool
     ) -> Self:
         """Fit checked rows."""
-        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows, plain)
+        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows)
         found: CoSolution | None = None
         paths = []
         choices = list(maker.widths())
@@ -156,7 +218,7 @@ class CoLearner(GrowingViews):
                 found, self.basis_ = solution, numbers_
         assert found is not None
         self._keep(found, scored, with_queries)
-        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - len(plain), rows.n_rows
+        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
         self._keep_training(found.system, rows, in_memory=maker.in_memory)
         if len(paths) > 1:
             self.path_ = _joined_paths(paths)
@@ -266,6 +328,14 @@ class CoLearner(GrowingViews):
         features = self._read(X)
         parts = [function.values(features) for function in self._expansions()]
         return self._scores(namespace(parts[0]).stack(parts, axis=1), features)
+
+
+def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Array | None) -> list[Part]:
+    """Rows of X without any score, whose numbers are `plain`."""
+    if len(plain) == 0:
+        return []
+    own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
+    return [HeldRows(features, own, plain, None if weights is None else take(weights, plain))]
 
 
 def _error(solution: CoSolution) -> float:

@@ -199,7 +199,7 @@ def _in_batches(
         if scoring == "disagreement":
             predictions = predictions + _predictions_from_sums(problem, part, alphas, blocks_of_folds(own), centred)
         else:
-            parts.append(_losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
+            parts.append(losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
     return pooled(parts or [_misordered(problem, predictions, folds)])
 
 
@@ -226,7 +226,7 @@ def held_out(
         return _in_batches(problem, system, alphas, folds, scoring=scoring, centred=centred)
     if isinstance(system, PrimalSystem) and system.statistics.n_folds > 1:
         if scoring != "disagreement":
-            return pooled([_losses_from_sums(system, alphas, len(blocks), scoring, centred)])
+            return pooled([losses_from_sums(system, alphas, len(blocks), scoring, centred)])
         predictions = _predictions_from_sums(problem, system, alphas, blocks, centred)
     elif problem.groups is None:
         assert isinstance(problem, ScoredRows)
@@ -397,7 +397,9 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
     return in_place(blocks, parts, targets.shape[0])
 
 
-def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> Part:
+def losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> Part:
+    """The losses of every fold under the coefficients that did not see it, from its sums."""
+
     def products(fold: int) -> tuple[list[FloatArray], float]:
         own = system.statistics.of(fold)
         coefficients, offset = system.path_without(fold, alphas, centred)

@@ -98,7 +98,7 @@ class HalfScored:
             return training
         if not isinstance(spec, str):
             size, rng = spec if isinstance(spec, int) else len(spec), np.random.default_rng(seed)
-            rows = training.index[candidate_rows(len(training.index), size, seed)]
+            rows = training.index[candidate_rows(training.index, size, seed)]
             others, room = self.unscored, max(20 * size, 10_000) - len(rows)
             if kernel.precomputed:
                 others = others[others < self.n_given]

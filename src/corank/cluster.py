@@ -1,0 +1,110 @@
+"""Passes on the workers of a Dask cluster: partial results are merged on them, in a tree whose shape the files give.
+
+Workers read the files under the same names. A worker that dies is survived: what it had is worked out again, with the
+same bits, as every task depends on its rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from corank.scans import Scan
+
+BATCH = 64  # units whose results are brought to the client together; a checkpoint is written after each
+
+
+def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any, int]:
+    """The merged result of one unit, and its number of rows. Runs on a worker."""
+    result, rows = None, 0
+    for chunk in scan.unit_chunks(number, first_row):
+        part = job(chunk)
+        result = part if result is None else result.merged(part)
+        rows += chunk.n_rows
+    return result, rows
+
+
+def unit_rows(scan: Scan, number: int) -> int:
+    """The number of rows of one unit. Runs on a worker."""
+    bare = replace(scan, wanted=replace(scan.wanted, query=None))
+    return sum(chunk.n_rows for chunk in bare.unit_chunks(number, features=False))
+
+
+def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
+    """Two results that follow each other. Runs on a worker."""
+    if left[0] is None or right[0] is None:
+        return right if left[0] is None else left
+    return left[0].merged(right[0]), left[1] + right[1]
+
+
+def unit_offsets(scan: Scan) -> list[int]:
+    """The rows before every unit; counted by the workers where the files do not say it."""
+    counts = [unit.n_rows for unit in scan.source.units]
+    if any(count is None for count in counts):
+        with reachable(scan.client):
+            bare = scan.client.scatter(replace(scan, client=None), broadcast=False)
+            futures = [scan.client.submit(unit_rows, bare, number, pure=False) for number in range(len(counts))]
+            counts = scan.client.gather(futures)
+    result, before = [], 0
+    for count in counts:
+        result.append(before)
+        before += int(count or 0)
+    return result
+
+
+def batches(scan: Scan, job: Any, start: tuple[int, int]) -> Iterator[tuple[Any, tuple[int, int], int]]:
+    """Result, cursor behind it and rows of one batch of units after the other; the next is on its way meanwhile."""
+    client = scan.client
+    offsets = unit_offsets(scan)
+    first = start[0] if start[1] == 0 else start[0] + 1
+    with reachable(client):
+        bare, work = client.scatter([replace(scan, client=None), job], broadcast=False)
+        waiting: list[tuple[Any, int]] = []
+        for begin in range(first, len(offsets), BATCH):
+            end = min(begin + BATCH, len(offsets))
+            parts = [client.submit(unit_result, bare, n, offsets[n], work, pure=False) for n in range(begin, end)]
+            waiting.append((_tree(client, parts), end))
+            if len(waiting) > 1:
+                yield _gathered(*waiting.pop(0))
+        for future, end in waiting:
+            yield _gathered(future, end)
+
+
+def _tree(client: Any, parts: list[Any]) -> Any:
+    """The results of neighbours merged, then those of neighbours of neighbours; the parts themselves are let go."""
+    while len(parts) > 1:
+        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+        parts = [pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False) for pair in pairs]
+    return parts[0]
+
+
+def _gathered(future: Any, end: int) -> tuple[Any, tuple[int, int], int]:
+    result, rows = future.result()
+    return result, (end, 0), rows
+
+
+class reachable:
+    """Says in words that the scheduler is gone, or that workers died too often."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def __enter__(self) -> None:
+        if getattr(self.client, "status", None) != "running":
+            raise ConnectionError("the Dask client is closed; make a new one and fit again")
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        name = type(error).__name__
+        if name == "KilledWorker":
+            raise RuntimeError(
+                f"Dask gave up after workers died: {error}. Raise distributed.scheduler.allowed-failures where machines "
+                "may be taken away, or give workers more memory; a checkpoint is taken up again"
+            ) from error
+        lost = name in ("FutureCancelledError", "CancelledError", "CommClosedError", "FuturesCancelledError")
+        if lost or (isinstance(error, OSError | TimeoutError) and getattr(self.client, "status", "") != "running"):
+            raise ConnectionError(
+                f"the Dask scheduler is gone ({name}); a checkpoint is taken up again by the same fit with a new client"
+            ) from error
