@@ -7,12 +7,15 @@ same bits, as every task depends on its rows alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from corank.scans import Scan
 
 BATCH = 64  # units whose results are brought to the client together; a checkpoint is written after each
+
+GONE = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "CommClosedError", "TimeoutError")
 
 
 def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any, int]:
@@ -84,27 +87,22 @@ def _gathered(future: Any, end: int) -> tuple[Any, tuple[int, int], int]:
     return result, (end, 0), rows
 
 
-class reachable:
-    """Says in words that the scheduler is gone, or that workers died too often."""
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-
-    def __enter__(self) -> None:
-        if getattr(self.client, "status", None) != "running":
-            raise ConnectionError("the Dask client is closed; make a new one and fit again")
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None:
-            return
+@contextmanager
+def reachable(client: Any) -> Iterator[None]:
+    """Say in words that the scheduler is gone, or that workers died too often."""
+    if getattr(client, "status", None) != "running":
+        raise ConnectionError("the Dask client is closed; make a new one and fit again")
+    try:
+        yield
+    except Exception as error:
         name = type(error).__name__
         if name == "KilledWorker":
             raise RuntimeError(
                 f"Dask gave up after workers died: {error}. Raise distributed.scheduler.allowed-failures where machines "
                 "may be taken away, or give workers more memory; a checkpoint is taken up again"
             ) from error
-        lost = name in ("FutureCancelledError", "CancelledError", "CommClosedError", "FuturesCancelledError")
-        if lost or (isinstance(error, OSError | TimeoutError) and getattr(self.client, "status", "") != "running"):
+        if name in GONE or (isinstance(error, OSError) and getattr(client, "status", "") != "running"):
             raise ConnectionError(
                 f"the Dask scheduler is gone ({name}); a checkpoint is taken up again by the same fit with a new client"
             ) from error
+        raise

@@ -59,6 +59,13 @@ class Entry:
         )
 
 
+    @classmethod
+    def unpacked(cls, cursor: Any, *counts: Any) -> Entry:
+        """From JSON."""
+        values: tuple[Any, ...] = (tuple(cursor), *counts[:-1], counts[-1] and tuple(counts[-1]))
+        return cls(*values)
+
+
 @dataclass(frozen=True)
 class Offsets:
     """What lies before a chunk: rows, scored rows, and the number of its first scored query."""
@@ -227,10 +234,7 @@ class Looking:
         if held is not None and "held.0" in arrays:
             X, y, ids, numbers = (arrays[f"held.{n}"] for n in range(4))
             held = HeldScores(((_beside(X, reference), like(y, reference), ids, numbers),))
-        entries = tuple(
-            Entry(tuple(cursor), *counts[:-1], bounds=counts[-1] and tuple(counts[-1]))
-            for cursor, *counts in header["entries"]
-        )
+        entries = tuple(Entry.unpacked(*values) for values in header["entries"])
         return Look(entries, pools[0], pools[1], held, header["level"], self.held_bytes)
 
 

@@ -289,8 +289,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
     try:
         with part.open("xb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())  # a name must not outlive what it names when the power goes
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())  # a name must not be there before what it names
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
