@@ -6,12 +6,15 @@ same bits, as every task depends on its rows alone.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from corank.scans import Scan
+from corank.scans.collections import CollectionSource, Partition
 
 BATCH = 64  # units whose results are brought to the client together; a checkpoint is written after each
 
@@ -34,6 +37,52 @@ def unit_rows(scan: Scan, number: int) -> int:
     return sum(chunk.n_rows for chunk in bare.unit_chunks(number, features=False))
 
 
+def on_partition(function: Any, scan: Scan, number: int, made: tuple[Any, ...], *others: Any) -> Any:
+    """A function of a unit where the unit is a partition, which Dask made. Runs on a worker."""
+    own = replace(scan, source=scan.source.holding(number, Partition(*made)))  # type: ignore[attr-defined]
+    return function(own, number, *others)
+
+
+def same(value: Any) -> Any:
+    """Runs on a worker."""
+    return value
+
+
+def sent(client: Any, value: Any) -> Any:
+    """A value on the cluster as the result of a task: unlike scattered data it comes back when its worker dies."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")
+        return client.submit(same, value, pure=False)
+
+
+class Units:
+    """Hands functions of single units, ``function(scan, number, …)``, to the workers."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.client, self.source = scan.client, scan.source
+        bare = replace(scan, client=None)
+        if isinstance(self.source, CollectionSource):
+            bare = replace(bare, source=self.source.holding(-1, Partition(None)))
+        self._scan = sent(self.client, bare)
+
+    def submit(self, function: Any, number: int, *others: Any) -> Any:
+        """The future of one unit."""
+        if not isinstance(self.source, CollectionSource):
+            return self.client.submit(function, self._scan, number, *others, pure=False)
+        own = self.source.partitions[number]
+        task = import_module("dask").delayed(on_partition, pure=False)
+        parts = (own.features, own.scores, own.labels)
+        return self.client.compute(task(function, self._scan, number, parts, *others))
+
+
+def every_unit(scan: Scan, function: Any, *others: Any) -> list[Any]:
+    """The results of a function for all units, in order."""
+    with reachable(scan.client):
+        units = Units(scan)
+        kept = [sent(scan.client, other) for other in others]
+        return list(scan.client.gather([units.submit(function, n, *kept) for n in range(len(scan.source.units))]))
+
+
 def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
     """Two results that follow each other. Runs on a worker."""
     if left[0] is None or right[0] is None:
@@ -45,10 +94,7 @@ def unit_offsets(scan: Scan) -> list[int]:
     """The rows before every unit; counted by the workers where the files do not say it."""
     counts = [unit.n_rows for unit in scan.source.units]
     if any(count is None for count in counts):
-        with reachable(scan.client):
-            bare = scan.client.scatter(replace(scan, client=None), broadcast=False)
-            futures = [scan.client.submit(unit_rows, bare, number, pure=False) for number in range(len(counts))]
-            counts = scan.client.gather(futures)
+        counts = every_unit(scan, unit_rows)
     result, before = [], 0
     for count in counts:
         result.append(before)
@@ -62,11 +108,11 @@ def batches(scan: Scan, job: Any, start: tuple[int, int]) -> Iterator[tuple[Any,
     offsets = unit_offsets(scan)
     first = start[0] if start[1] == 0 else start[0] + 1
     with reachable(client):
-        bare, work = client.scatter([replace(scan, client=None), job], broadcast=False)
+        units, work = Units(scan), sent(client, job)
         waiting: list[tuple[Any, int]] = []
         for begin in range(first, len(offsets), BATCH):
             end = min(begin + BATCH, len(offsets))
-            parts = [client.submit(unit_result, bare, n, offsets[n], work, pure=False) for n in range(begin, end)]
+            parts = [units.submit(unit_result, n, offsets[n], work) for n in range(begin, end)]
             waiting.append((_tree(client, parts), end))
             if len(waiting) > 1:
                 yield _gathered(*waiting.pop(0))

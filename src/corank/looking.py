@@ -58,7 +58,6 @@ class Entry:
             runs.bounds,
         )
 
-
     @classmethod
     def unpacked(cls, cursor: Any, *counts: Any) -> Entry:
         """From JSON."""

@@ -17,7 +17,7 @@ from corank.comparison import Comparison
 from corank.kernels import Kernel
 from corank.learners.files import Saveable
 from corank.learners.parameters import check_weights
-from corank.learners.scans import is_scan, predict_scan, write_predictions
+from corank.learners.scans import from_dask, is_scan, predict_scan, write_predictions
 from corank.problem import ScoredRows
 from corank.rows import Rows, is_frame, read_features
 from corank.solvers.predict import predict_in_blocks
@@ -116,6 +116,7 @@ class Learner(Saveable, QueryEstimator):
         (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
         with n beyond the result, and the columns of a view where they lie apart.
         """
+        X, _, _ = from_dask(X)
         if is_scan(X):
             check_is_fitted(self)
             return predict_scan(self, X)
@@ -140,6 +141,7 @@ class Learner(Saveable, QueryEstimator):
         int, the number of rows
         """
         check_is_fitted(self)
+        X, _, _ = from_dask(X)
         if not is_scan(X):
             raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
         return write_predictions(self, X, path, columns, name, overwrite=overwrite)

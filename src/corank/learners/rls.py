@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from corank.comparison import Comparison, Pointwise
 from corank.learners.base import KernelLearner
 from corank.learners.parameters import read_comparison
-from corank.learners.scans import check_no_checkpoint, is_scan
+from corank.learners.scans import check_no_checkpoint, from_dask, is_scan
 from corank.learners.scoring import R2Mixin, RankerMixin
 
 
@@ -122,6 +122,7 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
         -------
         self
         """
+        X, y, qid = from_dask(X, y, qid)
         if is_scan(X):
             return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
         check_no_checkpoint(checkpoint)
@@ -230,6 +231,7 @@ class RankRLS(RankerMixin, KernelLearner):
         -------
         self
         """
+        X, y, qid = from_dask(X, y, qid)
         if is_scan(X):
             return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
         check_no_checkpoint(checkpoint)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +16,14 @@ import pyarrow as pa
 from corank._backend import dtype_name, is_sparse, namespace, to_numpy
 from corank._warnings import warn_user
 from corank.checkpoint import Checkpoint, stopping_at_sigterm
+from corank.cluster import every_unit
 from corank.metrics import disagreement_error
 from corank.passes import Passes
 from corank.problem import FloatArray
 from corank.progress import shown
 from corank.scans import Chunk, Scan, with_extra
 from corank.scans.chunks import ClosedQueries
+from corank.scans.collections import is_collection, scan_of
 from corank.scans.writing import table_writer
 from corank.statistics import Index
 
@@ -26,8 +31,18 @@ TOO_MANY = "the scored rows of the scan do not fit into memory ({rows:,} of them
 
 
 def is_scan(X: Any) -> bool:
-    """Whether rows are in files."""
+    """Whether rows are in files, or in partitions."""
     return isinstance(X, Scan)
+
+
+def from_dask(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
+    """X, y and qid, where X is a Dask collection as one scan that brings the others."""
+    if not is_collection(X):
+        for value, name in ((y, "y"), (qid, "qid")):
+            if is_collection(value):
+                raise TypeError(f"{name} is a Dask collection but X is not; hand over both alike.")
+        return X, y, qid
+    return scan_of(X, y, qid), None, None
 
 
 def check_no_checkpoint(checkpoint: Any) -> None:
@@ -113,15 +128,53 @@ def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chun
 
 def predict_scan(learner: Any, scan: Scan) -> Any:
     """All predictions: (n,), 8 bytes a row."""
-    parts = [values for _, values in predicted_chunks(learner, scan, "predicting")]
+    if scan.client is not None:
+        found = every_unit(fitted_scan(learner, scan), _predicted_unit, learner)
+        parts = [values for unit in found for values in unit]
+    else:
+        parts = [values for _, values in predicted_chunks(learner, scan, "predicting")]
     if not parts:
         raise ValueError("the scan has no rows.")
     return namespace(parts[0]).concat(parts)
 
 
+def _predicted_unit(scan: Scan, number: int, learner: Any) -> list[Any]:
+    """Runs on a worker."""
+    return [learner._values(chunk.features) for chunk in scan.unit_chunks(number)]
+
+
+def _written_unit(scan: Scan, number: int, learner: Any, folder: Path, name: str) -> int:
+    """Runs on a worker, perhaps twice: the file of one unit, whole or not at all."""
+    count = 0
+    with table_writer(folder / f"part-{number:06}.parquet", overwrite=True) as write:
+        for chunk in scan.unit_chunks(number):
+            write(beside(chunk, learner._values(chunk.features), name))
+            count += chunk.n_rows
+    return count
+
+
+def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
+    """Every worker its own files, in a folder that gets its name when all are there."""
+    if path.exists():
+        raise FileExistsError(f"{path} is already there: workers write a new folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
+    part = path.absolute().with_name(f".corank-{secrets.token_hex(8)}.part")
+    part.mkdir()
+    try:
+        counts = every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name)
+        part.rename(path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return sum(counts)
+
+
 def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: str, *, overwrite: bool) -> int:
     """Predictions beside other columns of the files, chunk by chunk: how many rows were written."""
     scan = carrying(scan, columns, name)
+    if scan.client is not None:
+        return _write_folder(learner, scan, Path(path), name)
     count = 0
     with table_writer(path, overwrite=overwrite) as write:
         for chunk, values in predicted_chunks(learner, scan, "predicting"):

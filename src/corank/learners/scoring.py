@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 from corank._backend import to_numpy
 from corank._warnings import warn_user
-from corank.learners.scans import check_alone, explained_score, is_scan, order_score
+from corank.learners.scans import check_alone, explained_score, from_dask, is_scan, order_score
 from corank.metrics import disagreement_error
 from corank.rows import read_scores, read_weights
 
@@ -33,6 +33,7 @@ class RankerMixin:
         -------
         float
         """
+        X, y, qid = from_dask(X, y, qid)
         if is_scan(X):
             check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
             return order_score(self, X)
@@ -62,6 +63,7 @@ class R2Mixin:
         -------
         float
         """
+        X, y, qid = from_dask(X, y, qid)
         if is_scan(X):
             check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
             return explained_score(self, X)

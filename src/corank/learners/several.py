@@ -19,7 +19,7 @@ from corank.kernels import Kernel
 from corank.learners.files import SHARED, Contents
 from corank.learners.growth import GrowingViews
 from corank.learners.parameters import candidates, check_choice, check_weights, seed
-from corank.learners.scans import TOO_MANY, check_alone, is_scan, note_features, passing
+from corank.learners.scans import TOO_MANY, check_alone, from_dask, is_scan, note_features, passing
 from corank.learners.soundness import check_several
 from corank.learners.viewbasis import BasisMaker, asked_bases, candidates_of, check_scanned
 from corank.learners.viewscores import GivenScores, Scored, cut
@@ -92,6 +92,8 @@ class CoLearner(GrowingViews):
         comparison = self._comparison()
         check_weights(comparison, sample_weight)
         self._check_parameters()
+        X, y, qid = from_dask(X, y, qid)
+        unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         if is_scan(X):
             check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}

@@ -42,6 +42,7 @@ class Scan:
     device: str | None = None
     client: Any = None
     chosen: bool = False  # whether the features were named
+    unnamed: bool = False  # whether columns have no names of their own
     kept: Any = field(default=None, repr=False)  # folder that lives as long as the scan
 
     # ---------------------------------------------------------------- what it holds
@@ -70,6 +71,8 @@ class Scan:
     @cached_property
     def feature_names(self) -> list[str] | None:
         """The names of the features that a learner sees; None where a map gives none."""
+        if self.unnamed and not self.maps:
+            return None
         if self.encoder is None and not self.maps:
             return list(self.wanted.features or ())
         if self.encoder is not None and not self.maps:
@@ -79,6 +82,8 @@ class Scan:
     @cached_property
     def n_features(self) -> int:
         """The number of features that a learner sees."""
+        if self.unnamed and not self.maps:
+            return len(self.wanted.features or ())
         names = self.feature_names
         return self._first[0] if names is None else len(names)
 
@@ -105,7 +110,7 @@ class Scan:
 
         Where the features were not named they are picked by the model's names; else they must be the same.
         """
-        if names is not None and not self.chosen and self.encoder is None and not self.maps:
+        if names is not None and not (self.chosen or self.unnamed) and self.encoder is None and not self.maps:
             own = replace(self.wanted, features=tuple(str(name) for name in names))
             self.source.check(own)
             return replace(self, wanted=own)
@@ -190,7 +195,7 @@ class Scan:
     def about(self) -> dict[str, Any]:
         """What a checkpoint remembers of it: other rows or columns would give other sums."""
         return {
-            "files": [[file.path, file.size, file.changed] for file in self._files()],
+            "files": [[file.path, file.size, file.changed, *file.keys] for file in self._files()],
             "shuffle_queries": self.kept is not None,
             "features": list(self.wanted.features or ()),
             "score": self.wanted.score,
