@@ -65,7 +65,11 @@ def _work(files: Files) -> Any:
     return agreement_work(files.n_rows, N_SCORED, files.basis, N_COLUMNS)
 
 
-TEN_MILLION, ONE_MILLION, READING = "10,000,000 rows of Parquet", "1,000,000 rows of Parquet", "10,000,000 rows, only read"
+TEN_MILLION, ONE_MILLION, READING = (
+    "10,000,000 rows of Parquet",
+    "1,000,000 rows of Parquet",
+    "10,000,000 rows, only read",
+)
 
 
 @case("scan-10m", Target("share", TEN_MILLION, 0.60), Target("memory", TEN_MILLION, 450))

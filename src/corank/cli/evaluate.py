@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, count, grid, show, working
+from corank.cli.console import check_model_and_table, count, grid, is_big, show, working
 
 READING = {
     "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
@@ -34,7 +34,7 @@ def evaluate(
 ) -> None:
     """Say how well a model ranks rows whose scores are known."""
     check_model_and_table("evaluate", model, file)
-    with working(quiet=quiet) as doing:
+    with working(quiet=quiet, status=not is_big(file)) as doing:
         result = _measured(model, file, score, query, doing)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
@@ -63,28 +63,21 @@ def _measured(
     from sklearn.base import is_regressor
     from sklearn.metrics import r2_score
 
-    from corank.cli.columns import features_of, text_columns
     from corank.learners import load
     from corank.metrics import disagreement_error, ndcg
-    from corank.tables import query_column, read_table, score_column
 
     model = load(model_file)
     remembered = model.table_ or {}
     score, query = score or remembered.get("score"), query or remembered.get("query")
     if score is None:
         raise ValueError("the model does not remember a score column: say which with --score")
-    table = read_table(file, text=text_columns(model, query, remembered.get("id")))
-    y = score_column(table, score)
-    scored = ~np.isnan(y)
-    if not scored.any():
+    y, predicted, labels, n_rows = _scored(model, file, score, query, doing)
+    if len(y) == 0:
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare with")
-    labels = None if query is None else query_column(table, query)[scored]
-    doing(f"evaluating on {count(int(scored.sum()), 'scored row')}")
-    y, predicted = y[scored], np.asarray(model.predict(features_of(model, table.filter(scored))))
     result: dict[str, Any] = {
         "model": str(model_file),
         "method": type(model).__name__,
-        "rows": len(table),
+        "rows": n_rows,
         "scored": len(y),
         "queries": None if labels is None else len(np.unique(labels)),
         "disagreement": _mean(disagreement_error(y, predicted, qid=labels, average=False)),
@@ -97,6 +90,29 @@ def _measured(
     if is_regressor(model):
         result["r2"] = {"value": float(r2_score(y, predicted))}
     return result
+
+
+def _scored(
+    model: Any, file: Path, score: str, query: str | None, doing: Callable[[str], None]
+) -> tuple[Any, Any, Any, int | None]:
+    """Scores, predictions and query labels of the rows that have a score, and the number of all rows where known."""
+    import numpy as np
+
+    from corank.cli.columns import features_of, text_columns
+    from corank.tables import query_column, read_table, score_column
+
+    if is_big(file):
+        from corank.cli.bigger import scored_rows
+
+        return *scored_rows(model, file, score, query), None
+    table = read_table(file, text=text_columns(model, query, (model.table_ or {}).get("id")))
+    y = score_column(table, score)
+    scored = ~np.isnan(y)
+    if not scored.any():
+        return y[scored], y[scored], None, len(table)
+    labels = None if query is None else query_column(table, query)[scored]
+    doing(f"evaluating on {count(int(scored.sum()), 'scored row')}")
+    return y[scored], np.asarray(model.predict(features_of(model, table.filter(scored)))), labels, len(table)
 
 
 def _mean(values: Any) -> dict[str, float | None] | None:

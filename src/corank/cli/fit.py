@@ -19,6 +19,7 @@ from corank.cli.console import (
     facts,
     grid,
     held_out_error,
+    is_big,
     note,
     show,
     size_of,
@@ -37,6 +38,8 @@ class Method(StrEnum):
 
     rankrls = "rankrls"
     rls = "rls"
+    corankrls = "corankrls"
+    corls = "corls"
     kpcrank = "kpcrank"
     kpcr = "kpcr"
     pursuit = "pursuit"
@@ -46,16 +49,24 @@ class Method(StrEnum):
 LEARNERS = {
     Method.rankrls: "RankRLS",
     Method.rls: "RLS",
+    Method.corankrls: "CoRankRLS",
+    Method.corls: "CoRLS",
     Method.kpcrank: "KPCRank",
     Method.kpcr: "KPCR",
     Method.pursuit: "RankingPursuit",
     Method.matching: "MatchingPursuit",
 }
-RANKERS = (Method.rankrls, Method.kpcrank, Method.pursuit)
+RANKERS = (Method.rankrls, Method.corankrls, Method.kpcrank, Method.pursuit)
+AGREEING = (Method.corankrls, Method.corls)
+STREAMED = (Method.rankrls, Method.rls, *AGREEING)
 GOES_WITH = {  # options that only some methods have
     "weighting": RANKERS,
-    "basis": (Method.rankrls, Method.rls, Method.kpcrank, Method.kpcr),
-    "alpha": (Method.rankrls, Method.rls),
+    "basis": (Method.rankrls, Method.rls, Method.corankrls, Method.corls, Method.kpcrank, Method.kpcr),
+    "alpha": STREAMED,
+    "unscored": AGREEING,
+    "view": AGREEING,
+    "checkpoint": STREAMED,
+    "dask": STREAMED,
     "components": (Method.kpcrank, Method.kpcr),
     "atoms": (Method.pursuit, Method.matching),
 }
@@ -70,7 +81,14 @@ class Weighting(StrEnum):
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(help="Table of items: .csv, .tsv or .parquet.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of items: .csv, .tsv or .parquet; or a folder or pattern of such files, or of svmlight ones, "
+            "which need not fit into memory.",
+            show_default=False,
+        ),
+    ],
     score: Annotated[str, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Where to save the model, by custom NAME.corank.", show_default=False)],
     query: Annotated[
@@ -84,7 +102,7 @@ def fit(
         Method,
         typer.Option(
             help="rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr and matching "
-            "predict the scores themselves."
+            "predict the scores themselves; corankrls and corls learn from unscored rows too."
         ),
     ] = Method.rankrls,
     features: Annotated[
@@ -118,6 +136,21 @@ def fit(
         str | None,
         typer.Option(help="Number of items that make up a pursuit's model, or tune.", show_default="tune"),
     ] = None,
+    unscored: Annotated[
+        str | None,
+        typer.Option(help="More rows without scores: file, folder or pattern (corankrls, corls).", show_default=False),
+    ] = None,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of one view, such as 'text_*'; once a view.", show_default="two random halves"),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder for what is done so far: the same command goes on from there.", show_default=False),
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers do the work.", show_default=False)
+    ] = None,
     weighting: Annotated[
         Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
     ] = None,
@@ -133,25 +166,70 @@ def fit(
     """
     check_model_output(out, file, force=force)
     given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
-    options = {"kernel": kernel, "gamma": _number_or_word(gamma), **_own_options(method, given)}
+    passes = {"unscored": unscored, "view": view or None, "checkpoint": checkpoint, "dask": dask}
+    options = {"kernel": kernel, "gamma": _number_or_word(gamma), **_own_options(method, given | passes)}
+    options = {name: value for name, value in options.items() if name not in passes}
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
     began = time.perf_counter()
-    with working(quiet=quiet) as doing:
+    roles = {"score": score, "query": query, "id": id}
+    columns = (roles, features or [], drop or [])
+    streamed = is_big(file) or any(passes[name] is not None for name in ("unscored", "checkpoint", "dask"))
+    with working(quiet=quiet, status=not streamed) as doing:
         doing(f"reading {file.name}")
-        from corank.cli.training import read_training
+        if streamed:
+            model, encoder = _fitted_in_passes(file, columns, method, options, passes, doing)
+        else:
+            from corank.cli.training import read_training
 
-        training = read_training(file, {"score": score, "query": query, "id": id}, features or [], drop or [], doing)
-        model = _fitted(training, method, options, doing)
+            training = read_training(file, *columns, doing)
+            model, encoder = _fitted(training, method, options, view or [], doing), training.encoder
         seconds = time.perf_counter() - began
         doing(f"writing {out.name}")
-        model.save(out, overwrite=force, encoder=training.encoder)
-        result = _result(model, training.encoder, out, seconds)
+        model.save(out, overwrite=force, encoder=encoder)
+        result = _result(model, encoder, out, seconds)
         _note_no_better(result)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:
         _show(result, file, out)
+
+
+def _fitted_in_passes(
+    file: Path,
+    columns: tuple[dict[str, str | None], list[str], list[str]],
+    method: Method,
+    options: dict[str, Any],
+    passes: dict[str, Any],
+    doing: Callable[[str], None],
+) -> tuple[Any, Any]:
+    """A model of files that need not fit into memory, and the encoder of their columns."""
+    from corank import learners, scan
+    from corank.cli.bigger import client_at, scan_training, views_of
+
+    if method not in STREAMED:
+        raise ValueError(f"--method {method} needs its rows in memory; of files in passes learn {', '.join(STREAMED)}")
+    client = client_at(passes["dask"])
+    try:
+        rows = scan_training(file, *columns, client, doing)
+        more: dict[str, Any] = {}
+        if method in AGREEING:
+            options = {**options, "views": views_of(passes["view"] or [], rows.encoder, rows.feature_names or [])}
+            if passes["unscored"] is not None:
+                own = {"encoder": rows.encoder} if rows.encoder is not None else {}
+                more["unscored"] = scan(passes["unscored"], query=rows.wanted.query, client=client, **own)
+        if options["gamma"] == "auto":
+            options = {**options, "gamma": "scale"}
+        model = getattr(learners, LEARNERS[method])(**options)
+        doing(f"fitting {type(model).__name__}")
+        model.fit(rows, checkpoint=passes["checkpoint"], **more)
+    finally:
+        if client is not None:
+            client.close()
+    summary = model._summary()
+    queries = None if rows.wanted.query is None else summary["queries"]
+    model.table_ = {**columns[0], "rows": summary["rows"], "scored": summary["scored"], "queries": queries}
+    return model, rows.encoder
 
 
 def _own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
@@ -167,18 +245,30 @@ def _own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
             options[name] = _number_or_word(value)
         elif name == "weighting":
             options[name] = value.value
+        elif not isinstance(value, str):
+            options[name] = value
         else:
             own = {"components": "n_components", "atoms": "n_atoms"}.get(name, name)
             options[own] = _whole_numbers(name, value) if own != name else int(value) if value.isdecimal() else value
     return options
 
 
-def _fitted(training: Training, method: Method, options: dict[str, Any], doing: Callable[[str], None]) -> Any:
+def _fitted(
+    training: Training, method: Method, options: dict[str, Any], views: list[str], doing: Callable[[str], None]
+) -> Any:
     from corank import learners
 
     training.check_scores(ranks=method in RANKERS)
     if options["gamma"] == "auto":
-        options = {**options, "gamma": training.automatic_gamma(options["kernel"])}
+        gamma = "scale" if method in AGREEING else training.automatic_gamma(options["kernel"])
+        options = {**options, "gamma": gamma}
+    if method in AGREEING:
+        from corank.cli.bigger import views_of
+
+        options = {
+            **options,
+            "views": views_of(views, training.encoder, list(training.encoder.get_feature_names_out())),
+        }
     model = getattr(learners, LEARNERS[method])(**options)
     doing(f"fitting {type(model).__name__} on {count(training.n_scored, 'scored row')}")
     model.fit(training.features, training.scores, qid=training.queries)
@@ -208,21 +298,23 @@ def _number_or_word(text: str) -> float | str | list[float]:
 
 def _result(model: Any, encoder: Any, out: Path, seconds: float) -> dict[str, Any]:
     path = model.path_
-    gammas = 1 if path is None else len(set(path.gamma.tolist())) if model.gamma_ is not None else 1
+    several = isinstance(model.coef_, list)
+    kernel, gamma = (model._kernels[0], model.gamma_[0]) if several else (model._kernel, model.gamma_)
+    gammas = 1 if path is None else len(set(path.gamma.tolist())) if gamma is not None else 1
     return {
         "model": str(out),
         "method": type(model).__name__,
         **model.table_,
-        "columns": encoder.summary(),
+        "columns": [] if encoder is None else encoder.summary(),
         "features": model.n_features_in_,
-        "kernel": model._kernel.name,
-        "gamma": model.gamma_,
-        "gamma_chosen": None if model.gamma_ is None else model.gamma if isinstance(model.gamma, str) else "given",
+        "kernel": kernel.name,
+        "gamma": gamma,
+        "gamma_chosen": None if gamma is None else model.gamma if isinstance(model.gamma, str) else "given",
         "gammas_tried": gammas,
-        "basis": len(model.coef_),
+        "basis": sum(len(own) for own in model.coef_) if several else len(model.coef_),
         **{
             name: getattr(model, f"{name}_")
-            for name in ("alpha", "n_components", "n_atoms")
+            for name in ("alpha", "agreement", "n_components", "n_atoms")
             if hasattr(model, f"{name}_")
         },
         "tried": 1 if path is None else len(path.error) // gammas,

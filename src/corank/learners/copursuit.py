@@ -215,8 +215,8 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
         self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
 
-    def _set_views(self, features: Array) -> None:
-        super()._set_views(features)
+    def _set_views(self, n_columns: int, names: Any = None) -> None:
+        super()._set_views(n_columns, names)
         n_views = len(self.views_)
         if self.search == "full" and n_views > 2:
             raise ValueError(

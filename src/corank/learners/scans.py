@@ -63,10 +63,10 @@ def check_alone(scan: Scan, given: Mapping[str, Any]) -> None:
 
 
 def note_features(learner: Any, scan: Scan) -> None:
-    """Remember the number and names of the features."""
+    """Remember the number and names of the features; what an encoder gives is an array, which has none."""
     learner.n_features_in_ = scan.n_features
     names = scan.feature_names
-    if names is None:
+    if names is None or scan.encoder is not None:
         vars(learner).pop("feature_names_in_", None)
     else:
         learner.feature_names_in_ = np.asarray(names, dtype=object)

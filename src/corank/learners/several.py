@@ -121,7 +121,7 @@ class CoLearner(GrowingViews):
     def _fit_scan(self, X: Scan, unscored: Any, unscored_qid: Any, passes: Passes) -> Self:
         """Scored rows in memory, unscored ones pass by pass."""
         note_features(self, X)
-        self._set_views(X.n_features)
+        self._set_views(X.n_features, X.feature_names)
         self._refuse_precomputed()
         asked = asked_bases(self)
         looking = Looking(candidates_of(asked), self._seed)
@@ -192,9 +192,10 @@ class CoLearner(GrowingViews):
         codes = None if labels is None else encode_queries(labels, int(more.shape[0]), "unscored_qid")[0]
         return [HeldRows(more, None if codes is None else np.asarray(to_numpy(codes)), first=n_before)]
 
-    def _set_views(self, n_columns: int) -> None:
+    def _set_views(self, n_columns: int, names: Any = None) -> None:
         rng = np.random.default_rng(self._seed)
-        views = read_views(self.views, n_columns, getattr(self, "feature_names_in_", None), rng)
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        views = read_views(self.views, n_columns, names, rng)
         if not isinstance(self.views, list | tuple):
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
         if self.solver == "partitioned" and len(views) != 2:
