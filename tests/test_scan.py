@@ -89,6 +89,48 @@ def test_several_views(learner, ends, more, chunk_rows, tmp_path_factory):
     assert found._summary() == expected._summary()
 
 
+MANY = {
+    "rank": lambda: CoRankRLS(VIEWS, basis=6),
+    "weights": lambda: CoRankRLS([VIEWS[0], View(slice(3, 6), penalty=3.0)], basis=6, weighting="unit", beta=0.2),
+    "widths": lambda: CoRankRLS(VIEWS, 1.0, [0.0, 0.1], 6, kernel="rbf", scoring="squared"),
+    "features": lambda: CoRankRLS(LINEAR, basis="features"),
+    "regression": lambda: CoRLS(VIEWS, basis=6, solver="coordinate"),
+}
+
+
+@pytest.mark.parametrize("learner", MANY)
+@pytest.mark.parametrize("chunk_rows", [37, 400])
+def test_several_views_with_more_scored_rows_than_memory(learner, chunk_rows, tmp_path, nothing_held):
+    X, y, qid = make_rows(n=1_000, scored=0.8)
+    expected = MANY[learner]().fit(X, y, qid=qid, unscored=U, unscored_qid=U_QID)
+    rows = write_parts(table(X, y, qid), tmp_path / "rows", [300, 301], row_group_size=90)
+    others = write_parts(table(U, None, U_QID), tmp_path / "others", [50])
+    found = MANY[learner]().fit(
+        scan(rows, score="y", query="q", chunk_rows=chunk_rows), unscored=scan(others, query="q", chunk_rows=chunk_rows)
+    )
+    close(found.predict_views(NEW), expected.predict_views(NEW))
+    np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-8)
+    assert found.path_.constant == pytest.approx(expected.path_.constant)
+    assert found._summary() == expected._summary()
+    effects = [str(model.unscored_effect_) for model in (found, expected)]
+    assert effects[0] == effects[1]
+    more = make_rows(n=40, seed=9)
+    close(*(model.update(*more[:2], qid=more[2]).predict(NEW) for model in (found, expected)))
+
+
+def test_several_views_of_many_rows_without_queries(tmp_path, nothing_held):
+    X, y, _ = make_rows(n=1_000, scored=0.8)
+    rows = write_parts(table(X, y), tmp_path / "rows", [300])
+    model = CoRLS(VIEWS, basis=6, fit_intercept=True)
+    expected = model.fit(X, y).predict(NEW)
+    close(model.fit(scan(rows, score="y", chunk_rows=90)).predict(NEW), expected)
+    ranker = CoRankRLS(VIEWS, 1.0, 0.1, 6)
+    expected = ranker.fit(X, y).predict(NEW)
+    close(ranker.fit(scan(rows, score="y", chunk_rows=90)).predict(NEW), expected)
+    with pytest.raises(ValueError, match="name a query column, or give both as numbers"):
+        CoRankRLS(VIEWS, basis=6).fit(scan(rows, score="y"))
+
+
 @pytest.mark.parametrize("learner", [RankRLS(basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")])
 def test_without_queries_all_rows_are_one(learner, tmp_path, nothing_held):
     expected = learner.fit(X, Y).predict(NEW)

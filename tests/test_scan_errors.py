@@ -239,6 +239,10 @@ def test_what_needs_scored_rows_in_memory(folder, monkeypatch):
     for basis in ("all", "scored", [1, 2, 3]):
         with pytest.raises(ValueError, match=r"needs the rows in memory, but the scored rows .* do not fit"):
             RankRLS(basis=basis).fit(rows)
+        with pytest.raises(ValueError, match=r"needs the rows in memory, but the scored rows .* do not fit"):
+            CoRankRLS(basis=basis).fit(rows)
+    with pytest.raises(ValueError, match="cv needs the scored rows in memory"):
+        CoRankRLS(basis=5, cv=3).fit(rows)
     with pytest.raises(ValueError, match="scoring='disagreement' needs the scored rows in memory"):
         RankRLS(basis=5, scoring="disagreement").fit(rows)
     with pytest.raises(ValueError, match="cv needs the scored rows in memory"):

@@ -63,7 +63,7 @@ def kept_sums(system: PrimalAgreement) -> list[Statistics]:
     result = []
     for view, gram in zip(system.views, system.grams, strict=True):
         problem = view.problem
-        assert isinstance(problem, ScoredRows)
+        assert not isinstance(problem, ComparedRows)
         if problem.groups is None:
             result.append(PrimalSystem.gathered(problem, view.basis).statistics)
         else:

@@ -23,7 +23,7 @@ from corank.learners.scans import TOO_MANY, check_alone, from_dask, is_scan, not
 from corank.learners.soundness import check_several
 from corank.learners.viewbasis import BasisMaker, asked_bases, candidates_of, check_scanned
 from corank.learners.viewscores import GivenScores, Scored, cut
-from corank.looking import Looking
+from corank.looking import Look, Looking
 from corank.passes import Passes
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import encode_queries, read_features, read_unscored
@@ -31,12 +31,14 @@ from corank.scanned import ScannedRows, SomeRows, held_rows, look_at
 from corank.scans import Scan
 from corank.solvers.agreement import Unscored, ViewData
 from corank.solvers.cofit import CoSettings, CoSolution, solve_views
+from corank.solvers.costreamed import SummedRows, solve_streamed_views
 from corank.solvers.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solvers.fit import read_splits
 from corank.solvers.holdout import SCORINGS, splits_of_folds
+from corank.solvers.streamed import ScoredScan
 from corank.statistics import Index
 from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream
-from corank.views import View, read_views
+from corank.views import View, read_views, select
 
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
@@ -129,19 +131,72 @@ class CoLearner(GrowingViews):
         if look.n_scored == 0:
             raise ValueError("the scan has no scored row: its score column is empty.")
         if look.held is None:
-            raise ValueError(
-                f"{type(self).__name__} holds its scored rows in memory, but {TOO_MANY.format(rows=look.n_scored)}; "
-                "score fewer rows, or use RankRLS or RLS, which only pass over them."
-            )
+            return self._fit_sums(X, look, asked, unscored, unscored_qid, passes)
         features, rows = held_rows(look, with_queries=X.has_queries)
+        parts = self._scanned_parts(X, look, features, unscored, unscored_qid, passes)
+        check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
         n_plain = look.n_rows - look.n_scored
+        return self._fit_given(features, GivenScores.held(rows), parts, n_plain, with_queries=X.has_queries)
+
+    def _scanned_parts(
+        self, X: Scan, look: Look, features: SomeRows, unscored: Any, labels: Any, passes: Passes
+    ) -> list[Part]:
+        """The rows of a scan without a score, then those of `unscored=`."""
         parts: list[Part] = []
-        if n_plain:
+        if look.n_rows > look.n_scored:
             with_queries = self._unscored_comparison().needs_queries
             parts.append(ScannedRows(X, look, passes, "X", every=False, with_queries=with_queries))
-        parts += self._more_unscored(features, unscored, unscored_qid, passes)
-        check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
-        return self._fit_given(features, GivenScores.held(rows), parts, n_plain, with_queries=X.has_queries)
+        return [*parts, *self._more_unscored(features, unscored, labels, passes)]
+
+    def _fit_sums(self, X: Scan, look: Look, asked: Sequence[Any], unscored: Any, labels: Any, passes: Passes) -> Self:
+        """Fit more scored rows than fit into memory."""
+        self._check_streamed(asked, look.n_scored)
+        index, pool = look.scored.rows()
+        features = SomeRows(pool, index, look.n_rows)
+        rows = UnscoredRows(tuple(self._scanned_parts(X, look, features, unscored, labels, passes)))
+        maker = BasisMaker.of(self, features, None, [index for _ in self.views_], rows)
+        self._check_streamed(["auto" if spec is None else spec for spec in maker.specs], look.n_scored)
+        comparison, level = self._comparison(), look.level if self._centred else 0.0
+        scored = ScoredScan(X, look, passes, comparison, level)
+        nothing = rows.n_rows == 0 or len(self.views_) == 1
+        settings = replace(self._co_settings(), agreement=0.0) if nothing else self._co_settings()
+        stand_in: Any = SummedRows(comparison, scored.n_queries, X.reference())
+        found: list[tuple[CoSolution, float | None, list[Index | None]]] = []
+        choices = list(maker.widths())
+        for widths in choices:
+            data, bases = [], []
+            for position, view in enumerate(self.views_):
+                basis, own = maker.basis(position, select(pool, view.columns), widths[position])
+                data.append(ViewData(stand_in, basis, view.columns, view.penalty))
+                bases.append(own)
+            own_settings = replace(settings, compared=len(choices) > 1)
+            solution = solve_streamed_views(data, Unscored(self._unscored_comparison(), rows), scored, own_settings)
+            found.append((solution, widths[0], bases))
+        best, _, self.basis_ = min(found, key=lambda one: _error(one[0]))
+        self._keep(best, level, look.n_scored, X.has_queries)
+        self._n_seen = look.n_rows + sum(part.n_rows for part in rows.parts if not _is_of(part, X))
+        self._n_unscored = rows.n_rows
+        self._keep_training(best.system, rows, in_memory=False)
+        paths = [(one.path, width) for one, width, _ in found if one.path is not None]
+        if len(paths) > 1:
+            self.path_ = _joined_paths(paths)
+        self._warn(rows, best)
+        return self
+
+    def _check_streamed(self, asked: Sequence[Any], n_scored: int) -> None:
+        """Refuse what needs scored rows in memory."""
+        for spec in asked:
+            number = isinstance(spec, numbers.Integral) and not isinstance(spec, bool)
+            if not number and not (isinstance(spec, str) and spec in ("auto", "features")):
+                raise ValueError(
+                    f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of "
+                    "basis rows, or 'features' with linear kernels."
+                )
+        if self._cv is not None or self.scoring == "disagreement":
+            what = "cv" if self._cv is not None else "scoring='disagreement'"
+            raise ValueError(
+                f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave it out."
+            )
 
     def _scanned(self, scan: Scan, n_before: int, passes: Passes) -> Part:
         """A scan of unscored rows, which come after those of X."""
@@ -220,7 +275,7 @@ class CoLearner(GrowingViews):
             if better:
                 found, self.basis_ = solution, numbers_
         assert found is not None
-        self._keep(found, scored, with_queries)
+        self._keep(found, scored.level, len(np.unique(np.concatenate(scored.index))), with_queries)
         self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
         self._keep_training(found.system, rows, in_memory=maker.in_memory)
         if len(paths) > 1:
@@ -244,15 +299,21 @@ class CoLearner(GrowingViews):
         return data, bases
 
     def _settings(self, scored: Scored, maker: BasisMaker) -> CoSettings:
-        alpha = candidates(self.alpha, "alpha", ("tune",))
-        agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
         nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
         given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
-        return CoSettings(
-            alpha=alpha,
-            agreement=0.0 if nothing else agreement,
+        settings = replace(
+            self._co_settings(),
             dual=self.solver == "direct" and maker.dual,
             splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
+        )
+        return replace(settings, agreement=0.0) if nothing else settings
+
+    def _co_settings(self) -> CoSettings:
+        """What the learner was asked for, whatever the rows."""
+        return CoSettings(
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
+            dual=False,
             scoring=self.scoring or self._own_scoring,
             centred=self._centred,
             seed=self._seed,
@@ -261,18 +322,17 @@ class CoLearner(GrowingViews):
             tol=float(self.tol),
         )
 
-    def _keep(self, solution: CoSolution, scored: Scored, with_queries: bool) -> None:
+    def _keep(self, solution: CoSolution, level: float, n_scored: int, with_queries: bool) -> None:
         """Set the fitted attributes."""
         data = solution.system.views
         self.coef_ = solution.coefficients
-        self.intercept_ = scored.level + solution.intercept
+        self.intercept_ = level + solution.intercept
         self.alpha_, self.agreement_, self.path_ = solution.alpha, solution.agreement, solution.path
         self.basis_points_ = [v.basis.points if isinstance(v.basis, KernelBasis) else None for v in data]
         self._kernels = [v.basis.kernel if isinstance(v.basis, KernelBasis) else Kernel("linear") for v in data]
         self.gamma_ = [kernel.gamma for kernel in self._kernels]
         self.n_iter_ = solution.n_iter or 1  # a direct solution is one step
-        self._level, self._with_queries = scored.level, with_queries
-        self._n_scored = len(np.unique(np.concatenate(scored.index)))
+        self._level, self._with_queries, self._n_scored = level, with_queries, n_scored
         self._n_queries = data[0].problem.n_queries
         self._evidence = solution.evidence
         self._effect: UnscoredEffect | None = None
@@ -339,6 +399,11 @@ def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Ar
         return []
     own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
     return [HeldRows(features, own, plain, None if weights is None else take(weights, plain))]
+
+
+def _is_of(part: Part, X: Scan) -> bool:
+    """Whether rows are among those of X."""
+    return isinstance(part, ScannedRows) and part.scan is X
 
 
 def _error(solution: CoSolution) -> float:
