@@ -57,7 +57,7 @@ def close(found, expected):
 
 @pytest.mark.parametrize("learner", SINGLE)
 @pytest.mark.parametrize("held", [True, False])
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(ends=cuts, chunk_rows=st.sampled_from([2, 7, 50, 1000]), group=st.sampled_from([5, 13, 100]))
 def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
     expected = SINGLE[learner]().fit(X, Y, qid=QID)
@@ -72,7 +72,7 @@ def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
 
 
 @pytest.mark.parametrize("learner", SEVERAL)
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(
     ends=cuts, more=st.lists(st.integers(0, len(U)), max_size=3).map(sorted), chunk_rows=st.sampled_from([3, 50, 999])
 )

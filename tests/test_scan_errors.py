@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 from tests.scan_files import NAMES, make_rows, table, write_parts
 
-from corank import KPCR, RLS, CoRankingPursuit, CoRankRLS, RankRLS, View, looking, scan
+from corank import KPCR, RLS, CoRankingPursuit, CoRankRLS, RankRLS, TransductiveRankRLS, View, looking, scan
 from corank.tables import TableError
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -136,6 +136,14 @@ def test_text_among_numbers_in_a_csv(tmp_path):
         scan(folder, score="y", query="q")
 
 
+def test_a_gzip_file_that_is_cut_off(tmp_path):
+    folder = write_parts(ROWS, tmp_path / "rows", [100], "csv.gz")
+    content = (folder / "part-001.csv.gz").read_bytes()
+    (folder / "part-001.csv.gz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(TableError, match=r"part-001\.csv\.gz cannot be read, it may be damaged or cut off"):
+        RankRLS(basis=5).fit(scan(folder, score="y", query="q"))
+
+
 def test_a_line_that_is_no_svmlight(tmp_path):
     folder = write_parts(ROWS, tmp_path / "rows", [100], "svmlight")
     with (folder / "part-001.svm").open("a") as file:
@@ -228,7 +236,7 @@ def test_what_a_scan_brings_itself(folder):
 
 def test_learners_that_need_their_rows(folder):
     rows = scan(folder, score="y", query="q")
-    for model in (KPCR(), CoRankingPursuit()):
+    for model in (KPCR(), CoRankingPursuit(), TransductiveRankRLS()):
         with pytest.raises(TypeError, match=f"{type(model).__name__} needs its rows in memory"):
             model.fit(rows, Y)
 
@@ -261,6 +269,10 @@ def test_all_rows_as_basis_are_refused_where_they_are_many(folder, monkeypatch):
     monkeypatch.setattr(viewbasis, "MOST_WHOLE", 100)
     with pytest.raises(ValueError, match="basis='all' would take 200 rows of a scan"):
         CoRankRLS(basis="all").fit(scan(folder, score="y", query="q"))
+
+
+def test_a_scan_says_what_it_is(folder):
+    assert "part-000.parquet …, 200 rows, 6 columns, score 'y', query 'q'>" in repr(scan(folder, score="y", query="q"))
 
 
 # ------------------------------------------------------------------ writing

@@ -118,10 +118,10 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
 
     NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay where they are.
     """
-    if getattr(X, "is_scan", False):
+    if getattr(X, "is_scan", False) or is_collection(X):
         raise TypeError(
-            f"{type(estimator).__name__} needs its rows in memory here; a scan goes to fit, unscored=, predict, "
-            "predict_to and score of RLS, RankRLS, CoRLS and CoRankRLS."
+            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection goes to fit, "
+            "unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and CoRankRLS."
         )
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
@@ -219,6 +219,11 @@ def _holds_numbers(column: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or frame."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
 def is_frame(X: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -108,8 +109,8 @@ class Summing:
         text = repr((self.comparison, self.size, self.which, folds, self.items, self.level))
         result = hashlib.sha256(text.encode())
         for phi in getattr(self.features, "maps", [self.features]):
-            for part in (getattr(phi.basis, "kernel", None), phi.whitened):
-                result.update(repr(part).encode())
+            kernel = re.sub(r" at 0x[0-9a-f]+", "", repr(getattr(phi.basis, "kernel", None)))
+            result.update(f"{kernel} {phi.whitened}".encode())
             points = getattr(phi.basis, "points", None)
             result.update(b"" if points is None else np.ascontiguousarray(to_numpy(points)).tobytes())
             if phi.whitened:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from corank.metrics import disagreement_error
 from corank.passes import Passes
 from corank.problem import FloatArray
 from corank.progress import shown
+from corank.rows import is_collection, is_frame
 from corank.scans import Chunk, Scan, with_extra
 from corank.scans.chunks import ClosedQueries
-from corank.scans.collections import is_collection, scan_of
+from corank.scans.collections import scan_of
 from corank.scans.writing import table_writer
 from corank.statistics import Index
 
@@ -89,7 +91,7 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         return
     if not any(is_scan(value) for value in rows.values()):
         check_no_checkpoint(checkpoint)
-    parameters = {name: repr(value) for name, value in sorted(learner.get_params(deep=False).items())}
+    parameters = {name: _in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
     about = {
         "learner": type(learner).__name__,
         "parameter": parameters,
@@ -100,13 +102,20 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         yield Passes(Checkpoint(checkpoint, about))
 
 
+def _in_words(value: Any) -> str:
+    """A parameter without where it lies in memory, which differs from run to run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
 def _digest(values: Any) -> str:
-    """Of an array, a frame or a list."""
+    """Of an array, a frame or a list; of chunks only that they are some."""
     if is_sparse(values):
         parts = [values.data, values.indices, values.indptr]
-    else:
+    elif isinstance(values, Iterable) and (is_frame(values) or hasattr(values, "shape") or np.ndim(values[0]) == 0):  # type: ignore[index]
         array = to_numpy(values) if hasattr(values, "dtype") else np.asarray(values)
         parts = [array.astype(str) if array.dtype == object else array]
+    else:
+        return "chunks"
     result = hashlib.sha256()
     for part in parts:
         result.update(f"{dtype_name(part)} {part.shape}".encode())

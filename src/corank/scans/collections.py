@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank._backend import to_numpy
-from corank.rows import as_labels, is_frame
+from corank.rows import as_labels, is_collection, is_frame
 from corank.scans.chunks import Place, check_finite, one_run, runs_of
 from corank.scans.files import File
 from corank.scans.scanning import CHUNK_BYTES, CHUNK_ROWS, Scan
@@ -20,11 +20,6 @@ from corank.scans.sources import Raw, Unit, Wanted
 from corank.tables import TableError
 
 SCORE, QUERY = "y", "qid"
-
-
-def is_collection(X: Any) -> bool:
-    """Whether X is a Dask array or frame."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,24 @@ class Scan:
             return list(self.kept.files)
         return list(dict.fromkeys(unit.file for unit in self.source.units))
 
+    def _about_maps(self) -> list[str]:
+        """The names of the maps, and what they make of the first rows: a name says nothing of what a scaler has learned."""
+        if not self.maps:
+            return []
+        unit = self.source.units[0]
+        raw = next(self.source.read(unit, self.wanted, min(self.chunk_rows, 64)))
+        values = np.ascontiguousarray(self._mapped(self._encoded(raw), raw)[0])
+        names = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
+        return [*names, hashlib.sha256(values.tobytes()).hexdigest()]
+
+    def __repr__(self) -> str:
+        files, wanted = self._files(), self.wanted
+        rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
+        roles = "".join(
+            f", {role} {name!r}" for role, name in (("score", wanted.score), ("query", wanted.query)) if name
+        )
+        return f"<scan of {files[0].path}{' …' if len(files) > 1 else ''}{rows}, {len(wanted.features or ())} columns{roles}>"
+
     def about(self) -> dict[str, Any]:
         """What a checkpoint remembers of it: other rows or columns would give other sums."""
         return {
@@ -202,7 +220,7 @@ class Scan:
             "query": self.wanted.query,
             "chunk_rows": self.chunk_rows,
             "encoder": None if self.encoder is None else _digest(self.encoder),
-            "maps": [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps],
+            "maps": self._about_maps(),
             "device": self.device,
         }
 
