@@ -209,6 +209,18 @@ def test_a_scheduler_that_is_gone(folders, tmp_path):
         RankRLS(1.0, 10).fit(rows)
 
 
+@pytest.mark.slow
+def test_workers_behind_tls(folders, nothing_held):
+    pytest.importorskip("cryptography")
+    expected = RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=True, security=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert client.scheduler.address.startswith("tls://")
+        close(RankRLS(1.0, 20).fit(scan(folders[0], score="y", query="q", client=client)).predict(NEW), expected)
+
+
 def test_a_client_that_is_closed(folders):
     class Closed:
         status = "closed"

@@ -125,8 +125,12 @@ def test_several_views_of_many_rows_without_queries(tmp_path, nothing_held):
     expected = model.fit(X, y).predict(NEW)
     close(model.fit(scan(rows, score="y", chunk_rows=90)).predict(NEW), expected)
     ranker = CoRankRLS(VIEWS, 1.0, 0.1, 6)
-    expected = ranker.fit(X, y).predict(NEW)
-    close(ranker.fit(scan(rows, score="y", chunk_rows=90)).predict(NEW), expected)
+    more = make_rows(n=40, seed=9)
+    expected = ranker.fit(X, y)
+    predictions, updated = expected.predict(NEW), expected.update(*more[:2]).predict(NEW)
+    found = ranker.fit(scan(rows, score="y", chunk_rows=90))
+    close(found.predict(NEW), predictions)
+    close(found.update(*more[:2]).predict(NEW), updated)
     with pytest.raises(ValueError, match="name a query column, or give both as numbers"):
         CoRankRLS(VIEWS, basis=6).fit(scan(rows, score="y"))
 
@@ -367,6 +371,14 @@ def test_torch_takes_unscored_chunks_to_its_device(tmp_path):
         scan(path, score=s, query="q", device="cpu", chunk_rows=40) for path, s in ((folder, "y"), (more, None))
     )
     close(model.fit(rows, unscored=others).predict(NEW), expected)
+
+
+def test_torch_sums_scored_rows_of_several_views(tmp_path, nothing_held):
+    pytest.importorskip("torch")
+    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [90])
+    model = CoRankRLS(VIEWS, 1.0, 0.1, 15)
+    expected = model.fit(scan(folder, score="y", query="q", chunk_rows=40)).predict(NEW)
+    close(model.fit(scan(folder, score="y", query="q", device="cpu", chunk_rows=40)).predict(NEW), expected)
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path, memory_limit, nothing_held):

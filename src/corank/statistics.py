@@ -158,6 +158,24 @@ class Statistics:
             ),
         )
 
+    def of_features(self, chosen: Index) -> Statistics:
+        """The statistics of some of the features."""
+        size = int(self.queries[0].matrix.shape[0]) - N_TARGETS
+        own = np.r_[chosen, size : size + N_TARGETS]
+
+        def block(matrix: Array) -> Array:
+            xp = namespace(matrix)
+            return xp.take(take(matrix, own), like(own, matrix, "int64"), axis=1)
+
+        return Statistics(
+            self.comparison,
+            tuple(replace(gram, matrix=block(gram.matrix)) for gram in self.queries),
+            tuple(
+                None if part is None else replace(part, mean=take(part.mean, own), scatter=block(part.scatter))
+                for part in self.parts
+            ),
+        )
+
     def collapsed(self) -> Statistics:
         """All folds as one."""
         part: Moments | None = None

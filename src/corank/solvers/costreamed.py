@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -21,10 +21,8 @@ from corank.solvers.effect import Evidence
 from corank.solvers.folding import Folding, chosen_pair
 from corank.solvers.path import Path
 from corank.solvers.streamed import ScoredScan, constant_loss
-from corank.statistics import N_TARGETS, Gram, Index, Statistics
+from corank.statistics import Gram, Statistics
 from corank.summing import Folds
-
-KEPT_SUMS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -34,11 +32,6 @@ class SummedRows:
     comparison: Comparison
     n_queries: int
     reference: Array
-
-    @property
-    def groups(self) -> Index:
-        """Sums hold whole queries; which, nobody knows."""
-        return KEPT_SUMS
 
 
 class StreamedAgreement(PrimalAgreement):
@@ -65,14 +58,15 @@ class StreamedAgreement(PrimalAgreement):
         return self.sums.total()
 
     @cached_property
+    def kept(self) -> list[Statistics]:
+        """Each view's part of them; parts of the only query, which may grow, apart from its Gram matrix."""
+        whole = self.sums.collapsed()
+        return [whole.of_features(np.arange(begin, end)) for begin, end in pairwise(self.ends)]
+
+    @cached_property
     def grams(self) -> list[Gram]:
-        """Each view's part of them."""
-        result = []
-        size = int(self.ends[-1])
-        for begin, end in pairwise(self.ends):
-            own = np.r_[begin:end, size : size + N_TARGETS]
-            result.append(replace(self.total, matrix=self.total.matrix[own, :][:, own]))
-        return result
+        """The same, the only query closed."""
+        return [own.total() for own in self.kept]
 
     def penalised(self) -> Statistics:
         """The sums of features that have the penalties of their views inside."""
