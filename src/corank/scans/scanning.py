@@ -24,7 +24,7 @@ from corank.scans.svmlight import SvmlightSource
 from corank.scans.tabular import ParquetSource, SeparatedSource
 from corank.tables import TableError, near_names
 
-CHUNK_BYTES = 2**25  # of the features of one chunk
+CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
 CHUNK_ROWS = (2**12, 2**19)  # the least and the most
 
 
@@ -260,7 +260,7 @@ def scan(
     device : str, default=None
         Where to compute, such as "cuda"; needs torch.
     chunk_rows : int, default=None
-        Rows that are worked on together; None takes about 32 MB of features.
+        Rows that are worked on together; None takes about 32 MB of features (half of that in single precision).
     shuffle_queries : bool, default=False
         Bring the rows of each query together first: one more pass, which writes the columns that are needed to a
         temporary folder. The rows then count in the new order.
