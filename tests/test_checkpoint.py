@@ -238,6 +238,16 @@ def test_a_full_disk_keeps_the_last_checkpoint(folders, tmp_path):
     np.testing.assert_array_equal(coefficients(several(folders, Breaks(), tmp_path / "kept")), expected)
 
 
+def test_progress_on_a_terminal_says_rows_and_speed(folders, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    single(folders, Breaks())
+    shown = capsys.readouterr().err
+    assert "looking at X" in shown
+    assert "160 rows" in shown
+
+
 def test_progress_is_silent_without_a_terminal(folders, capfd):
     single(folders, Breaks())
     assert capfd.readouterr() == ("", "")

@@ -184,7 +184,10 @@ class Waits:
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_gone(folders, tmp_path):
+def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
+    from corank import cluster as passes_on_workers
+
+    monkeypatch.setattr(passes_on_workers, "BATCH", 2)
     cluster = started()
     client = distributed.Client(cluster)
     marker = tmp_path / "working"
@@ -193,7 +196,7 @@ def test_a_scheduler_that_is_gone(folders, tmp_path):
     marker.unlink()
 
     def end():
-        while not marker.exists():
+        while not (marker.exists() and list((tmp_path / "kept").glob("*.sums"))):
             time.sleep(0.01)
         cluster.close()
 
@@ -201,10 +204,11 @@ def test_a_scheduler_that_is_gone(folders, tmp_path):
     killer.start()
     try:
         with pytest.raises(ConnectionError, match="the Dask scheduler is gone"):
-            RankRLS(1.0, 10).fit(rows)
+            RankRLS(1.0, 10).fit(rows, checkpoint=tmp_path / "kept")
     finally:
         killer.join()
         client.close()
+    assert list((tmp_path / "kept").glob("*.sums"))
     with pytest.raises(ConnectionError, match="the Dask client is closed"):
         RankRLS(1.0, 10).fit(rows)
 

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from corank import RLS, RankRLS
 from corank.comparison import Pointwise, Queries
+from corank.numbering import fold_numbers, luck_of
 from corank.problem import ScoredRows
 from corank.rows import Rows
 from corank.solvers.holdout import N_FOLDS, natural_folds
@@ -44,6 +45,18 @@ def test_natural_folds_keep_queries_whole():
     folds = natural_folds(problem, dual=False, seed=0)
     assert len(np.unique(folds)) == N_FOLDS
     assert all(len(np.unique(folds[queries == query])) == 1 for query in range(34))
+
+
+def test_fold_numbers_do_not_depend_on_where_they_begin():
+    whole = fold_numbers(0, 200_000, 10, 3)
+    for begin, count in ((0, 7), (81_915, 10), (81_920, 5), (123, 100_000), (199_999, 1), (5, 0)):
+        np.testing.assert_array_equal(fold_numbers(begin, count, 10, 3), whole[begin : begin + count])
+    assert all(len(np.unique(run)) == 10 for run in whole.reshape(-1, 10)[::997])
+
+
+def test_luck_belongs_to_row_numbers():
+    numbers = np.sort(np.random.default_rng(0).choice(300_000, 1_000, replace=False))
+    np.testing.assert_array_equal(luck_of(numbers, 1), luck_of(np.arange(300_000), 1)[numbers])
 
 
 def test_too_little_to_hold_out_has_no_natural_folds():

@@ -7,7 +7,7 @@ same bits, as every task depends on its rows alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -102,7 +102,7 @@ def unit_offsets(scan: Scan) -> list[int]:
     return result
 
 
-def batches(scan: Scan, job: Any, start: tuple[int, int]) -> Iterator[tuple[Any, tuple[int, int], int]]:
+def batches(scan: Scan, job: Any, start: tuple[int, int]) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
     """Result, cursor behind it and rows of one batch of units after the other; the next is on its way meanwhile."""
     client = scan.client
     offsets = unit_offsets(scan)

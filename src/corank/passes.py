@@ -6,6 +6,8 @@ that a pass that was taken up again gives the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from corank._backend import Array
 from corank.checkpoint import Checkpoint
+from corank.cluster import batches
 from corank.progress import shown
 from corank.scans import Chunk, Scan
 
@@ -77,17 +80,13 @@ class Passes:
         total = scan.n_rows if total is None else total
         try:
             with shown(what, total, state.rows) as advance:
-                if scan.client is not None:
-                    from corank.cluster import batches
-
-                    steps = batches(scan, job, state.cursor)
-                else:
-                    steps = ((job(c), c.cursor, c.n_rows) for c in scan.chunks(state.cursor, state.rows))
-                for part, cursor, rows in steps:
-                    state = state.after(part, cursor, rows)  # one assignment: an interruption finds the old or the new
-                    advance(rows)
-                    if self.checkpoint is not None and self.checkpoint.is_due:
-                        self._save(state, job, name)
+                steps = _here(scan, job, state) if scan.client is None else batches(scan, job, state.cursor)
+                with closing(steps):
+                    for part, cursor, rows in steps:
+                        state = state.after(part, cursor, rows)  # at once: an interruption finds the old or the new
+                        advance(rows)
+                        if self.checkpoint is not None and self.checkpoint.is_due:
+                            self._save(state, job, name)
         except BaseException:
             if self.checkpoint is not None and state.result is not None:
                 self._save(state, job, name)
@@ -117,3 +116,11 @@ class Passes:
         header, arrays = state.result.packed()
         about = {"job": job.digest(), "cursor": list(state.cursor), "rows": state.rows, "done": done}
         self.checkpoint.save(name, {**about, "result": header}, arrays)
+
+
+def _here(scan: Scan, job: Job, state: State) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
+    """The partial results of the chunks that are left, one by one."""
+    chunks = scan.chunks(state.cursor, state.rows)
+    with closing(chunks):
+        for chunk in chunks:
+            yield job(chunk), chunk.cursor, chunk.n_rows

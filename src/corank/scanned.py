@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +49,9 @@ def look_at(scan: Scan, passes: Passes, looking: Looking, name: str, *, contiguo
     look: Look = passes.run(scan, looking, f"look-{name}", f"looking at {name}")
     if contiguous and scan.has_queries and not look.rises:
         closed = ClosedQueries()
-        for chunk in scan.chunks(features=False):
-            closed.add(chunk.runs, chunk.place)
+        with closing(scan.chunks(features=False)) as chunks:
+            for chunk in chunks:
+                closed.add(chunk.runs, chunk.place)
     return look
 
 

@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +129,8 @@ def _digest(values: Any) -> str:
 def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chunk, Any]]:
     """Every chunk of a scan with its predictions, shown as it goes."""
     scan = fitted_scan(learner, scan)
-    with shown(what, scan.n_rows) as advance:
-        for chunk in scan.chunks():
+    with shown(what, scan.n_rows) as advance, closing(scan.chunks()) as chunks:
+        for chunk in chunks:
             yield chunk, learner._values(chunk.features)
             advance(chunk.n_rows)
 

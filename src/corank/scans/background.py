@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def read_ahead(make: Callable[[], Iterator[Item]], depth: int = 1) -> Iterator[Item]:
+def read_ahead(make: Callable[[], Iterator[Item]], depth: int = 1) -> Generator[Item, None, None]:
     """The items of an iterator that runs in a thread of its own, at most `depth` of them waiting; order stays."""
     waiting: queue.Queue[tuple[Item | None, BaseException | None, bool]] = queue.Queue(depth)
     stopped = threading.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -125,14 +125,16 @@ class Scan:
 
     # ---------------------------------------------------------------- reading
 
-    def chunks(self, start: Cursor = (0, 0), first_row: int = 0, *, features: bool = True) -> Iterator[Chunk]:
+    def chunks(
+        self, start: Cursor = (0, 0), first_row: int = 0, *, features: bool = True
+    ) -> Generator[Chunk, None, None]:
         """The chunks from a cursor on, read ahead; before it lie `first_row` rows."""
-        yield from read_ahead(lambda: self._read(start, first_row, features=features))
+        return read_ahead(lambda: self._read(start, first_row, features=features))
 
-    def unit_chunks(self, number: int, first_row: int = 0, *, features: bool = True) -> Iterator[Chunk]:
+    def unit_chunks(self, number: int, first_row: int = 0, *, features: bool = True) -> Generator[Chunk, None, None]:
         """The chunks of one unit."""
         unit = self.source.units[number]
-        yield from read_ahead(lambda: self._read_unit(number, unit, 0, first_row, features=features))
+        return read_ahead(lambda: self._read_unit(number, unit, 0, first_row, features=features))
 
     def _read(self, start: Cursor, row: int, *, features: bool) -> Iterator[Chunk]:
         first, skipped = start
