@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scan_files import NAMES, make_rows, table, write_parts
 from sklearn.preprocessing import StandardScaler
-from tests.scan_files import NAMES, make_rows, table, write_parts
 
 from corank import CoRankRLS, RankRLS, View, looking, scan
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.scan_files import make_rows, table, write_parts
+from scan_files import make_rows, table, write_parts
 from typer.testing import CliRunner
 
 from corank import load

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from tests.scan_files import NAMES, make_rows, table, write_parts
+from scan_files import NAMES, make_rows, table, write_parts
 
 from corank import RLS, CoRankRLS, RankRLS, View, looking, scan
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from scan_files import NAMES, make_rows, table, write_parts
 from sklearn.preprocessing import StandardScaler
-from tests.scan_files import NAMES, make_rows, table, write_parts
 
 from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, looking, scan
 from corank.metrics import disagreement_error

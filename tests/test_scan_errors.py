@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.scan_files import NAMES, make_rows, table, write_parts
+from scan_files import NAMES, make_rows, table, write_parts
 
 from corank import KPCR, RLS, CoRankingPursuit, CoRankRLS, RankRLS, TransductiveRankRLS, View, looking, scan
 from corank.tables import TableError

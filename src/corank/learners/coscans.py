@@ -88,7 +88,7 @@ class ScannedViews(GrowingViews):
             found.append((solution, widths[0], bases))
         best, _, self.basis_ = min(found, key=lambda one: error_of(one[0]))
         self._keep(best, level, look.n_scored, X.has_queries)
-        self._n_seen = look.n_rows + sum(part.n_rows for part in rows.parts if not _is_of(part, X))
+        self._n_seen = look.n_rows + sum(part.n_rows for part in rows.parts if not _is_of_x(part))
         self._n_unscored = rows.n_rows
         self._keep_training(best.system, rows, in_memory=False)
         paths = [(one.path, width) for one, width, _ in found if one.path is not None]
@@ -106,7 +106,7 @@ class ScannedViews(GrowingViews):
                     f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of "
                     "basis rows, or 'features' with linear kernels."
                 )
-        if self._cv is not None or self.scoring == "disagreement":
+        if self._co_settings().tunes and (self._cv is not None or self.scoring == "disagreement"):
             what = "cv" if self._cv is not None else "scoring='disagreement'"
             raise ValueError(
                 f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave it out."
@@ -149,9 +149,9 @@ class ScannedViews(GrowingViews):
         return [HeldRows(more, None if codes is None else np.asarray(to_numpy(codes)), first=n_before)]
 
 
-def _is_of(part: Part, X: Scan) -> bool:
+def _is_of_x(part: Part) -> bool:
     """Whether rows are among those of X."""
-    return isinstance(part, ScannedRows) and part.scan is X
+    return isinstance(part, ScannedRows) and not part.every
 
 
 def error_of(solution: CoSolution) -> float:

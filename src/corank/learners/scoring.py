@@ -36,6 +36,8 @@ class RankerMixin:
         X, y, qid = from_dask(X, y, qid)
         if is_scan(X):
             check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+            if self._with_queries and not X.has_queries:
+                warn_user("The model was fitted with queries but the scan has none: all rows count as one query.")
             return order_score(self, X)
         predictions = self.predict(X)  # type: ignore[attr-defined]
         if qid is None and self._with_queries:
