@@ -20,6 +20,7 @@ from corank.learners.viewscores import GivenScores
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
 from corank.solvers.agreement import DualAgreement, PrimalAgreement, Unscored, ViewData, mean_score
+from corank.solvers.costreamed import StreamedAgreement
 from corank.solvers.direct import PrimalSystem
 from corank.statistics import Gram, Index, Statistics
 from corank.unscored import HeldRows, UnscoredRows, stacked
@@ -60,6 +61,8 @@ class GrownAgreement(PrimalAgreement):
 
 def kept_sums(system: PrimalAgreement) -> list[Statistics]:
     """The sums of every view; parts of the only query, which may grow, are not in its Gram matrix and summed again."""
+    if isinstance(system, StreamedAgreement):
+        return system.kept
     result = []
     for view, gram in zip(system.views, system.grams, strict=True):
         problem = view.problem
