@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corank.cli import demo, evaluate, fit, info, inspect, rank
+from corank.cli import demo, evaluate, federated, fit, info, inspect, rank
 from corank.cli.console import Commands
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 for command in (demo.demo, fit.fit, rank.rank, evaluate.evaluate, inspect.inspect, info.info):
     app.command()(command)
+app.add_typer(federated.app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ from corank.federated.messages import VERSION, Message
 from corank.federated.shared import Fingerprint, SharedItemsError, first_difference
 
 
-class RunStopped(RuntimeError):
+class RunStopped(ConnectionError):
     """A run that cannot go on; says which site, why, and what to do."""
 
 

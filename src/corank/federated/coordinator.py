@@ -12,13 +12,12 @@ import numpy as np
 
 from corank.federated.agreeing import RunStopped, check_items, introduced
 from corank.federated.channel import Channel, Fault
+from corank.federated.journal import note
 from corank.federated.messages import FloatArray, Message, Terms
 from corank.federated.plan import Plan, Report, Round
 from corank.federated.rounds import Distance, Extrapolation, disagreement, spread
 from corank.federated.shared import Fingerprint
 from corank.federated.state import StateError, read_state, write_state
-
-log = logging.getLogger(__name__)
 
 STILL = 12  # rounds without any gain
 
@@ -35,6 +34,7 @@ class _Progress:
     strictness: float = 1.0
     measured: float = np.inf  # the joint gradient when it was last measured
     lost: dict[str, str] = field(default_factory=dict)
+    converged: bool = False
 
 
 class Coordinator:
@@ -73,14 +73,13 @@ class Coordinator:
         """All rounds, until convergence or `max_rounds`; RunStopped where it cannot go on."""
         at = self._join()
         values = np.zeros((len(at.sites), self.terms.items)) if at.x is None else at.x
-        converged = False
-        while not converged and at.number < self.plan.max_rounds:
+        while not at.converged and at.number < self.plan.max_rounds:
             try:
-                values, converged = self._round(at)
+                values = self._round(at)
             except _SitesLost as lost:
                 self._go_on_without(at, lost.faults)
-        self._finish(at, converged)
-        return Report(self.plan.run, tuple(at.sites), at.lost, converged, self.rounds, values)
+        self._finish(at)
+        return Report(self.plan.run, tuple(at.sites), at.lost, at.converged, self.rounds, values)
 
     # ---------------------------------------------------------------- joining
 
@@ -112,7 +111,7 @@ class Coordinator:
                 f"{self.state} belongs to the run {facts.get('run')!r} under other settings; give this run a name and a "
                 "state of its own, or move the file away."
             )
-        log.info("resuming the run %s after round %d", self.plan.run, facts["round"])
+        note("resuming", run=self.plan.run, after=facts["round"])
         return _Progress(
             list(facts["sites"]),
             int(facts["round"]),
@@ -122,19 +121,20 @@ class Coordinator:
             float(facts["strictness"]),
             np.inf if facts["measured"] is None else float(facts["measured"]),
             dict(facts["lost"]),
+            bool(facts["converged"]),
         )
 
     def _save(self, at: _Progress) -> None:
         if self.state is not None and at.x is not None:
             facts = {"run": self.plan.run, "plan": self.plan.fixed, "sites": at.sites, "round": at.number}
             facts |= {"scale": at.scale, "exact": at.exact, "strictness": at.strictness, "lost": at.lost}
-            facts |= {"measured": at.measured if np.isfinite(at.measured) else None}
+            facts |= {"measured": at.measured if np.isfinite(at.measured) else None, "converged": at.converged}
             write_state(self.state, facts, {"x": at.x})
 
     # ---------------------------------------------------------------- rounds
 
-    def _round(self, at: _Progress) -> tuple[FloatArray, bool]:
-        """One more round: the sites' values, and whether that was the last."""
+    def _round(self, at: _Progress) -> FloatArray:
+        """One more round: the sites' values."""
         began, sent, received = time.perf_counter(), self.channel.sent, self.channel.received
         number, start = at.number + 1, at.x
         plain = start is None or at.exact
@@ -143,14 +143,14 @@ class Coordinator:
         else:
             values, reports = self._in_turn(at, number)
         slope = float(np.sqrt(sum(own[2] ** 2 for own in reports.values())))
-        gradient, error, done = None, np.inf, False
+        gradient, error = None, np.inf
         if start is None:
             at.scale, at.x = slope, values
         else:
             measured = at.exact or (self.plan.schedule == "parallel" and not self.plan.accelerate)
             if reports and measured:
                 gradient = slope / (at.scale or 1.0)
-            error, done = self._judged(at, values, gradient)
+            error, at.converged = self._judged(at, values, gradient)
         at.number = number
         done_round = Round(
             number,
@@ -164,9 +164,13 @@ class Coordinator:
         )
         self._save(at)
         self.rounds.append(done_round)
-        log.info("round %d: error %.2g, disagreement %.4g", number, error, done_round.disagreement)
+        facts = {
+            name: getattr(done_round, name)
+            for name in ("error", "gradient", "disagreement", "sent", "received", "seconds")
+        }
+        note("round", round=number, **facts)
         self.progress(done_round)
-        return values, done
+        return values
 
     def _judged(self, at: _Progress, values: FloatArray, gradient: float | None) -> tuple[float, bool]:
         """The estimated relative error of a round's values and whether they are final; sets what the next starts from."""
@@ -263,7 +267,7 @@ class Coordinator:
             self._stop(at, f"{words}; start it again and then the coordinator, which goes on after round {at.number}")
         if len(left) < self.plan.min_sites:
             self._stop(at, f"{words}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
-        log.warning("%s; the run goes on without", words)
+        note("going on", level=logging.WARNING, without=list(faults), why=words)
         self.channel.tell(
             faults, Message("stop", {"reason": f"the run goes on without this site: {words}", "row": None})
         )
@@ -280,12 +284,14 @@ class Coordinator:
         self.channel.tell(at.sites, Message("stop", {"reason": words, "row": None}))
         raise RunStopped(words + ".")
 
-    def _finish(self, at: _Progress, converged: bool) -> None:
-        message = Message("finish", {"run": self.plan.run, "round": at.number, "converged": converged})
+    def _finish(self, at: _Progress) -> None:
+        message = Message("finish", {"run": self.plan.run, "round": at.number, "converged": at.converged})
         for name, reply in self.channel.ask(dict.fromkeys(at.sites, message)).items():
             if isinstance(reply, Fault) or reply.kind != "saved":
                 why = reply.reason if isinstance(reply, Fault) else f"it answered with {reply.kind}"
-                log.warning("site %s did not confirm that it kept its model: %s", name, why)
+                note(
+                    "unconfirmed", level=logging.WARNING, site=name, why=f"it did not say that it kept its model: {why}"
+                )
 
 
 class _SitesLost(Exception):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from corank._backend import Array, like, to_numpy
 from corank.comparison import Queries
+from corank.federated.journal import note
 from corank.federated.messages import VERSION, FloatArray, Message, Terms
 from corank.federated.shared import SharedItems
 from corank.federated.state import StateError, read_state, write_state
@@ -20,8 +21,6 @@ from corank.learners import CoRankRLS, CoRLS
 from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features
 from corank.solvers.pulled import PulledView
-
-log = logging.getLogger(__name__)
 
 REASONABLE = 10.0  # times the size of a site's own scores: more than that no honest run asks for
 
@@ -239,7 +238,9 @@ class _Memory:
         if arrays.get("coefficients", memory.coefficients[:0]).shape == memory.coefficients.shape:
             memory.coefficients, memory.values = arrays["coefficients"], arrays.get("values")
         else:  # other data or another basis: rounds count on, but what was said no longer holds
-            log.warning("the data or settings of this site have changed since its last round; it begins anew")
+            note(
+                "changed", level=logging.WARNING, why="data or settings are others than in the last round; begins anew"
+            )
             memory.run = ""
         return memory
 
