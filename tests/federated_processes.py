@@ -1,15 +1,17 @@
 """Real processes over TLS on loopback: folders as `corank federated init` makes them, and the commands run in them."""
 
+import multiprocessing
 import os
+import runpy
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from corank.cli import app
 from corank.federated import Coordinator, InProcess, Plan
@@ -18,7 +20,10 @@ from corank.tables import write_table
 
 NAMES = ("north", "south", "west")
 AGREEMENT = 0.5
-ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+# Processes of their own, forked from one that has imported what takes seconds; grpc they import themselves.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank.federated", "corank.cli"])
 
 
 def free_port():
@@ -28,11 +33,10 @@ def free_port():
 
 
 def corank(*words):
-    """Run a command in this process; its exit code is 0."""
-    try:
+    """Run a command in this process."""
+    with pytest.raises(SystemExit) as end:
         app([str(word) for word in words], prog_name="corank")
-    except SystemExit as end:
-        assert end.code in (0, None)
+    assert end.value.code in (0, None)
 
 
 def make_run(folder, *, names=NAMES, items=40, coordinator=(), site=(), ranking=False):
@@ -65,12 +69,18 @@ def edit(path, *changes):
     path.write_text(text)
 
 
-def start(*words, log):
-    """A command as a process of its own."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, *map(str, words)], stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT
-        )
+def _run(words, log):
+    """A command line, as the whole of a process that writes to its log."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    if words[0] == "corank":
+        app(words[1:], prog_name="corank")
+    else:
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
 
 
 class Processes:
@@ -85,24 +95,25 @@ class Processes:
 
     def __exit__(self, *_):
         for process in self.started.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
+            if process.exitcode is None:
+                os.kill(process.pid, signal.SIGCONT)
                 process.kill()
-            process.wait()
+            process.join()
 
     def coordinate(self, *words):
         toml = self.folder / "coordinator/coordinator.toml"
-        return self.command("coordinator", "-m", "corank", "federated", "coordinate", toml, *words)
+        return self.command("coordinator", "corank", "federated", "coordinate", toml, *words)
 
     def join(self, name, *words):
-        return self.command(name, "-m", "corank", "federated", "join", self.folder / name / "site.toml", *words)
+        return self.command(name, "corank", "federated", "join", self.folder / name / "site.toml", *words)
 
     def misbehave(self, name, how):
         script = Path(__file__).with_name("federated_bad_site.py")
         return self.command(name, script, self.folder / name / "site.toml", how)
 
     def command(self, who, *words):
-        self.started[who] = start(*words, log=self.log(who))
+        self.started[who] = FORKS.Process(target=_run, args=([str(word) for word in words], self.log(who)))
+        self.started[who].start()
         return self.started[who]
 
     def log(self, who):
@@ -114,11 +125,10 @@ class Processes:
 
     def ends(self, who, seconds=60):
         """The exit code."""
-        try:
-            return self.started[who].wait(seconds)
-        except subprocess.TimeoutExpired:
-            logs = "\n".join(f"== {name}\n{self.said(name)[-3000:]}" for name in self.started)
-            raise AssertionError(f"{who} did not end\n{logs}") from None
+        self.started[who].join(seconds)
+        logs = "\n".join(f"== {name}\n{self.said(name)[-3000:]}" for name in self.started)
+        assert self.started[who].exitcode is not None, f"{who} did not end\n{logs}"
+        return self.started[who].exitcode
 
     def until(self, who, words, seconds=60):
         """Wait until a process has said something."""
