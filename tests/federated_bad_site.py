@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corank.cli.federated.join import _site
+from corank.cli.federated.data import site_of
 from corank.federated.client import Connection
 from corank.federated.settings import read_site
 
@@ -48,5 +48,5 @@ class Nonsense:
 if __name__ == "__main__":
     given = read_site(Path(sys.argv[1]))
     identity, authority = given.certificates.load(given.name)
-    site, _ = _site(given)
+    site, _ = site_of(given)
     print(Connection(given.coordinator, identity, authority).answer(BadSite(site, sys.argv[2])))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from corank.cli import app
+from corank.cli.federated.data import site_of
 from corank.federated import Coordinator, InProcess, Plan
 from corank.federated.settings import read_site
 from corank.tables import write_table
@@ -140,9 +141,7 @@ class Processes:
 
 def in_one_place(folder, names=NAMES, agreement=AGREEMENT):
     """The same run inside this process: the models that sites should end with."""
-    from corank.cli.federated.join import _site
-
-    sites = [_site(read_site(folder / name / "site.toml"))[0] for name in names]
+    sites = [site_of(read_site(folder / name / "site.toml"))[0] for name in names]
     for site in sites:
         site._memory.path = None
         site._memory.enter("in one place")

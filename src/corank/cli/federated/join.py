@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corank.cli.console import check_model_output, count, facts, show, size_of
-from corank.cli.federated.common import live_rounds, logged, need_extra, shared_columns, shared_table
+from corank.cli.federated.common import live_rounds, logged, need_extra
 from corank.cli.federated.coordinate import Log
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from corank.federated.settings import SiteSettings
     from corank.federated.site import Site
 
@@ -45,15 +43,18 @@ def join(
             check_model_output(given.model, force=force)
             _take_part(given, line, force=force)
         if serve:
+            from corank.cli.federated.data import predictor_of
+
             with live_rounds(f"{given.name}: ready to predict …"):
-                line.answer(_predictor(given), forever=True)
+                line.answer(predictor_of(given), forever=True)
 
 
 def _take_part(given: SiteSettings, line: Any, *, force: bool) -> None:
+    from corank.cli.federated.data import site_of
     from corank.federated.client import JoinError
 
     with live_rounds(f"{given.name}: learning alone …"):
-        site, encoder = _site(given)
+        site, encoder = site_of(given)
     with live_rounds(f"{given.name}: waiting for the coordinator at {given.coordinator} …"):
         ending = line.answer(site)
     if ending.kind == "stop":
@@ -75,83 +76,3 @@ def _take_part(given: SiteSettings, line: Any, *, force: bool) -> None:
 
 def _row(site: Site, row: int) -> str:
     return site.shared.name(row) if row < len(site.shared) else f"{len(site.shared):,} items"
-
-
-def _site(given: SiteSettings) -> tuple[Site, Any]:
-    """The site of a settings file, and the encoder of its tables."""
-    import numpy as np
-    import pyarrow as pa
-
-    from corank.cli.columns import feature_columns
-    from corank.encoder import TableEncoder
-    from corank.federated.shared import SharedItems
-    from corank.federated.site import Site
-    from corank.learners import CoRankRLS, CoRLS
-    from corank.tables import TableError, column, query_column, read_table, score_column
-
-    data, ranks = given.data, given.task == "ranking"
-    if ranks and (data.query is None) != (given.shared.query is None):
-        raise ValueError("query must be given in [data] and in [shared], or in neither")
-    table = read_table(data.file, text=[name for name in (data.query, data.id) if name is not None])
-    shared = shared_table(given.shared)
-    roles = {"score": data.score, "query": data.query, "id": data.id}
-    names = feature_columns(table, roles, data.features, data.drop)
-    names = [name for name in names if name != given.shared.id or data.features]
-    for name in names:
-        if name not in shared.column_names:
-            raise TableError(
-                f"the shared items have no column {name!r}, which the rows of {data.file} have: leave it out with drop "
-                "in [data], or name the features"
-            )
-    encoder = TableEncoder()
-    both = pa.concat_tables([table.select(names), shared.select(names)], promote_options="permissive")
-    features: Any = encoder.fit_transform(both)
-    scores = score_column(table, data.score)
-    queries = None if data.query is None else query_column(table, data.query)
-    for name in given.shared.agreed:
-        column(shared, name, "agreed")
-    site = Site(
-        given.name,
-        (CoRankRLS if ranks else CoRLS)(**given.learner),
-        features[: len(table)],
-        scores,
-        SharedItems(features[len(table) :], **shared_columns(given.shared, shared)),
-        qid=queries,
-        limits=given.limits,
-        state=given.state,
-    )
-    site.model.table_ = {
-        **roles,
-        "rows": len(table),
-        "scored": int(np.isfinite(scores).sum()),
-        "queries": None if queries is None else len(np.unique(queries)),
-    }
-    return site, encoder
-
-
-def _predictor(given: SiteSettings) -> Any:
-    """A site that scores items with its saved model: those it is sent or, where it has a table of its own, their ids."""
-    import pyarrow as pa
-
-    from corank.cli.columns import features_of, text_columns
-    from corank.federated.predicting import ModelServer
-    from corank.federated.site import comparison_of
-    from corank.learners import load
-    from corank.tables import column, read_table
-
-    model = load(given.model)
-    own: pa.Table | None = None
-    if given.predict_items is not None:
-        own = read_table(given.predict_items, text=text_columns(model, given.shared.id))
-        places = {name: row for row, name in enumerate(column(own, given.shared.id, "id").to_pylist())}
-
-    def score(table: pa.Table) -> Any:
-        if own is not None:
-            asked = [str(name) for name in column(table, given.shared.id, "id").to_pylist()]
-            unknown = [name for name in asked if name not in places]
-            if unknown:
-                raise ValueError(f"{given.name!r} does not know the item {unknown[0]!r}")
-            table = own.take(pa.array([places[name] for name in asked]))
-        return model.predict(features_of(model, table))
-
-    return ModelServer(given.name, score, comparison_of(model), given.predict_rows)
