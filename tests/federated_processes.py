@@ -24,7 +24,7 @@ AGREEMENT = 0.5
 
 # Processes of their own, forked from one that has imported what takes seconds; grpc they import themselves.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank.federated", "corank.cli"])
+FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank.federated", "corank.cli.federated.data"])
 
 
 def free_port():

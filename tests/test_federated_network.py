@@ -4,21 +4,25 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from federated_processes import NAMES, Processes, edit, in_one_place, make_run
+from federated_processes import AGREEMENT, NAMES, Processes, edit, in_one_place, make_run
 
 from corank import load
+from corank.federated import Coordinator
+from corank.federated.messages import KINDS, decoded
+from corank.federated.server import GrpcChannel
+from corank.federated.settings import read_coordinator
 from corank.tables import read_table, write_table
 
-pytest.importorskip("grpc")
 QUICK = ("answer_timeout = 600", "answer_timeout = 4")
 
 
-def check_models(folder, names=NAMES):
+def check_models(folder, names=NAMES, agreement=AGREEMENT):
     """Every site keeps the model that all data in one place would have given it."""
-    models = in_one_place(folder, names)
+    models = in_one_place(folder, names, agreement)
     new = np.random.default_rng(1).normal(size=(20, 3))
     for name in names:
         kept = load(folder / name / f"{name}.corank").predict(new)
@@ -65,6 +69,43 @@ def test_other_shared_items_stop_the_run_and_name_the_row_on_both_ends(tmp_path)
         assert "(here: row 8 (id 'i777'))" in run.said("south")
         assert run.ends("north") == 2
         assert not (tmp_path / "north/north.corank").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("report", [True, False])
+def test_every_message_on_the_wire_is_predictions_and_three_numbers(tmp_path, report):
+    make_run(tmp_path)
+    given = read_coordinator(tmp_path / "coordinator/coordinator.toml")
+    identity, authority = given.certificates.load("coordinator")
+    seen = []
+
+    class Recorder(GrpcChannel):
+        def record(self, way, site, content):
+            super().record(way, site, content)
+            seen.append((way, site, decoded(content)))
+
+    with Processes(tmp_path) as run:
+        for name in NAMES:
+            run.join(name)
+        channel = Recorder(given.address, identity, authority, given.pins, join_timeout=60, answer_timeout=60)
+        try:
+            result = Coordinator(replace(given.plan, report=report), channel).run()
+        finally:
+            channel.close()
+        assert all(run.ends(name) == 0 for name in NAMES)
+    kinds = {"to": {"terms", "round", "finish"}, "from": {"hello", "accepted", "answer", "saved"}}
+    for way, _, message in seen:
+        assert message.kind in kinds[way]
+        assert set(message.fields) == set(KINDS[message.kind][0])
+        assert (message.numbers is not None) == (
+            message.kind == "answer" or (message.kind == "round" and message["round"] > 1)
+        )
+        if message.kind == "answer":
+            assert message.numbers.shape == (40,)
+            assert (message["report"] is None) == (not report)
+            assert not report or [type(number) for number in message["report"]] == [float] * 3
+    assert sum(message.kind == "answer" for _, _, message in seen) == 3 * result.n_rounds
+    check_models(tmp_path)
 
 
 @pytest.mark.slow

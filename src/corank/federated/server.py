@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,12 +25,12 @@ from corank.federated.journal import note
 from corank.federated.messages import MAX_HEADER, Message, MessageError, decoded
 
 METHOD = "/corank.Federated/Join"
-KEEPALIVE = [  # a cut link is noticed within half a minute
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+KEEPALIVE = [  # a cut link is noticed within a quarter of a minute
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 ]
 REPLIES = {"compare": "digest", "terms": "accepted", "round": "answer", "finish": "saved", "predict": "prediction"}
 
@@ -44,8 +44,8 @@ def size_limits(max_items: int) -> list[tuple[str, int]]:
 class Line:
     """What connects one site: its streams, one after the other, and the question that is open."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, record: Callable[[str, str, bytes], None]) -> None:
+        self.name, self._record = name, record
         self.changed = threading.Condition()
         self.hello: Message | None = None
         self.connected = False
@@ -54,20 +54,19 @@ class Line:
         self._question: Message | None = None
         self._reply: Message | Fault | None = None
 
-    def ask(self, question: Message) -> int:
-        """Open a question; how many bytes were sent."""
+    def ask(self, question: Message) -> None:
+        """Open a question."""
         with self.changed:
             self._question, self._reply = question, None
             if question.kind == "terms":
                 self._terms = question
-            return self._send(question)
+            self._send(question)
 
-    def _send(self, message: Message) -> int:
-        if self._stream is None:
-            return 0
-        content = message.encoded()
-        self._stream.put(content)
-        return len(content)
+    def _send(self, message: Message) -> None:
+        if self._stream is not None:
+            content = message.encoded()
+            self._record("to", self.name, content)
+            self._stream.put(content)
 
     def reply(self, deadline: float) -> Message | Fault:
         """Wait for the answer to the open question."""
@@ -82,32 +81,36 @@ class Line:
             self._question = None
             return self._reply
 
-    def tell(self, message: Message) -> int:
+    def tell(self, message: Message) -> None:
         """Send without expecting anything."""
         with self.changed:
-            return self._send(message)
+            self._send(message)
 
-    def attach(self, stream: queue.Queue[bytes | None], hello: Message) -> int:
+    def hang_up(self) -> None:
+        """End the stream once all was sent."""
+        with self.changed:
+            if self._stream is not None:
+                self._stream.put(None)
+
+    def attach(self, stream: queue.Queue[bytes | None], hello: Message) -> None:
         """A site has joined, perhaps again: what it missed is sent once more."""
         with self.changed:
             if self._stream is not None:
                 self._stream.put(None)
             self._stream, self.hello, self.connected = stream, hello, True
-            sent = 0
             if self._question is not None and self._reply is None:
                 if self._terms is not None and self._question.kind not in ("terms", "compare"):
-                    sent += self._send(self._terms)
-                sent += self._send(self._question)
+                    self._send(self._terms)
+                self._send(self._question)
             self.changed.notify_all()
-            return sent
 
-    def detach(self, stream: queue.Queue[bytes | None]) -> bool:
-        """A stream has ended; whether it was the current one."""
+    def detach(self, stream: queue.Queue[bytes | None], why: str) -> None:
+        """A stream has ended: no matter, unless it was the current one and an answer is due."""
         with self.changed:
-            current = self._stream is stream
-            if current:
+            if self._stream is stream:
                 self._stream, self.connected = None, False
-            return current
+                if self._question is not None:
+                    note("disconnected", level=logging.WARNING, site=self.name, why=why)
 
     def heard(self, message: Message | Fault) -> None:
         """A message of the site, or why it cannot be understood."""
@@ -156,9 +159,8 @@ class GrpcChannel:
         self.sent = self.received = 0
         self.join_timeout, self.answer_timeout, self.max_items = join_timeout, answer_timeout, max_items
         self._pins = dict(sites)
-        self._lines = {name: Line(name) for name in sites}
-        self._closing = False
         self._count = threading.Lock()
+        self._lines = {name: Line(name, self.record) for name in sites}
         handler = grpc.stream_stream_rpc_method_handler(self._joined)
         service, method = METHOD.strip("/").split("/")
         self._server = grpc.server(
@@ -185,7 +187,7 @@ class GrpcChannel:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
         line = self._lines[name]
         try:
-            hello = self._read(next(requests))
+            hello = self._read(name, next(requests))
         except (MessageError, StopIteration, grpc.RpcError) as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a hello was expected: {error}")
         if hello.kind != "hello" or hello["site"] != name:
@@ -195,7 +197,7 @@ class GrpcChannel:
         stream: queue.Queue[bytes | None] = queue.Queue()
         reader = threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True)
         note("joined", site=name)
-        self._sent(line.attach(stream, hello))
+        line.attach(stream, hello)
         reader.start()
         while (content := stream.get()) is not None:
             yield content
@@ -213,29 +215,31 @@ class GrpcChannel:
             return name, f"the certificate of {name!r} is another one than the coordinator expects"
         return name, None
 
-    def _read(self, content: bytes) -> Message:
+    def record(self, way: str, site: str, content: bytes) -> None:
+        """Count a message "to" or "from" a site."""
         with self._count:
-            self.received += len(content)
-        return decoded(content, max_values=self.max_items)
+            if way == "to":
+                self.sent += len(content)
+            else:
+                self.received += len(content)
 
-    def _sent(self, size: int) -> None:
-        with self._count:
-            self.sent += size
+    def _read(self, site: str, content: bytes) -> Message:
+        self.record("from", site, content)
+        return decoded(content, max_values=self.max_items)
 
     def _listen(self, line: Line, stream: queue.Queue[bytes | None], requests: Iterator[bytes]) -> None:
         """Everything that a site says on one stream."""
         try:
             for content in requests:
                 try:
-                    line.heard(self._read(content))
+                    line.heard(self._read(line.name, content))
                 except MessageError as error:
                     line.heard(Fault(str(error)))
         except Exception as error:  # noqa: BLE001  grpc ends a broken stream with bare exceptions of many kinds
             why = type(error).__name__ if not str(error) else str(error).splitlines()[0]
         else:
             why = "it hung up"
-        if line.detach(stream) and not self._closing:
-            note("disconnected", level=logging.WARNING, site=line.name, why=why)
+        line.detach(stream, why)
         stream.put(None)
 
     # ---------------------------------------------------------------- questions
@@ -255,20 +259,17 @@ class GrpcChannel:
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
         """All at the same time."""
         for name, question in questions.items():
-            self._sent(self._lines[name].ask(question))
+            self._lines[name].ask(question)
         deadline = time.monotonic() + self.answer_timeout
         return {name: self._lines[name].reply(deadline) for name in questions}
 
     def tell(self, sites: Iterable[str], message: Message) -> None:
         """To those that are connected."""
         for name in sites:
-            self._sent(self._lines[name].tell(message))
+            self._lines[name].tell(message)
 
     def close(self) -> None:
         """Let what was said arrive, then hang up."""
-        self._closing = True
         for line in self._lines.values():
-            with line.changed:
-                if line._stream is not None:
-                    line._stream.put(None)
+            line.hang_up()
         self._server.stop(grace=5.0).wait()
