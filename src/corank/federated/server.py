@@ -109,7 +109,7 @@ class Line:
         with self.changed:
             if self._stream is stream:
                 self._stream, self.connected = None, False
-                if self._question is not None:
+                if self._question is not None and self._reply is None:
                     note("disconnected", level=logging.WARNING, site=self.name, why=why)
 
     def heard(self, message: Message | Fault) -> None:
@@ -159,6 +159,7 @@ class GrpcChannel:
         self.sent = self.received = 0
         self.join_timeout, self.answer_timeout, self.max_items = join_timeout, answer_timeout, max_items
         self._pins = dict(sites)
+        self._closing = threading.Event()
         self._count = threading.Lock()
         self._lines = {name: Line(name, self.record) for name in sites}
         handler = grpc.stream_stream_rpc_method_handler(self._joined)
@@ -185,6 +186,8 @@ class GrpcChannel:
         if why is not None:
             note("refused", level=logging.WARNING, site=name, why=why)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
+        if self._closing.is_set():
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the coordinator is about to leave")
         line = self._lines[name]
         try:
             hello = self._read(name, next(requests))
@@ -270,6 +273,7 @@ class GrpcChannel:
 
     def close(self) -> None:
         """Let what was said arrive, then hang up."""
+        self._closing.set()
         for line in self._lines.values():
             line.hang_up()
         self._server.stop(grace=5.0).wait()
