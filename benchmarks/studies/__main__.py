@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.machine import RESULTS, ROOT
-from benchmarks.studies import cora, noise, paper001, ranking, regression, report, transduction, two_views
+from benchmarks.studies import cora, federated, noise, paper001, ranking, regression, report, transduction, two_views
 from benchmarks.studies.runner import FitsFailed, Ways, run_study
 from benchmarks.studies.study import Options, Study
 
@@ -25,6 +25,7 @@ STUDIES: dict[str, Study] = {
         paper001.STUDY,
         noise.STUDY,
         transduction.STUDY,
+        federated.STUDY,
     )
 }
 CACHE = "cache"
