@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from corank.federated.journal import note
 from corank.federated.messages import Message, MessageError, decoded
 from corank.federated.site import Refused, Site
 
@@ -34,6 +37,33 @@ class Channel(Protocol):
     def tell(self, sites: Iterable[str], message: Message) -> None:
         """Say something that needs no answer, to those who can still hear it."""
         ...
+
+
+class Party(Protocol):
+    """Whoever answers: a `Site` in a run, or a finished model."""
+
+    name: str
+
+    def hello(self) -> Message:
+        """How it introduces itself."""
+        ...
+
+    def handle(self, message: Message) -> Message:
+        """An answer, or Refused."""
+        ...
+
+
+def answered(party: Party, message: Message) -> Message:
+    """The answer, or a refusal."""
+    began = time.perf_counter()
+    number = int(message.fields.get("round", 0))
+    try:
+        reply = party.handle(message)
+    except (Refused, MessageError) as error:
+        note("refused", level=logging.WARNING, site=party.name, kind=message.kind, why=str(error))
+        return Message("refusal", {"run": str(message.fields.get("run", "")), "round": number, "reason": str(error)})
+    note("answered", site=party.name, kind=message.kind, round=number, seconds=time.perf_counter() - began)
+    return reply
 
 
 class InProcess:

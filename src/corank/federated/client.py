@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 from cryptography import x509
 
 from corank.federated.certificates import COORDINATOR, Identity, key_pem, pem
+from corank.federated.channel import Party, answered
 from corank.federated.journal import note
 from corank.federated.messages import Message, MessageError, decoded
 from corank.federated.server import KEEPALIVE, METHOD, size_limits
-from corank.federated.site import Refused
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
 FINAL = {"PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}
@@ -25,20 +24,6 @@ FINAL = {"PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "RESOURCE_E
 
 class JoinError(ConnectionError):
     """Why a site does not take part, or no longer."""
-
-
-class Party(Protocol):
-    """Whoever answers: a `Site` in a run, or a finished model."""
-
-    name: str
-
-    def hello(self) -> Message:
-        """How it introduces itself."""
-        ...
-
-    def handle(self, message: Message) -> Message:
-        """An answer, or Refused."""
-        ...
 
 
 class Connection:
@@ -100,7 +85,7 @@ class Connection:
                 message = decoded(content, max_values=self.max_items)
                 if message.kind == "stop":
                     return message, True
-                said.put(_answered(party, message).encoded())
+                said.put(answered(party, message).encoded())
                 if message.kind == "finish":
                     said.put(None)
                     _wait_for_end(call)
@@ -140,16 +125,3 @@ def _wait_for_end(call: Any) -> None:
         for _ in call:
             pass
     timer.cancel()
-
-
-def _answered(party: Party, message: Message) -> Message:
-    """The answer, or a refusal."""
-    began = time.perf_counter()
-    number = int(message.fields.get("round", 0))
-    try:
-        reply = party.handle(message)
-    except (Refused, MessageError) as error:
-        note("refused", level=logging.WARNING, site=party.name, kind=message.kind, why=str(error))
-        return Message("refusal", {"run": str(message.fields.get("run", "")), "round": number, "reason": str(error)})
-    note("answered", site=party.name, kind=message.kind, round=number, seconds=time.perf_counter() - began)
-    return reply
