@@ -11,6 +11,7 @@ turn and all run the rounds on the rest. Sets of 150 rows and more, of those tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -53,19 +54,11 @@ def jobs(options: Options) -> list[Job]:
 
 
 def run(options: Options, job: Job) -> Result:
-    name, repeat, split = str(job.draw[0]), int(job.draw[1]), str(job.draw[2])
-    data = regression_set(options.folder, name).standardised()
-    rng = np.random.default_rng([repeat, crc32(name.encode())])
-    order = rng.permutation(len(data.y))
-    scored, shared, test = np.split(order, [round(0.3 * len(order)), round(0.7 * len(order))])
-    if split == "apart":
-        direction = np.linalg.svd(data.X[scored] - data.X[scored].mean(axis=0), full_matrices=False)[2][0]
-        scored = scored[np.argsort(data.X[scored] @ direction)]
-    sites = [(data.X[own], data.y[own]) for own in np.array_split(scored, N_SITES)]
-    items, X, y = data.X[shared], data.X[test], data.y[test]
+    sites, items, (X, y) = parts(options.folder, str(job.draw[0]), int(job.draw[1]), str(job.draw[2]))
+    rng = np.random.default_rng([int(job.draw[1]), crc32(str(job.draw[0]).encode()), 1])
     agreement = 0.0
     if job.method.title == POOLED:
-        both = [np.concatenate(parts) for parts in zip(*sites, strict=True)]
+        both = [np.concatenate(own) for own in zip(*sites, strict=True)]
         models = [CoRLS(views=1, agreement=0.0).fit(*both, unscored=items)]
     else:
         agreement = _chosen(sites, items, rng) if job.method.title == TOGETHER else 0.0
@@ -74,6 +67,18 @@ def run(options: Options, job: Job) -> Result:
     site = np.sqrt(np.mean((predictions - y) ** 2, axis=1)).mean()
     joint = np.sqrt(np.mean((predictions.mean(axis=0) - y) ** 2))
     return {"site": float(site / y.std()), "joint": float(joint / y.std()), "agreement": agreement}
+
+
+def parts(folder: Path, name: str, repeat: int, split: str) -> tuple[list[Rows], Floats, Rows]:
+    """A draw: the sites' rows, the shared items, the test rows."""
+    data = regression_set(folder, name).standardised()
+    order = np.random.default_rng([repeat, crc32(name.encode())]).permutation(len(data.y))
+    scored, shared, test = np.split(order, [round(0.3 * len(order)), round(0.7 * len(order))])
+    if split == "apart":
+        direction = np.linalg.svd(data.X[scored] - data.X[scored].mean(axis=0), full_matrices=False)[2][0]
+        scored = scored[np.argsort(data.X[scored] @ direction)]
+    sites = [(data.X[own], data.y[own]) for own in np.array_split(scored, N_SITES)]
+    return sites, data.X[shared], (data.X[test], data.y[test])
 
 
 def _models(sites: Sequence[Rows], items: Floats, agreement: float) -> list[Any]:
