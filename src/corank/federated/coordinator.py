@@ -65,7 +65,7 @@ class Coordinator:
         self.plan, self.channel, self.items, self.state = plan, channel, items, state
         self.progress = progress or (lambda done: None)
         self.rounds: list[Round] = []
-        self._memory = Extrapolation() if plan.accelerate else Extrapolation(memory=0)
+        self._memory = Extrapolation(None if plan.accelerate else 0)
         self._distance = Distance()
         self._errors: list[float] = []
 
