@@ -6,8 +6,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.federated import Case
 from brute_force import REGRESSION, Loss, kernel, loss_rows, symmetric_root
 from scipy.linalg import lstsq
+from scipy.sparse import csr_array
 
 from corank import CoRankRLS, CoRLS, View, load
 from corank.federated import (
@@ -24,6 +26,7 @@ from corank.federated import (
     StateError,
 )
 from corank.federated.messages import KINDS, decoded
+from corank.federated.predicting import ModelServer
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -152,6 +155,41 @@ def test_a_site_tunes_its_own_alpha_and_may_have_columns_of_its_own(items):
     second = Site("b", CoRLS(kernel="linear", basis="features"), X[:, :2], y, SharedItems(other, ids=ids))
     assert first.model.alpha_ == pytest.approx(CoRLS(views=1, agreement=0.0).fit(X, y, unscored=items).alpha_)
     assert run([first, second]).converged
+
+
+def test_shared_features_that_are_too_many_to_keep_are_made_anew(items, monkeypatch):
+    def predictions():
+        return run(make_sites([CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS], SharedItems(items))).predictions
+
+    kept = predictions()
+    monkeypatch.setattr("corank.solvers.pulled.HELD", 0)
+    monkeypatch.setattr("corank.solvers.pulled.BLOCK_ROWS", 7)
+    close(predictions(), kept)
+
+
+@pytest.mark.parametrize("kind", ["torch", "csr"])
+def test_features_of_other_libraries_give_the_same(items, kind):
+    made = pytest.importorskip("torch").from_numpy if kind == "torch" else csr_array
+    plain, other = [], []
+    for v, alpha in enumerate(ALPHAS):
+        X, y = site_rows(v + 1)
+        learner = CoRLS(alpha=alpha, gamma=0.3, basis="all")
+        plain.append(Site("abc"[v], learner, X, y, SharedItems(items)))
+        other.append(Site("abc"[v], learner, made(X), made(y) if kind == "torch" else y, SharedItems(made(items))))
+    assert plain[0].shared.fingerprint.digest == other[0].shared.fingerprint.digest
+    close(run(other).predictions, run(plain).predictions)
+    close(np.asarray(other[1].model.predict(made(items))), plain[1].model.predict(items))
+
+
+@pytest.mark.slow
+def test_ten_thousand_items_end_within_1e8_of_the_joint_solution():
+    case = Case(3, 10_000)
+    for times in (1.0, 20.0):
+        joint = case.joint(times * case.agreement)
+        channel = InProcess([case.site(v) for v in range(3)])
+        result = Coordinator(Plan("figure", case.names, times * case.agreement, max_rounds=2000), channel).run()
+        close(result.predictions, joint)
+        assert max(own.sent + own.received for own in result.rounds) <= 2 * 3 * 10_000 * 8 * 1.05
 
 
 def test_acceleration_halves_the_rounds_where_plain_needs_many(items):
@@ -428,6 +466,13 @@ def test_a_site_names_what_is_wrong_with_its_learner(items):
         SharedItems(items, ids=[1] * 25)
     with pytest.raises(ValueError, match="queries has 2 entries, but there are 25"):
         SharedItems(items, queries=[1, 2])
+
+
+def test_a_site_that_only_predicts_is_told_so(items):
+    sites = make_sites([CoRLS(alpha=1.0) for _ in range(2)], SharedItems(items))
+    sites[1].hello = ModelServer("b", None, "regression", 10).hello
+    with pytest.raises(RunStopped, match="site 'b' has its model and only predicts; start it with --force"):
+        run(sites)
 
 
 def test_sites_that_compare_differently_do_not_start(items):

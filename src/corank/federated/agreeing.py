@@ -21,6 +21,8 @@ def introduced(channel: Channel, sites: Sequence[str]) -> dict[str, Message]:
             raise RunStopped(f"site {name!r} did not join: {hello.reason}.")
         if hello.kind != "hello" or hello["version"] != VERSION or hello["site"] != name:
             raise RunStopped(f"site {name!r} introduced itself as something else; do all sites run the same corank?")
+        if hello["items"] == 0:
+            raise RunStopped(f"site {name!r} has its model and only predicts; start it with --force to learn anew.")
         hellos[name] = hello
     first = hellos[sites[0]]
     for name in sites[1:]:
