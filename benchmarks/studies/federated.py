@@ -38,7 +38,7 @@ ALONE, TOGETHER, POOLED = "alone", "federated", "pooled"
 METHODS = (Method(ALONE, "Site"), Method(TOGETHER, "Site"), Method(POOLED, "CoRLS"))
 SPLITS = ("random", "apart")
 LEVELS = (0.0, 0.03, 0.3, 3.0, 30.0)
-N_SITES, N_REPEATS, N_FOLDS, FEWEST = 3, 5, 3, 150
+N_SITES, N_REPEATS, N_FOLDS, FEWEST = 3, 3, 3, 150
 TWICE = ("machine_cpu", "cholesterol")  # the rows of cpu and cleveland
 QUICK = ("autohorse", "bodyfat")
 NAMES = tuple(f"site-{v + 1}" for v in range(N_SITES))
@@ -62,7 +62,7 @@ def run(options: Options, job: Job) -> Result:
         models = [CoRLS(views=1, agreement=0.0).fit(*both, unscored=items)]
     else:
         agreement = _chosen(sites, items, rng) if job.method.title == TOGETHER else 0.0
-        models = _models(sites, items, agreement)
+        models = _agreed(_parties(sites, items), agreement)
     predictions = np.stack([model.predict(X) for model in models])
     site = np.sqrt(np.mean((predictions - y) ** 2, axis=1)).mean()
     joint = np.sqrt(np.mean((predictions.mean(axis=0) - y) ** 2))
@@ -81,15 +81,15 @@ def parts(folder: Path, name: str, repeat: int, split: str) -> tuple[list[Rows],
     return sites, data.X[shared], (data.X[test], data.y[test])
 
 
-def _models(sites: Sequence[Rows], items: Floats, agreement: float) -> list[Any]:
-    """Every site's model after the rounds; alone where agreement is 0."""
-    shared = SharedItems(items)
-    parties = [
-        Site(name, CoRLS(), X, y, shared, limits=Limits(rounds=1000, norm=1e9))
-        for name, (X, y) in zip(NAMES, sites, strict=True)
-    ]
+def _parties(sites: Sequence[Rows], items: Floats) -> list[Site]:
+    shared, limits = SharedItems(items), Limits(rounds=10_000, norm=1e9)
+    return [Site(name, CoRLS(), X, y, shared, limits=limits) for name, (X, y) in zip(NAMES, sites, strict=True)]
+
+
+def _agreed(parties: Sequence[Site], agreement: float) -> list[Any]:
+    """Every site's model after the rounds; as they are where agreement is 0."""
     if agreement > 0:
-        plan = Plan("study", NAMES, agreement, tol=1e-6, max_rounds=300)
+        plan = Plan(f"agreement {agreement}", NAMES, agreement, tol=1e-4, max_rounds=100)
         Coordinator(plan, InProcess(parties)).run()
     return [party.model for party in parties]
 
@@ -98,14 +98,13 @@ def _chosen(sites: Sequence[Rows], items: Floats, rng: np.random.Generator) -> f
     """The agreement of least held-out error, summed over sites and folds."""
     folds = [rng.permutation(len(y)) % N_FOLDS for _, y in sites]
     unit = min(len(y) for _, y in sites) / (len(items) * (N_SITES - 1))
-    errors = []
-    for level in LEVELS:
-        total = 0.0
-        for fold in range(N_FOLDS):
-            kept = [(X[own != fold], y[own != fold]) for (X, y), own in zip(sites, folds, strict=True)]
-            for model, (X, y), own in zip(_models(kept, items, level * unit), sites, folds, strict=True):
-                total += float(np.sum((y[own == fold] - model.predict(X[own == fold])) ** 2))
-        errors.append(total)
+    errors = np.zeros(len(LEVELS))
+    for fold in range(N_FOLDS):
+        kept = [(X[own != fold], y[own != fold]) for (X, y), own in zip(sites, folds, strict=True)]
+        parties = _parties(kept, items)
+        for k, level in enumerate(LEVELS):  # 0 first: the models alone
+            for model, (X, y), own in zip(_agreed(parties, level * unit), sites, folds, strict=True):
+                errors[k] += np.sum((y[own == fold] - model.predict(X[own == fold])) ** 2)
     return LEVELS[int(np.argmin(errors))] * unit
 
 
