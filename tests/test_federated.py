@@ -289,6 +289,16 @@ def test_a_site_refuses_to_be_pulled_far_away(items):
     assert site.answered == 0
 
 
+def test_a_site_may_give_predictions_alone_and_terms_stay(items):
+    (site,) = make_sites([CoRLS(alpha=1.0, basis="all")], SharedItems(items), limits=Limits(report=False))
+    asked = again_terms("run", site)
+    with pytest.raises(Refused, match="'a' gives predictions alone; set report = false for the run"):
+        site.handle(asked)
+    site.handle(replace(asked, fields={**asked.fields, "report": False}))
+    with pytest.raises(Refused, match="terms of the run 'run' are others than they were"):
+        site.handle(replace(asked, fields={**asked.fields, "report": False, "agreement": 9.0}))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -12,6 +12,7 @@ from corank.federated import (
     Message,
     MessageError,
     Plan,
+    Refused,
     SharedItems,
     SharedItemsError,
     Site,
@@ -70,6 +71,11 @@ def test_a_coordinator_may_hold_the_items_too():
     ids[3] = "mine"
     words, _ = refused(site("b", IDS), own=SharedItems(np.zeros((40, 1)), ids=ids).fingerprint)
     assert "the coordinator and site 'a' first differ in row 4" in words
+
+
+def test_a_site_knows_how_many_items_there_are():
+    with pytest.raises(Refused, match="there are 40 shared items, not 41"):
+        site("a", IDS).handle(Message("compare", {"upto": 41}))
 
 
 @given(st.integers(1, 60), st.integers(0, 60))

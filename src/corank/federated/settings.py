@@ -334,7 +334,8 @@ def _learner(section: Section) -> tuple[str, dict[str, Any]]:
 
 
 def _limits(section: Section) -> Limits:
-    given = {"rounds": section.whole("rounds", Limits.rounds), "norm": section.number("norm", None)}
+    given: dict[str, Any] = {"rounds": section.whole("rounds", Limits.rounds), "norm": section.number("norm", None)}
+    given |= {"report": section.flag("report", Limits.report)}
     section.end()
     try:
         return Limits(**given)

@@ -33,13 +33,17 @@ class Refused(ValueError):
 class Limits:
     """What a site puts up with. Its answers are affine in what it is sent, so whoever asks often enough learns them all.
 
+    Parameters
+    ----------
     rounds : answers in all, over every run and restart of this site
     norm : the largest root mean square of what it is pulled towards, less its own mean score; None for ten times that
         of its scores
+    report : whether it tells its loss, norm and gradient norm in a run that asks for them; else it does not take part
     """
 
     rounds: int = 200
     norm: float | None = None
+    report: bool = True
 
     def __post_init__(self) -> None:
         if type(self.rounds) is not int or self.rounds < 1:
@@ -120,6 +124,8 @@ class Site:
         """The answer to a message of the coordinator; Refused where there is none."""
         if message.kind == "compare":
             upto = int(message["upto"])
+            if not 0 <= upto <= len(self.shared):
+                raise Refused(f"there are {len(self.shared)} shared items, not {upto}.")
             return Message("digest", {"upto": upto, "digest": self.shared.fingerprint.upto(upto)})
         if message.kind == "terms":
             return self._accept(Terms.read(message))
@@ -136,6 +142,13 @@ class Site:
             raise Refused(f"the run {terms.run!r} is {terms.comparison}, but {self.name!r} does {self.comparison}.")
         if (terms.items, terms.digest) != (len(self.shared), self.shared.fingerprint.digest):
             raise Refused(f"the run {terms.run!r} is about other shared items than those of {self.name!r}.")
+        if terms.report and not self.limits.report:
+            raise Refused(
+                f"the run {terms.run!r} asks for losses, norms and gradient norms, but {self.name!r} gives predictions "
+                "alone; set report = false for the run."
+            )
+        if self.terms is not None and self.terms.run == terms.run and self.terms != terms:
+            raise Refused(f"the terms of the run {terms.run!r} are others than they were.")
         self.terms = terms
         self._memory.enter(terms.run)
         return Message("accepted", {"run": terms.run})

@@ -57,6 +57,7 @@ alpha = "tune"                  # by this site's own held-out error
 [limits]
 rounds = 200                    # answers in all: whoever may ask without end learns how this site answers everything
 # norm = 10.0                   # how large the values may be that it is pulled towards
+# report = false                # take part only where predictions alone are asked for
 
 [predict]
 allowed = false                 # true: score new items for the others, with join --serve
