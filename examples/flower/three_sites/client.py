@@ -20,8 +20,9 @@ def make_site(context: Context) -> Site:
 
 
 def keep(context: Context, site: Site) -> None:
-    """Save its model beside its settings."""
-    site.model.save(_settings(context).model, overwrite=True)
+    """Save its model, with what encodes its tables, beside its settings."""
+    given = _settings(context)
+    site.model.save(given.model, overwrite=True, encoder=site_of(given)[1])
 
 
 app = client_app(make_site, keep)
