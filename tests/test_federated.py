@@ -372,6 +372,29 @@ def test_a_faulty_site_stops_the_run_unless_the_plan_says_to_go_on(items, words)
     close(result.predictions, run([pair[0], pair[2]]).predictions)
 
 
+def test_models_are_kept_also_where_the_last_round_was_broken_off(items):
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
+    spoilt = Faulty(sites, lambda reply: Fault("it left"))
+    result = run(sites, channel=spoilt, on_missing="continue", max_rounds=3)
+    assert not result.converged
+    assert result.n_rounds == 2
+    assert [site.model.agreement_ for site in sites] == [0.4, 0.0, 0.4]
+
+
+def test_a_site_that_forgot_everything_does_not_end_the_run_too_early(items):
+    class Forgetful(InProcess):
+        def ask(self, questions):
+            if len(questions) > 1 and next(iter(questions.values())).kind == "round":  # when the gradient is measured
+                self.sites["b"]._memory.coefficients[:] = 0.0
+            return super().ask(questions)
+
+    learners = [CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS]
+    sites = make_sites(learners, SharedItems(items))
+    result = run(sites, channel=Forgetful(sites), max_rounds=80)
+    assert not result.converged  # its gradients make no sense
+    assert result.n_rounds == 80
+
+
 def test_too_few_sites_left_stop_the_run(items):
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
     with pytest.raises(RunStopped, match="1 sites remain, fewer than min_sites = 2"):

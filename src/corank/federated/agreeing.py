@@ -27,10 +27,9 @@ def introduced(channel: Channel, sites: Sequence[str]) -> dict[str, Message]:
     first = hellos[sites[0]]
     for name in sites[1:]:
         if hellos[name]["comparison"] != first["comparison"]:
-            raise RunStopped(
-                f"site {sites[0]!r} does {first['comparison']}, but site {name!r} {hellos[name]['comparison']}; all "
-                "must do the same."
-            )
+            words = f"site {sites[0]!r} does {first['comparison']}, but site {name!r} {hellos[name]['comparison']}"
+            channel.tell(sites, Message("stop", {"reason": f"{words}; all must do the same", "row": None}))
+            raise RunStopped(f"{words}; all must do the same.")
     return hellos
 
 

@@ -20,6 +20,7 @@ from corank.federated.shared import Fingerprint
 from corank.federated.state import StateError, read_state, write_state
 
 STILL = 12  # rounds without any gain
+ROUNDING = 1e4  # times tol: a joint gradient above that is more than rounding
 
 
 @dataclass
@@ -28,6 +29,7 @@ class _Progress:
 
     sites: list[str]
     number: int = 0
+    completed: int = 0  # the last round that all have answered; `number` counts one that was broken off, too
     x: FloatArray | None = None  # (M, m) what the next round starts from
     scale: float = 0.0  # gradient at zero
     exact: bool = False  # whether the next round asks about the very predictions that sites gave
@@ -115,6 +117,7 @@ class Coordinator:
         return _Progress(
             list(facts["sites"]),
             int(facts["round"]),
+            int(facts["completed"]),
             arrays["x"],
             float(facts["scale"]),
             bool(facts["exact"]),
@@ -128,6 +131,7 @@ class Coordinator:
         if self.state is not None and at.x is not None:
             facts = {"run": self.plan.run, "plan": self.plan.fixed, "sites": at.sites, "round": at.number}
             facts |= {"scale": at.scale, "exact": at.exact, "strictness": at.strictness, "lost": at.lost}
+            facts |= {"completed": at.completed}
             facts |= {"measured": at.measured if np.isfinite(at.measured) else None, "converged": at.converged}
             write_state(self.state, facts, {"x": at.x})
 
@@ -151,7 +155,7 @@ class Coordinator:
             if reports and measured:
                 gradient = slope / (at.scale or 1.0)
             error, at.converged = self._judged(at, values, gradient)
-        at.number = number
+        at.number = at.completed = number
         done_round = Round(
             number,
             error,
@@ -191,7 +195,8 @@ class Coordinator:
             return error, small
         done = gradient is not None and gradient <= self.plan.tol and (small or at.exact)
         if at.exact and not done and gradient is not None:
-            done = gradient > at.measured / 2  # ten times stricter and no nearer: that is rounding
+            # ten times stricter and no nearer: that is rounding, unless a site has forgotten where it was
+            done = at.measured / 2 < gradient <= ROUNDING * self.plan.tol
             at.strictness, at.measured = at.strictness * 0.1, gradient  # predictions stood still too early
         at.exact = small and gradient is None
         at.x = values if at.exact else after
@@ -285,7 +290,7 @@ class Coordinator:
         raise RunStopped(words + ".")
 
     def _finish(self, at: _Progress) -> None:
-        message = Message("finish", {"run": self.plan.run, "round": at.number, "converged": at.converged})
+        message = Message("finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged})
         for name, reply in self.channel.ask(dict.fromkeys(at.sites, message)).items():
             if isinstance(reply, Fault) or reply.kind != "saved":
                 why = reply.reason if isinstance(reply, Fault) else f"it answered with {reply.kind}"
