@@ -289,6 +289,18 @@ def test_a_site_refuses_to_be_pulled_far_away(items):
     assert site.answered == 0
 
 
+def test_answers_are_affine_in_the_questions_as_the_page_says(items):
+    (site,) = make_sites([CoRLS(alpha=1.0, basis="all")], SharedItems(items))
+    site.handle(again_terms("run", site))
+    first, second = np.random.default_rng(0).normal(size=(2, 25))
+    asked = [np.zeros(25), first, second, 2 * first - 0.5 * second]
+    none, a, b, mixed = (
+        site.handle(Message("round", {"run": "run", "round": k + 1, "sites": 2}, t)).numbers
+        for k, t in enumerate(asked)
+    )
+    close(mixed - none, 2 * (a - none) - 0.5 * (b - none))
+
+
 def test_a_site_may_give_predictions_alone_and_terms_stay(items):
     (site,) = make_sites([CoRLS(alpha=1.0, basis="all")], SharedItems(items), limits=Limits(report=False))
     asked = again_terms("run", site)

@@ -68,7 +68,7 @@ _PLACES = {
     "register_kernel": "corank.kernels",
     "side_by_side": "corank.views",
 }
-_MODULES = ("datasets", "metrics")
+_MODULES = ("datasets", "federated", "metrics")
 
 
 def __getattr__(name: str) -> Any:
