@@ -77,7 +77,7 @@ _PLACES = {
     "scan": "corank.scans",
     "side_by_side": "corank.views",
 }
-_MODULES = ("datasets", "metrics")
+_MODULES = ("datasets", "federated", "metrics")
 
 
 def __getattr__(name: str) -> Any:

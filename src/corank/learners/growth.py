@@ -25,6 +25,7 @@ from corank.solvers.direct import PrimalSystem
 from corank.statistics import Gram, Index, Statistics
 from corank.unscored import HeldRows, UnscoredRows, stacked
 
+FEDERATED = "update cannot ask the sites that this model was agreed with; run the rounds again with the new rows."
 CHUNKS = (
     "update cannot solve anew with unscored rows that came in chunks; fit again, or take a number of rows as basis, "
     "which keeps sums."
@@ -142,6 +143,8 @@ class GrowingViews(Learner):
             self._rows = kept_rows(system.views, self.basis_, rows)
 
     def _why_fixed(self) -> str:
+        if "federated" in (self.table_ or {}):
+            return FEDERATED
         if any(kernel.precomputed for kernel in self._kernels):
             return PRECOMPUTED
         return COMPARED if self._compared else CHUNKS
