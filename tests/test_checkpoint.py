@@ -2,7 +2,6 @@
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -224,6 +223,7 @@ def test_damaged_checkpoints_are_refused(folders, tmp_path):
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(folders, tmp_path):
+    resource = pytest.importorskip("resource")
     expected = coefficients(several(folders, Breaks()))
     with pytest.raises(KeyboardInterrupt):
         several(folders, Breaks(12), tmp_path / "kept")
