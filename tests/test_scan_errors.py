@@ -1,7 +1,5 @@
 """What scans refuse: by file, row and column, before the pass where footers and headers tell."""
 
-import resource
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -312,6 +310,7 @@ def test_a_scan_says_what_it_is(folder):
 
 
 def test_a_full_disk_leaves_nothing_behind(folder, tmp_path):
+    resource = pytest.importorskip("resource")
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     rows = scan(folder, features=NAMES, chunk_rows=50)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
