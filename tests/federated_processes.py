@@ -13,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+for name in ("cryptography", "grpc"):
+    pytest.importorskip(name, reason="sites over a network need corank[federated]")
+
 from corank.cli import app
 from corank.cli.federated.data import site_of
 from corank.federated import Coordinator, InProcess, Plan

@@ -6,7 +6,6 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.federated import Case
 from brute_force import REGRESSION, Loss, kernel, loss_rows, symmetric_root
 from scipy.linalg import lstsq
 from scipy.sparse import csr_array
@@ -183,7 +182,7 @@ def test_features_of_other_libraries_give_the_same(items, kind):
 
 @pytest.mark.slow
 def test_ten_thousand_items_end_within_1e8_of_the_joint_solution():
-    case = Case(3, 10_000)
+    case = pytest.importorskip("benchmarks.federated").Case(3, 10_000)
     for times in (1.0, 20.0):
         joint = case.joint(times * case.agreement)
         channel = InProcess([case.site(v) for v in range(3)])

@@ -4,7 +4,6 @@ import stat
 import threading
 from datetime import UTC, datetime, timedelta
 
-import grpc
 import pytest
 from federated_processes import corank, make_run
 
@@ -21,6 +20,8 @@ from corank.federated.certificates import (
 from corank.federated.client import Connection, JoinError
 from corank.federated.server import METHOD, GrpcChannel
 from corank.federated.settings import read_coordinator, read_site
+
+grpc = pytest.importorskip("grpc")
 
 HELLO = {"version": 1, "comparison": "regression", "items": 3, "digest": "d"}
 
