@@ -61,6 +61,7 @@ def test_more_unscored_rows_and_a_checkpoint(folder):
     result = json.loads(run(*words, *views, "--checkpoint", folder / "kept", "--out", folder / "a.corank", "--json"))
     assert result["method"] == "CoRankRLS"
     assert result["agreement"] >= 0
+    assert (result["gammas_tried"], result["tried"]) == (1, len(load(folder / "a.corank").path_.error))
     assert (folder / "kept" / "about.json").exists()
     run(*words, *views, "--checkpoint", folder / "kept", "--out", folder / "b.corank")
     a, b = (load(folder / f"{name}.corank") for name in "ab")

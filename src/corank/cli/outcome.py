@@ -25,10 +25,12 @@ SIZES = ("alpha", "agreement", "n_components", "n_atoms")
 
 def result_of(model: Any, out: Path, seconds: float) -> dict[str, Any]:
     """Everything that is worth knowing, as JSON has it."""
+    import numpy as np
+
     path = getattr(model, "path_", None)
     several = isinstance(model.coef_, list)  # views: the kernel of the first stands for all
     kernel, gamma = (model._kernels[0], model.gamma_[0]) if several else (model._kernel, plain_gamma(model.gamma_))
-    gammas = 1 if path is None or gamma is None else len(set(path.gamma.tolist()))
+    gammas = 1 if path is None or gamma is None else len(np.unique(path.gamma))  # NaN where views have their own
     return {
         "model": str(out),
         "method": type(model).__name__,
@@ -129,7 +131,8 @@ def _size(result: dict[str, Any]) -> dict[str, str]:
     else:
         size = {"alpha": f"{result['alpha']:.3g}{tried}"}
     if "agreement" in result:
-        size["agreement"] = f"{result['agreement']:.3g}, of the views on unscored rows"
+        agreement = result["agreement"]
+        size["agreement"] = f"{agreement:.3g}, on unscored rows" if agreement else "0: unscored rows play no part"
     return {**size, "held-out error": error}
 
 
