@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from corank import RLS, RankRLS
 from corank.comparison import Pointwise, Queries
+from corank.numbering import fold_numbers, luck_of
 from corank.problem import ScoredRows
 from corank.rows import Rows
 from corank.solvers.holdout import N_FOLDS, natural_folds
@@ -28,7 +29,7 @@ def scored_rows(n, comparison, queries=None):
 @pytest.mark.parametrize("n", [4, 5, 13, 20, 57])
 def test_natural_folds_of_items_are_balanced_and_seeded(n):
     problem = scored_rows(n, Queries())
-    folds, again, other = (natural_folds(problem, dual=True, rng=np.random.default_rng(seed)) for seed in (0, 0, 1))
+    folds, again, other = (natural_folds(problem, dual=True, seed=seed) for seed in (0, 0, 1))
     sizes = np.bincount(folds)
     assert len(sizes) == min(N_FOLDS, n // 2)
     assert sizes.min() >= 2
@@ -40,21 +41,32 @@ def test_natural_folds_of_items_are_balanced_and_seeded(n):
 def test_natural_folds_keep_queries_whole():
     queries = np.asarray([0, 1, 2, 0, 3, 3, 1] * 5 + list(range(4, 34)))
     problem = scored_rows(len(queries), Queries(), queries)
-    np.testing.assert_array_equal(natural_folds(problem, dual=True, rng=np.random.default_rng(0)), queries)
-    folds = natural_folds(problem, dual=False, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(natural_folds(problem, dual=True, seed=0), queries)
+    folds = natural_folds(problem, dual=False, seed=0)
     assert len(np.unique(folds)) == N_FOLDS
     assert all(len(np.unique(folds[queries == query])) == 1 for query in range(34))
 
 
+def test_fold_numbers_do_not_depend_on_where_they_begin():
+    whole = fold_numbers(0, 200_000, 10, 3)
+    for begin, count in ((0, 7), (81_915, 10), (81_920, 5), (123, 100_000), (199_999, 1), (5, 0)):
+        np.testing.assert_array_equal(fold_numbers(begin, count, 10, 3), whole[begin : begin + count])
+    assert all(len(np.unique(run)) == 10 for run in whole.reshape(-1, 10)[::997])
+
+
+def test_luck_belongs_to_row_numbers():
+    numbers = np.sort(np.random.default_rng(0).choice(300_000, 1_000, replace=False))
+    np.testing.assert_array_equal(luck_of(numbers, 1), luck_of(np.arange(300_000), 1)[numbers])
+
+
 def test_too_little_to_hold_out_has_no_natural_folds():
-    rng = np.random.default_rng(0)
-    assert natural_folds(scored_rows(3, Queries()), dual=True, rng=rng) is None
-    assert natural_folds(scored_rows(1, Pointwise()), dual=True, rng=rng) is None
+    assert natural_folds(scored_rows(3, Queries()), dual=True, seed=0) is None
+    assert natural_folds(scored_rows(1, Pointwise()), dual=True, seed=0) is None
 
 
 @pytest.mark.parametrize("form", ["dual", "primal"])
 def test_natural_folds_of_items_are_what_is_held_out(form):
-    folds = natural_folds(scored_rows(N, Queries()), dual=form == "dual", rng=np.random.default_rng(0))
+    folds = natural_folds(scored_rows(N, Queries()), dual=form == "dual", seed=0)
     found = RankRLS(ALPHAS, "all" if form == "dual" else np.arange(N), gamma=0.4).fit(X, Y).path_.error
     expected = held_out(X, Y, leave_groups_out(folds), kernel("rbf", 0.4), ALPHAS, Loss())
     np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -34,6 +34,15 @@ def test_the_example_of_chunks_in_the_docs_runs():
     assert names["model"].agreement_ >= 0
 
 
+def test_the_example_of_scans_in_the_docs_runs(capsys):
+    page = README.parent / "docs" / "big-data.md"
+    [block] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(compile(block, str(page), "exec"), names)  # noqa: S102
+    assert float(capsys.readouterr().out) > 0.8
+    assert (names["folder"] / "predictions.parquet").exists()
+
+
 def test_the_examples_of_other_rankers_in_the_docs_run(capsys):
     import numpy as np
 

@@ -285,7 +285,8 @@ def test_samples_of_more_rows_than_a_piece_are_the_same_whatever_the_chunks():
 
 def test_row_numbers_count_through_the_parts():
     first, second = np.arange(5.0)[:, None], np.arange(5.0, 12.0)[:, None]
-    both = UnscoredRows((HeldRows(first, None), StreamedRows([second[:3], second[3:]], lambda chunk, check: chunk)))
+    chunks = StreamedRows([second[:3], second[3:]], lambda chunk, check: chunk, first=5)
+    both = UnscoredRows((HeldRows(first, None), chunks))
     numbers, features = both.sample(8, 0)
     np.testing.assert_array_equal(features[:, 0], numbers)
     np.testing.assert_array_equal(

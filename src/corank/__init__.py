@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TransductiveRankRLS,
         load,
     )
+    from corank.scans import scan
     from corank.selection import AutoRanker, AutoRegressor
     from corank.views import View, random_bases, random_split, side_by_side
 
@@ -47,6 +48,7 @@ __all__ = [
     "random_bases",
     "random_split",
     "register_kernel",
+    "scan",
     "side_by_side",
 ]
 
@@ -72,9 +74,10 @@ _PLACES = {
     "random_bases": "corank.views",
     "random_split": "corank.views",
     "register_kernel": "corank.kernels",
+    "scan": "corank.scans",
     "side_by_side": "corank.views",
 }
-_MODULES = ("datasets", "metrics")
+_MODULES = ("datasets", "federated", "metrics")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from corank._backend import Array, device, eigh, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
 from corank.kernels import Kernel, RbfPoints, checked, rows_of
+from corank.numbering import luck_of, luckiest
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -189,12 +190,15 @@ def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
     return rows.astype(np.int64)
 
 
-def candidate_rows(n_rows: int, size: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """At most max(20·size, 10,000) row numbers out of n_rows, sorted; a seeded sample when there are more."""
-    limit = max(20 * size, 10_000)
-    if n_rows <= limit:
-        return np.arange(n_rows)
-    return np.sort(rng.choice(n_rows, size=limit, replace=False))
+def candidate_rows(numbers: np.ndarray[Any, Any], size: int, seed: int) -> np.ndarray[Any, Any]:
+    """The positions of at most max(20·size, 10,000) rows, sorted: where there are more, those whose numbers are drawn."""
+    limit = candidate_limit(size)
+    return np.arange(len(numbers)) if len(numbers) <= limit else luckiest(luck_of(numbers, seed), limit)
+
+
+def candidate_limit(size: int) -> int:
+    """How many rows a basis of that size is chosen from."""
+    return max(20 * size, 10_000)
 
 
 def make_basis(
@@ -219,7 +223,7 @@ def make_basis(
         rows, points = index, rows_of(kernel, features, index) if kernel.precomputed else features
     elif isinstance(spec, int):
         rng = np.random.default_rng(seed)
-        candidates = candidate_rows(len(index), spec, rng)
+        candidates = candidate_rows(index, spec, seed)
         pool = take(features, candidates)
         if kernel.precomputed:
             pool = kernel.block(pool, rows_of(kernel, features, index[candidates]))

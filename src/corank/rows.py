@@ -118,6 +118,7 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
 
     NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay where they are.
     """
+    _refuse_scan(estimator, X)
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
     _refuse_text_columns(X)
@@ -184,6 +185,14 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
     return X
 
 
+def _refuse_scan(estimator: Any, X: Any) -> None:
+    if getattr(X, "is_scan", False) or is_collection(X):
+        raise TypeError(
+            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection goes to fit, "
+            "unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and CoRankRLS."
+        )
+
+
 def _refuse_non_numbers(features: Array, names: Array | None) -> None:
     """Name the first entry that is NaN or infinite."""
     values = features.data if is_sparse(features) else features
@@ -214,6 +223,11 @@ def _holds_numbers(column: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or frame."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
 def is_frame(X: Any) -> bool:
@@ -349,6 +363,7 @@ def read_rows(
     estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[Array, Rows]:
     """Check what `fit` was given: all features, and the scored rows with a positive weight."""
+    _refuse_scan(estimator, X)  # which brings its y
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     features = read_features(estimator, X, reset=reset)

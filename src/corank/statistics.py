@@ -158,6 +158,24 @@ class Statistics:
             ),
         )
 
+    def of_features(self, chosen: Index) -> Statistics:
+        """The statistics of some of the features."""
+        size = int(self.queries[0].matrix.shape[0]) - N_TARGETS
+        own = np.r_[chosen, size : size + N_TARGETS]
+
+        def block(matrix: Array) -> Array:
+            xp = namespace(matrix)
+            return xp.take(take(matrix, own), like(own, matrix, "int64"), axis=1)
+
+        return Statistics(
+            self.comparison,
+            tuple(replace(gram, matrix=block(gram.matrix)) for gram in self.queries),
+            tuple(
+                None if part is None else replace(part, mean=take(part.mean, own), scatter=block(part.scatter))
+                for part in self.parts
+            ),
+        )
+
     def collapsed(self) -> Statistics:
         """All folds as one."""
         part: Moments | None = None
@@ -185,6 +203,16 @@ class _Job:
     kind: Literal["whole", "part", "item", "close"]
     fold: int
     rows: Any = None  # slice or row numbers
+    query: int = -1  # that is closed
+
+
+@dataclass(frozen=True)
+class End:
+    """A query at an end of some rows, which may go on beyond them."""
+
+    query: int
+    fold: int
+    moments: Moments
 
 
 class Accumulator:
@@ -197,6 +225,9 @@ class Accumulator:
     n_features : r
     reference : any array of the library and device to compute on
     folds : (n_queries,) the fold of each query code, or None for a single fold
+    n_folds : their number where the folds of these rows may not be all of them
+    keeps_ends : whether the first query may have begun, and the last may go on, in rows that are summed elsewhere: see
+        `Spans`
     """
 
     def __init__(
@@ -206,12 +237,16 @@ class Accumulator:
         n_features: int,
         reference: Array,
         folds: Index | None = None,
+        *,
+        n_folds: int | None = None,
+        keeps_ends: bool = False,
     ) -> None:
         self.comparison = comparison
         self.features = features
         self.folds = folds
         self.reference = reference
-        n_folds = 1 if folds is None else int(folds.max()) + 1
+        if n_folds is None:
+            n_folds = 1 if folds is None else int(folds.max()) + 1
         xp = namespace(reference)
         self._width = n_features + N_TARGETS
         place = {"dtype": xp.float64, "device": device(reference)}
@@ -220,7 +255,9 @@ class Accumulator:
         self._block_rows = max(64, GRAM_ENTRIES // self._width)
         self._workspace = threading.local()
         self._open: Moments | None = None
-        self._open_query = -1
+        self._open_query = self._last_query = -1
+        self._keeps_ends = keeps_ends
+        self._head: End | None = None
 
     def add(self, X: Array, scores: Array, queries: Index, weights: Array | None, *, whole: bool = False) -> None:
         """Add rows whose queries lie together; `whole` promises that none of them goes on in a later chunk."""
@@ -237,15 +274,31 @@ class Accumulator:
 
     def result(self) -> Statistics:
         """The sums so far, the open query taken as complete."""
-        self._finish(_Job("close", self._fold(self._open_query)), None)
+        self._finish(self._close(), None)
         self._open_query = -1
         sums = tuple(replace(gram, matrix=gram.matrix * 1.0) for gram in self._sums)  # later rows must not change them
         return Statistics(self.comparison, sums, tuple(self._parts))
+
+    def ends(self) -> tuple[Statistics, End | None, End | None]:
+        """The sums of what lies between, and the queries at both ends; only a head where all rows are one query."""
+        tail = None if self._open is None else End(self._open_query, self._fold(self._open_query), self._open)
+        between = Statistics(self.comparison, tuple(self._sums), tuple(self._parts))
+        return (between, tail, None) if self._head is None else (between, self._head, tail)
 
     # ---------------------------------------------------------------- plan
 
     def _fold(self, query: int) -> int:
         return 0 if self.folds is None or query < 0 else int(self.folds[query])
+
+    def _close(self) -> _Job:
+        return _Job("close", self._fold(self._open_query), query=self._open_query)
+
+    def _check(self, queries: Index, starts: Index) -> None:
+        """Refuse a query whose rows do not lie together: it would count as several."""
+        runs = queries[starts]
+        if runs[0] < self._last_query or not bool(np.all(runs[1:] > runs[:-1])):
+            raise ValueError("the rows of a query must lie together, and query codes must rise.")
+        self._last_query = int(runs[-1])
 
     def _plan(self, queries: Index, whole: bool) -> Iterator[_Job]:
         """The blocks of a chunk, in order."""
@@ -254,19 +307,23 @@ class Accumulator:
             yield from self._plan_whole(queries, 0, n)
             return
         starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
+        first = self._keeps_ends and self._last_query < 0
+        self._check(queries, starts)
         begin, end = 0, n if whole else int(starts[-1])
+        if first:
+            self._open_query = int(queries[0])
         if queries[0] == self._open_query:  # the open query goes on
             begin = int(starts[1]) if len(starts) > 1 else n
             yield from self._plan_open(queries[0], 0, begin)
         if begin < n:
-            yield _Job("close", self._fold(self._open_query))
+            yield self._close()
             yield from self._plan_whole(queries, begin, end)
             if end < n:
                 yield from self._plan_open(queries[-1], end, n)
                 self._open_query = int(queries[-1])
                 return
         if whole:
-            yield _Job("close", self._fold(int(queries[-1])))
+            yield self._close()
             self._open_query = -1
 
     def _plan_open(self, query: int, begin: int, end: int) -> Iterator[_Job]:
@@ -334,7 +391,9 @@ class Accumulator:
         if isinstance(result, Gram):
             self._sums[job.fold] += result
         elif result is None:
-            if self._open is not None:
+            if self._open is not None and self._keeps_ends and self._head is None:
+                self._head = End(job.query, job.fold, self._open)
+            elif self._open is not None:
                 self._sums[job.fold] += self._open.gram(self.comparison)
             self._open = None
         elif job.kind == "item":

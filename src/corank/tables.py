@@ -28,6 +28,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None",
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
 PARQUET_BEGINS = b"PAR1"
+DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
 LARGEST = 1e150  # the square of a feature must stay a number
 
 
@@ -107,7 +108,7 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     pyarrow.Table
     """
     path = Path(path)
-    kind, compressed = _kind_of_file(path)
+    kind, compressed = kind_of_file(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
     if not path.exists():
@@ -154,13 +155,13 @@ def _looks_like_text(beginning: bytes) -> bool:
 def is_table_name(path: Path) -> bool:
     """Whether a file is a table by the ending of its name."""
     try:
-        _kind_of_file(path)
+        kind_of_file(path)
     except TableError:
         return False
     return True
 
 
-def _kind_of_file(path: Path) -> tuple[str, bool]:
+def kind_of_file(path: Path) -> tuple[str, bool]:
     """Ending that says the kind, and whether the file is compressed."""
     endings = [ending.lower() for ending in path.suffixes[-2:]] or [""]
     compressed = endings[-1] == ".gz"
@@ -171,7 +172,20 @@ def _kind_of_file(path: Path) -> tuple[str, bool]:
     raise TableError(f"{path} does not end like a table; known endings are {known}")
 
 
-def _read_separated(path: Path, separators: str, text: set[str], *, compressed: bool) -> pa.Table:
+def csv_layout(path: Path) -> tuple[int, arrow_csv.ParseOptions, str]:
+    """Rows before the header, how fields are separated, and the decimal point, from the first rows of a file."""
+    kind, compressed = kind_of_file(path)
+    skip, layout = _layout(path, SEPARATORS[kind], compressed=compressed)
+    opened = gzip.open if compressed else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        beginning = [line for _, line in zip(range(100), file, strict=False)]
+    fields = [field.strip() for line in beginning[skip + 1 :] for field in line.split(layout.delimiter)]
+    commas = layout.delimiter == ";" and any(DECIMAL_COMMA.fullmatch(field) for field in fields)
+    return skip, layout, "," if commas else "."
+
+
+def _layout(path: Path, separators: str, *, compressed: bool) -> tuple[int, arrow_csv.ParseOptions]:
+    """Rows before the header, and how fields are separated."""
     opened = gzip.open if compressed else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         skip, header = next(((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, ""))
@@ -182,16 +196,20 @@ def _read_separated(path: Path, separators: str, text: set[str], *, compressed: 
         raise TableError(f"{path} has a header but no rows")
     unquoted = re.sub(r'"[^"]*"', "", header)
     separator = next((each for each in separators if each in unquoted), separators[0])
-    layout = arrow_csv.ParseOptions(
+    return skip, arrow_csv.ParseOptions(
         delimiter=separator,
         newlines_in_values=True,
         ignore_empty_lines=separator in unquoted,  # in a table of one column a blank line is a missing value
     )
+
+
+def _read_separated(path: Path, separators: str, text: set[str], *, compressed: bool) -> pa.Table:
+    skip, layout = _layout(path, separators, compressed=compressed)
     table = _parse(path, skip, layout, text, compressed=compressed)
     for at, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
-        if separator == ";" and name not in text and _has_decimal_commas(values):
+        if layout.delimiter == ";" and name not in text and _has_decimal_commas(values):
             table = table.set_column(at, name, pc.replace_substring(values, ",", ".").cast(pa.float64()))
     return table
 
@@ -239,7 +257,7 @@ def write_table(table: Any, path: str | os.PathLike[str], overwrite: bool = Fals
         Whether a file that is already there may be replaced.
     """
     path = Path(path)
-    kind, compressed = _kind_of_file(path)
+    kind, compressed = kind_of_file(path)
     columns = to_arrow(table)
     with replacing(path, overwrite=overwrite) as file:
         try:
@@ -271,6 +289,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
     try:
         with part.open("xb") as file:
             yield file
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())  # a name must not be there before what it names
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -316,6 +336,11 @@ def query_column(table: pa.Table, name: str) -> NDArray[Any]:
 def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """The same values without a dictionary, as categories have one."""
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, without a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_text(kind: pa.DataType) -> bool:

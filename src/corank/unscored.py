@@ -6,7 +6,7 @@ Whatever their number, only a piece of them is held at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from corank._backend import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank.numbering import luck_of, luckiest
 from corank.rows import as_labels, encode_queries, is_frame
 
 Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -30,6 +31,45 @@ class Piece:
     order: Index | None = None  # of the rows in their chunk, None where they stand as they came
 
 
+@dataclass(frozen=True)
+class Pool:
+    """At most `limit` rows, those of least luck: pieces of row numbers, luck and features."""
+
+    limit: int
+    pieces: tuple[tuple[Index, np.ndarray[Any, Any], Array], ...] = ()
+
+    @classmethod
+    def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Pool:
+        """Of the rows with these numbers; `features` gives those at some of the positions."""
+        own = luck_of(numbers, seed)
+        kept = luckiest(own, limit)
+        return cls(limit, ((numbers[kept], own[kept], features(kept)),) if len(kept) else ())
+
+    def merged(self, other: Pool) -> Pool:
+        """Both."""
+        both = replace(self, pieces=(*self.pieces, *other.pieces))
+        return both.cut(self.limit) if both.n_rows > 2 * self.limit else both
+
+    @property
+    def n_rows(self) -> int:
+        """Their number."""
+        return sum(len(numbers) for numbers, _, _ in self.pieces)
+
+    def cut(self, size: int) -> Pool:
+        """The luckiest of them, as one piece."""
+        if not self.pieces:
+            return replace(self, limit=size)
+        numbers, own = (np.concatenate([piece[part] for piece in self.pieces]) for part in (0, 1))
+        kept = luckiest(own, size)
+        features = take(stacked([piece[2] for piece in self.pieces]), kept)
+        return Pool(size, ((numbers[kept], own[kept], features),) if len(kept) else ())
+
+    def rows(self) -> tuple[Index, Array | None]:
+        """Row numbers and features, None for no rows."""
+        cut = self.cut(self.limit)
+        return (cut.pieces[0][0], cut.pieces[0][2]) if cut.pieces else (np.zeros(0, dtype=np.int64), None)
+
+
 class Part(Protocol):
     """Rows that were handed over together."""
 
@@ -38,8 +78,8 @@ class Part(Protocol):
         """Their number."""
         ...
 
-    def looked_at(self) -> Iterator[tuple[int, Callable[[Index], Array]]]:
-        """Pieces in the order of the rows: how many rows, and how to get some of them."""
+    def sampled(self, size: int, seed: int) -> Pool:
+        """At most `size` of them, drawn by row number."""
         ...
 
     def pieces(self) -> Iterator[Piece]:
@@ -49,12 +89,16 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows in memory: those numbered `rows` of `features`, all where that is None."""
+    """Rows in memory: those numbered `rows` of `features`, all where that is None.
+
+    first : the number of the first row of `features`
+    """
 
     features: Array
     queries: Index | None  # None: one query
     rows: Index | None = None
     weights: Array | None = None
+    first: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -71,9 +115,10 @@ class HeldRows:
         """Their features."""
         return self.features if self.rows is None else take(self.features, self.rows)
 
-    def looked_at(self) -> Iterator[tuple[int, Callable[[Index], Array]]]:
-        """All at once."""
-        yield self.n_rows, lambda rows: take(self.features, rows if self.rows is None else self.rows[rows])
+    def sampled(self, size: int, seed: int) -> Pool:
+        """At most `size` of them, drawn by row number."""
+        own = np.arange(self.n_rows) if self.rows is None else self.rows
+        return Pool.of(size, self.first + own, seed, lambda kept: take(self.features, own[kept]))
 
     def pieces(self) -> Iterator[Piece]:
         """Rows in order are only looked at; others are copied piece by piece."""
@@ -102,6 +147,7 @@ class StreamedRows:
     source: Iterable[Any]
     read: Callable[[Any, bool], Array]
     with_queries: bool = True  # whether they matter: rows that are compared one by one may come in any order
+    first: int = 0  # the number of the first row
     _n_rows: int | None = field(default=None, init=False)
     _sorted: bool = field(default=True, init=False)
 
@@ -109,24 +155,25 @@ class StreamedRows:
     def n_rows(self) -> int:
         """Their number, known after the first reading."""
         if self._n_rows is None:
-            for _ in self.looked_at():
-                pass
+            self.sampled(0, 0)
         assert self._n_rows is not None
         return self._n_rows
 
-    def looked_at(self) -> Iterator[tuple[int, Callable[[Index], Array]]]:
-        """Chunk by chunk, checking them the first time."""
-        count, last, in_order = 0, None, True
+    def sampled(self, size: int, seed: int) -> Pool:
+        """At most `size` of them, drawn by row number; chunks are checked the first time."""
+        count, last, in_order, pool = 0, None, True, Pool(size)
         for X, labels in self._chunks(check=self._n_rows is None):
             n = int(X.shape[0])
             if labels is not None and n:
                 in_order = in_order and _is_sorted(labels, last)
                 last = labels[-1]
+            if size and n:
+                pool = pool.merged(Pool.of(size, self.first + count + np.arange(n), seed, partial(take, X)))
             count += n
-            yield n, partial(take, X)
         if self._n_rows is not None and count != self._n_rows:
             raise ValueError(f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay.")
         self._n_rows, self._sorted = count, in_order
+        return pool
 
     def pieces(self) -> Iterator[Piece]:
         """Chunk by chunk; a query may go on in the next chunk, but must not come back later."""
@@ -200,7 +247,7 @@ def _is_sorted(labels: Any, last: Any) -> bool:
 
 @dataclass(frozen=True)
 class UnscoredRows:
-    """All rows without a score. Row numbers count through the parts."""
+    """All rows without a score."""
 
     parts: tuple[Part, ...]
 
@@ -222,28 +269,10 @@ class UnscoredRows:
 
     def sample(self, size: int, seed: int) -> tuple[Index, Array | None]:
         """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features (None for no rows)."""
-        numbers: Index = np.zeros(0, dtype=np.int64)
-        luck = np.zeros(0)
-        rows: list[Array] = []
-        begin, limit = 0, 2.0
+        pool = Pool(size)
         for part in self.parts:
-            for count, get in part.looked_at():
-                own = _luck(begin, count, seed)
-                chosen = np.flatnonzero(own < limit)
-                if len(chosen) > size:
-                    chosen = np.sort(chosen[np.argpartition(own[chosen], size - 1)[:size]]) if size else chosen[:0]
-                if len(chosen):
-                    rows.append(get(chosen))
-                    numbers, luck = np.r_[numbers, begin + chosen], np.r_[luck, own[chosen]]
-                begin += count
-                if len(numbers) > 2 * size:
-                    keep = np.sort(np.argpartition(luck, size - 1)[:size]) if size else np.zeros(0, dtype=np.int64)
-                    rows, numbers, luck = [take(stacked(rows), keep)], numbers[keep], luck[keep]
-                    limit = float(luck.max()) if size else 0.0
-        if len(numbers) > size:
-            keep = np.sort(np.argpartition(luck, size - 1)[:size]) if size else np.zeros(0, dtype=np.int64)
-            rows, numbers = [take(stacked(rows), keep)], numbers[keep]
-        return numbers, stacked(rows) if rows else None
+            pool = replace(pool, pieces=(*pool.pieces, *part.sampled(size, seed).pieces))
+        return pool.rows()
 
     def everything(self) -> tuple[Array | None, Index, Array | None]:
         """All rows as they came, part by part: features, query codes, weights. For few rows only."""
@@ -272,14 +301,6 @@ class UnscoredRows:
             weights = [like(np.ones(len(c)), known) if w is None else w for w, c in zip(weights, codes, strict=True)]
             known = xp.concat(weights)
         return stacked(features), np.concatenate(codes), known
-
-
-def _luck(begin: int, count: int, seed: int) -> np.ndarray[Any, Any]:
-    """One number in [0, 1) for each row number, the same whatever pieces the rows come in."""
-    first, last = begin // PIECE_ROWS, (begin + max(count, 1) - 1) // PIECE_ROWS
-    draws = [np.random.default_rng([seed, block]).random(PIECE_ROWS) for block in range(first, last + 1)]
-    offset = begin - first * PIECE_ROWS
-    return np.concatenate(draws)[offset : offset + count]
 
 
 def stacked(parts: list[Array]) -> Array:

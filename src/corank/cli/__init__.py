@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corank.cli import demo, evaluate, fit, info, inspect, rank, suggest, update
+from corank.cli import demo, evaluate, federated, fit, info, inspect, rank, suggest, update
 from corank.cli.console import Commands
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ for command in (
     info.info,
 ):
     app.command()(command)
+app.add_typer(federated.app)
 
 
 def _show_version(wanted: bool) -> None:

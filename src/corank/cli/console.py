@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ from typer.core import TyperGroup
 
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 FAILED, INTERRUPTED = 2, 130
+BIG_BYTES = 2**29  # of one file, from which it is read in passes
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
 _ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
@@ -126,30 +128,40 @@ def warnings_as_notes(*, as_usual: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def working(*, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[str], None]]:
     """Show on a terminal that something goes on: call what this gives with what is being done. `quiet`: nothing, and
-    no notes either.
+    no notes either. Without `status` nothing is shown, as passes show how far they are themselves.
     """
     errors = Console(stderr=True)
     with warnings.catch_warnings():
         if quiet:
             warnings.simplefilter("ignore")
-        if quiet or not errors.is_terminal:
+        if quiet or not status or not errors.is_terminal:
             yield lambda doing: None
             return
-        with errors.status("starting …") as status:
+        with errors.status("starting …") as spinner:
             show = warnings.showwarning
 
             def show_above(*message: Any, **more: Any) -> None:
-                status.stop()
+                spinner.stop()
                 show(*message, **more)
-                status.start()
+                spinner.start()
 
             warnings.showwarning = show_above
-            yield lambda doing: status.update(Text(f"{doing} …"))
+            yield lambda doing: spinner.update(Text(f"{doing} …"))
 
 
 # ---- files
+
+
+def is_big(file: Path) -> bool:
+    """Whether rows are read in passes: a folder, a pattern, or a file that is large."""
+    return is_several(file) or (file.exists() and file.stat().st_size > BIG_BYTES)
+
+
+def is_several(file: Path) -> bool:
+    """Whether this is a folder or a pattern, not a file."""
+    return file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
 
 
 def check_output(path: Path, source: Path | None = None, *, force: bool) -> None:

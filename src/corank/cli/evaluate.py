@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_output, count, grid, show, working
+from corank.cli.console import check_model_and_table, check_output, count, grid, is_big, show, working
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from corank.cli.foretold import Foretold
 
 READING = {
@@ -30,7 +28,8 @@ def evaluate(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Table of items with scores, or with --items of comparisons: who beat whom, or pairs first,second.",
+            help="Table of items with scores, also a folder or pattern of such files; or with --items a table of "
+            "comparisons: who beat whom, or pairs first,second.",
             show_default=False,
         ),
     ],
@@ -80,7 +79,7 @@ def evaluate(
         for source in (file, items):
             check_output(out, source, force=force)
     pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
-    with working(quiet=quiet) as doing:
+    with working(quiet=quiet, status=not is_big(file)) as doing:
         doing(f"reading {file.name}")
         from corank.cli.foretold import compares, foretell, show_foretold
         from corank.cli.pairs import PairColumns
@@ -95,8 +94,7 @@ def evaluate(
         elif out is not None:
             raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
         else:
-            table = _scored_table(learner, file, items, id, query)
-            result |= _measured(learner, table, file, score, query, doing)
+            result |= _measured(learner, file, items, {"score": score, "query": query, "id": id}, doing)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif foretold is not None:
@@ -129,47 +127,30 @@ def _show(result: dict[str, Any], file: Path) -> None:
         show(Text("all rows as one query; --query COLUMN compares within groups", style="dim"))
 
 
-def _scored_table(model: Any, file: Path, items: Path | None, item: str | None, query: str | None) -> pa.Table:
-    """The table, with the columns of the items it names where they stand in another."""
-    from corank.cli.columns import text_columns
-    from corank.cli.items import joined
-    from corank.tables import read_table
-
-    remembered = model.table_ or {}
-    item, query = item or remembered.get("id"), query or remembered.get("query")
-    text = text_columns(model, query, item)
-    table = read_table(file, text=text)
-    if items is None:
-        return table
-    if item is None:
-        raise ValueError("the model does not remember which column names the items: say which with --item")
-    return joined(table, file, items, item, text)
-
-
 def _measured(
-    model: Any, table: pa.Table, file: Path, score: str | None, query: str | None, doing: Callable[[str], None]
+    model: Any, file: Path, items: Path | None, columns: dict[str, str | None], doing: Callable[[str], None]
 ) -> dict[str, Any]:
     import numpy as np
     from sklearn.base import is_regressor
     from sklearn.metrics import r2_score
 
-    from corank.cli.columns import features_of
     from corank.metrics import disagreement_error, ndcg
-    from corank.tables import query_column, score_column
 
-    remembered = model.table_ or {}
-    score, query = score or remembered.get("score"), query or remembered.get("query")
+    columns = {role: name or (model.table_ or {}).get(role) for role, name in columns.items()}
+    score = columns["score"]
     if score is None:
         raise ValueError("the model does not remember a score column: say which with --score")
-    y = score_column(table, score)
-    scored = ~np.isnan(y)
-    if not scored.any():
+    if is_big(file) and items is None:
+        from corank.cli.bigger import scored_rows
+
+        y, predicted, labels = scored_rows(model, file, score, columns["query"])
+        n_rows = None
+    else:
+        y, predicted, labels, n_rows = _scored(model, file, items, columns, doing)
+    if len(y) == 0:
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare with")
-    labels = None if query is None else query_column(table, query)[scored]
-    doing(f"evaluating on {count(int(scored.sum()), 'scored row')}")
-    y, predicted = y[scored], np.asarray(model.predict(features_of(model, table.filter(scored))))
     result: dict[str, Any] = {
-        "rows": len(table),
+        "rows": n_rows,
         "scored": len(y),
         "queries": None if labels is None else len(np.unique(labels)),
         "disagreement": _mean(disagreement_error(y, predicted, qid=labels, average=False)),
@@ -182,6 +163,36 @@ def _measured(
     if is_regressor(model):
         result["r2"] = {"value": float(r2_score(y, predicted))}
     return result
+
+
+def _scored(
+    model: Any, file: Path, items: Path | None, columns: dict[str, str | None], doing: Callable[[str], None]
+) -> tuple[Any, Any, Any, int]:
+    """Scores, predictions and query labels of the rows that have a score, and the number of all rows.
+
+    The columns of the items may stand in another table.
+    """
+    import numpy as np
+
+    from corank.cli.columns import features_of, text_columns
+    from corank.cli.items import joined
+    from corank.tables import query_column, read_table, score_column
+
+    score, query, item = columns["score"], columns["query"], columns["id"]
+    assert score is not None
+    text = text_columns(model, query, item)
+    table = read_table(file, text=text)
+    if items is not None:
+        if item is None:
+            raise ValueError("the model does not remember which column names the items: say which with --item")
+        table = joined(table, file, items, item, text)
+    y = score_column(table, score)
+    scored = ~np.isnan(y)
+    if not scored.any():
+        return y[scored], y[scored], None, len(table)
+    labels = None if query is None else query_column(table, query)[scored]
+    doing(f"evaluating on {count(int(scored.sum()), 'scored row')}")
+    return y[scored], np.asarray(model.predict(features_of(model, table.filter(scored)))), labels, len(table)
 
 
 def _mean(values: Any) -> dict[str, float | None] | None:

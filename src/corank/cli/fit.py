@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corank.cli.console import check_model_output, working
+from corank.cli.console import check_model_output, is_big, is_several, working
 from corank.cli.methods import (
+    AGREEING,
     BY_EVIDENCE,
     LEARNERS,
     RANKERS,
@@ -27,10 +28,18 @@ if TYPE_CHECKING:
     from corank.cli.training import Training
 
 WHO_BEAT_WHOM = "Comparisons"  # a panel of the help
+MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(help="Table of items: .csv, .tsv or .parquet.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of items: .csv, .tsv or .parquet; or a folder or pattern of such files, or of svmlight ones, "
+            "which need not fit into memory.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Where to save the model, by custom NAME.corank.", show_default=False)],
     score: Annotated[
         str | None, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)
@@ -46,7 +55,7 @@ def fit(
         Method,
         typer.Option(
             help="rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr and matching "
-            "predict the scores themselves; preference and difference (from who wins, or by how much) rank, say how "
+            "predict the scores themselves; corankrls and corls learn from unscored rows too; preference and difference (from who wins, or by how much) rank, say how "
             "sure they are and what to ask next."
         ),
     ] = Method.rankrls,
@@ -127,6 +136,38 @@ def fit(
             "--count", help="Its column that says how often.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
         ),
     ] = None,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns of one view of corankrls and corls, such as 'text_*'; once a view.",
+            show_default="two random halves",
+            rich_help_panel=MANY_ROWS,
+        ),
+    ] = None,
+    unscored: Annotated[
+        str | None,
+        typer.Option(
+            help="More rows without scores: file, folder or pattern (corankrls, corls).",
+            show_default=False,
+            rich_help_panel=MANY_ROWS,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for what is done so far: the same command goes on from there.",
+            show_default=False,
+            rich_help_panel=MANY_ROWS,
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler whose workers do the work.",
+            show_default=False,
+            rich_help_panel=MANY_ROWS,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -147,8 +188,13 @@ def fit(
     options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, given)}
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
+    passes = {"unscored": unscored, "checkpoint": checkpoint, "dask": dask}
+    streamed = _is_streamed(file, {"items": items, "comparisons": comparisons}, passes)
+    for name, value in {"view": view or None, **passes}.items():
+        if value is not None:
+            check_goes_with(name, method)
     began = time.perf_counter()
-    with working(quiet=quiet) as doing:
+    with working(quiet=quiet, status=not streamed) as doing:
         doing(f"reading {file.name}")
         from corank.cli.pairs import PairColumns
         from corank.cli.training import Source, read_training
@@ -165,11 +211,14 @@ def fit(
             with_margins=method is not Method.preference,
             notes_margins=method is Method.difference,
         )
-        training = read_training(source, doing)
-        model = _fitted(training, method, options, doing)
+        if streamed:
+            from corank.cli.bigger import fit_in_passes
+
+            model = fit_in_passes(source, method, options, view or [], passes, doing)
+        else:
+            model = _fitted(read_training(source, doing), method, options, view or [], doing)
         seconds = time.perf_counter() - began
         doing(f"writing {out.name}")
-        model.encoder_ = training.encoder
         model.save(out, overwrite=force)
         result = result_of(model, out, seconds)
         note_no_better(result)
@@ -212,16 +261,37 @@ def _check_what_to_learn_from(
         )
 
 
-def _fitted(training: Training, method: Method, options: dict[str, Any], doing: Callable[[str], None]) -> Any:
+def _is_streamed(file: Path, beside: dict[str, Path | None], passes: dict[str, Any]) -> bool:
+    """Whether rows are read in passes; refuses a second table then, which is read into memory with the first."""
+    second = next((name for name, value in beside.items() if value is not None), None)
+    asked = next((name for name, value in passes.items() if value is not None), None)
+    if second is None:
+        return asked is not None or is_big(file)
+    if asked is not None:
+        raise ValueError(f"--{asked} does not go with --{second}, whose rows must fit into memory")
+    if is_several(file):
+        raise ValueError(f"--{second} goes with one table, but {file} is a folder or a pattern")
+    return False
+
+
+def _fitted(
+    training: Training, method: Method, options: dict[str, Any], views: list[str], doing: Callable[[str], None]
+) -> Any:
     from corank import learners
 
     training.check_scores(ranks=method in RANKERS)
     if options["gamma"] == "auto":
-        by_evidence = method in BY_EVIDENCE
-        options = {**options, "gamma": "tune" if by_evidence else training.automatic_gamma(options["kernel"])}
+        gamma = training.automatic_gamma(options["kernel"])
+        options = {**options, "gamma": "tune" if method in BY_EVIDENCE else "scale" if method in AGREEING else gamma}
+    if method in AGREEING:
+        from corank.cli.bigger import views_of
+
+        names = list(training.encoder.get_feature_names_out())
+        options = {**options, "views": views_of(views, training.encoder, names)}
     model = getattr(learners, LEARNERS[method])(**options)
     doing(f"fitting {type(model).__name__} on {training.size}")
     training.fit(model)
+    model.encoder_ = training.encoder
     if training.names is not None and hasattr(model, "atoms_"):
         model.name_atoms([training.names[row] for row in model.atoms_])
     return model

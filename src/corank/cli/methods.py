@@ -11,6 +11,8 @@ class Method(StrEnum):
 
     rankrls = "rankrls"
     rls = "rls"
+    corankrls = "corankrls"
+    corls = "corls"
     kpcrank = "kpcrank"
     kpcr = "kpcr"
     pursuit = "pursuit"
@@ -30,6 +32,8 @@ class Weighting(StrEnum):
 LEARNERS = {
     Method.rankrls: "RankRLS",
     Method.rls: "RLS",
+    Method.corankrls: "CoRankRLS",
+    Method.corls: "CoRLS",
     Method.kpcrank: "KPCRank",
     Method.kpcr: "KPCR",
     Method.pursuit: "RankingPursuit",
@@ -38,17 +42,24 @@ LEARNERS = {
     Method.difference: "DifferenceGP",
 }
 BY_EVIDENCE = (Method.preference, Method.difference)
-RANKERS = (Method.rankrls, Method.kpcrank, Method.pursuit, *BY_EVIDENCE)
-COMPARING = (Method.rankrls, Method.kpcrank, *BY_EVIDENCE)  # that learn from comparisons
+AGREEING = (Method.corankrls, Method.corls)  # views that agree on unscored rows
+STREAMED = (Method.rankrls, Method.rls, *AGREEING)  # that learn from files in passes
+WEIGHTED = (Method.rankrls, Method.corankrls, Method.kpcrank, Method.pursuit)
+RANKERS = (*WEIGHTED, *BY_EVIDENCE)
+COMPARING = (Method.rankrls, Method.corankrls, Method.kpcrank, *BY_EVIDENCE)  # that learn from comparisons
 GOES_WITH = {  # options that only some methods have
-    "weighting": (Method.rankrls, Method.kpcrank, Method.pursuit),
-    "basis": (Method.rankrls, Method.rls, Method.kpcrank, Method.kpcr, *BY_EVIDENCE),
-    "alpha": (Method.rankrls, Method.rls),
+    "weighting": WEIGHTED,
+    "basis": (*STREAMED, Method.kpcrank, Method.kpcr, *BY_EVIDENCE),
+    "alpha": STREAMED,
     "components": (Method.kpcrank, Method.kpcr),
     "atoms": (Method.pursuit, Method.matching),
     "amplitude": BY_EVIDENCE,
     "noise": (Method.difference,),
     "comparisons": COMPARING,
+    "view": AGREEING,
+    "unscored": AGREEING,
+    "checkpoint": STREAMED,
+    "dask": STREAMED,
 }
 OWN_NAMES = {"components": "n_components", "atoms": "n_atoms"}
 

@@ -20,26 +20,29 @@ from corank.cli.evidence import (
 
 MOST_COLUMNS = 12  # that are listed one by one
 WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
-SIZES = ("alpha", "n_components", "n_atoms")
+SIZES = ("alpha", "agreement", "n_components", "n_atoms")
 
 
 def result_of(model: Any, out: Path, seconds: float) -> dict[str, Any]:
     """Everything that is worth knowing, as JSON has it."""
+    import numpy as np
+
     path = getattr(model, "path_", None)
-    gammas = 1 if path is None else len(set(path.gamma.tolist())) if model.gamma_ is not None else 1
-    gamma = plain_gamma(model.gamma_)
+    several = isinstance(model.coef_, list)  # views: the kernel of the first stands for all
+    kernel, gamma = (model._kernels[0], model.gamma_[0]) if several else (model._kernel, plain_gamma(model.gamma_))
+    gammas = 1 if path is None or gamma is None else len(np.unique(path.gamma))  # NaN where views have their own
     return {
         "model": str(out),
         "method": type(model).__name__,
         **model.table_,
-        "columns": model.encoder_.summary(),
+        "columns": [] if model.encoder_ is None else model.encoder_.summary(),
         "features": model.n_features_in_,
         **({"feature_names": names_of_features(model)} if isinstance(gamma, list) else {}),
-        "kernel": model._kernel.name,
+        "kernel": kernel.name,
         "gamma": gamma,
         "gamma_chosen": None if gamma is None else model.gamma if isinstance(model.gamma, str) else "given",
         "gammas_tried": gammas,
-        "basis": len(model.coef_),
+        "basis": sum(map(len, model.coef_)) if several else len(model.coef_),
         **{name: getattr(model, f"{name}_") for name in SIZES if hasattr(model, f"{name}_")},
         **evidence_of(model),
         "tried": 1 if path is None else len(path.error) // gammas,
@@ -80,13 +83,15 @@ def show_outcome(result: dict[str, Any], file: Path, items: Path | None, compari
         what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
         pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
     pairs |= {
-        "features": f"{count(result['features'], 'number')} from {count(len(used), 'column')}",
+        "features": count(result["features"], "number") + (f" from {count(len(used), 'column')}" if used else ""),
         "kernel": result["kernel"] + _gamma(result),
         **_size(result),
         "time": f"{result['seconds']:.1f} s",
         "saved as": f"{out} ({size_of(out)})",
     }
-    parts = [facts(f"{result['method']} fitted on {file.name}", pairs), _columns_table(result["columns"])]
+    parts = [facts(f"{result['method']} fitted on {file.name}", pairs)]
+    if result["columns"]:
+        parts.append(_columns_table(result["columns"]))
     if isinstance(result["gamma"], list):
         parts += widths_table(result["gamma"], result["feature_names"])
     show(*parts, *_next(result, items or file, out, joined=items is not None))
@@ -125,6 +130,9 @@ def _size(result: dict[str, Any]) -> dict[str, str]:
         size = {"components": f"{result['n_components']}{tried}"}
     else:
         size = {"alpha": f"{result['alpha']:.3g}{tried}"}
+    if "agreement" in result:
+        agreement = result["agreement"]
+        size["agreement"] = f"{agreement:.3g}, on unscored rows" if agreement else "0: unscored rows play no part"
     return {**size, "held-out error": error}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_output, count, grid, show, working
+from corank.cli.console import check_model_and_table, check_output, count, grid, is_big, show, working
 
 TOP = 10
 SHOWN_COLUMNS = 5
@@ -17,7 +17,12 @@ SHOWN_COLUMNS = 5
 
 def rank(
     model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
-    file: Annotated[Path, typer.Argument(help="Table of items: .csv, .tsv or .parquet.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of items: .csv, .tsv or .parquet; or a folder or pattern of such files.", show_default=False
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Where to write the ranking. Default: show the best ten.", show_default=False)
     ] = None,
@@ -36,10 +41,14 @@ def rank(
     Where a ranker knows how sure it is, std is the standard deviation of
     a score less the mean score of its query: the level of the scores, which
     says nothing about the order, is taken out (left in beyond 2,000 rows).
+    Of a folder, a pattern or a large file the scores alone are written.
     """
     check_model_and_table("rank", model, file)
     if out is not None:
         check_output(out, file, force=force)
+    if is_big(file):
+        _rank_in_passes(model, file, out, query, id, force=force, quiet=quiet)
+        return
     with working(quiet=quiet) as doing:
         ranked, by = _ranked(model, file, query, id, doing)
         if out is not None:
@@ -51,6 +60,24 @@ def rank(
         _show(ranked, by, file)
     elif not quiet:
         _show_written(ranked, by, out)
+
+
+def _rank_in_passes(
+    model_file: Path, file: Path, out: Path | None, query: str | None, id: str | None, *, force: bool, quiet: bool
+) -> None:
+    """Rank files that need not fit into memory; every query as it is read."""
+    if out is None:
+        raise ValueError("--out is needed for a folder, a pattern or a large file: say where to write the ranking")
+    from corank.cli.bigger import rank_scan
+    from corank.learners import load
+
+    with working(quiet=quiet, status=False):
+        model = load(model_file)
+        by = query or (model.table_ or {}).get("query")
+        rows, queries = rank_scan(model, file, out, by, id, client=None, overwrite=force)
+    if not quiet:
+        within = "" if by is None else f" in {count(queries, 'query', 'queries')}"
+        show(Text(f"{count(rows, 'row')} ranked{within}: {out}"))
 
 
 def _show_written(ranked: Any, by: str | None, out: Path) -> None:

@@ -94,7 +94,7 @@ def _questions(
     if not hasattr(model, "suggest"):
         raise ValueError(
             f"{type(model).__name__} has nothing to suggest: that takes a model which knows how sure it is (corank fit "
-            "--method preference or difference), or one of several views from Python, such as CoRankRLS"
+            "--method preference or difference), or views that can disagree (--method corankrls or corls)"
         )
     table = Pool.read(pool, model, query, item)
     doing(f"looking for questions about {count(len(table.rows), 'row')}")

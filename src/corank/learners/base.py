@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
 from corank._backend import to_numpy
 from corank._warnings import warn_user
-from corank.basis import FeatureBasis, KernelBasis, Whitening
+from corank.basis import AUTO_SIZE, BasisNotice, FeatureBasis, KernelBasis, Whitening, candidate_limit, check_basis
 from corank.kernels import Kernel
 from corank.learners.files import SHARED, Contents
 from corank.learners.learner import COMPARED, PRECOMPUTED
-from corank.learners.parameters import candidates, seed
+from corank.learners.parameters import candidates, check_choice, read_kernel, seed
+from corank.learners.scans import TOO_MANY, check_alone, note_features, passing
 from corank.learners.single import SingleLearner
 from corank.learners.soundness import check_single
-from corank.problem import ScoredRows
+from corank.looking import Looking
+from corank.problem import Problem, ScoredRows
 from corank.rows import Rows, read_rows
+from corank.scanned import held_rows, look_at
+from corank.scans import Scan
 from corank.solvers.direct import DualSystem, PrimalSystem, System
 from corank.solvers.fit import Settings, Solution, Training, solve
+from corank.solvers.holdout import SCORINGS
+from corank.solvers.streamed import ScoredScan, solve_streamed
 from corank.statistics import Statistics
 
 MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
@@ -62,16 +70,88 @@ class KernelLearner(SingleLearner):
         settings = self._settings(training)
         solution = solve(training, settings)
         self._keep_counts(training, with_queries=with_queries, level=level)
-        self._keep(training, solution)
+        self._keep(solution, training.problem)
+        self._warn_untuned(settings)
+        return self
+
+    # ---------------------------------------------------------------- scans
+
+    def _fit_scan(self, scan: Scan, given: Mapping[str, Any], checkpoint: Any) -> Self:
+        """Fit the scored rows of a scan: in memory where they fit, else from sums."""
+        check_alone(scan, given)
+        comparison = self._comparison()
+        kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
+        if kernel.precomputed:
+            raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
+        note_features(self, scan)
+        size = int(self.basis) if isinstance(self.basis, numbers.Integral) else AUTO_SIZE
+        with passing(self, checkpoint, {"X": scan}) as passes:
+            looking = Looking(candidate_limit(size), seed(self.random_state))
+            look = look_at(scan, passes, looking, "X", contiguous=True)
+            if look.n_scored == 0:
+                raise ValueError("the scan has no scored row: its score column is empty.")
+            if look.held is not None:
+                everything, rows = held_rows(look, with_queries=scan.has_queries)
+                return self._fit_rows(everything, rows, with_queries=scan.has_queries)
+            level = look.level if self._centred else 0.0
+            return self._fit_sums(ScoredScan(scan, look, passes, comparison, level))
+
+    def _fit_sums(self, rows: ScoredScan) -> Self:
+        """Fit more scored rows than fit into memory."""
+        n = rows.look.n_scored
+        settings = Settings(
+            kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
+            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            basis=self._streamed_basis(n),
+            selection=self.basis_selection,
+            scoring=self.scoring or "squared",
+            centred=self._centred,
+            seed=seed(self.random_state),
+        )
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        if settings.tunes and (self.cv is not None or self.scoring == "disagreement"):
+            what = "cv" if self.cv is not None else "scoring='disagreement'"
+            raise ValueError(f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n)}; leave it out.")
+        solution, gram = solve_streamed(rows, settings)
+        if rows.comparison.needs_queries and float(gram.matrix[-2, -2]) <= 1e-28 * n:
+            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+        self._level, self._with_queries = rows.level, rows.scan.has_queries
+        self._n_seen, self._n_scored, self._n_queries = rows.look.n_rows, n, rows.n_queries
+        self.encoder_ = self.table_ = None
+        self._keep(solution)
+        self._warn_untuned(settings)
+        return self
+
+    def _streamed_basis(self, n_scored: int) -> Any:
+        """What `basis` means where rows are only passed over."""
+        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
+        basis = self.basis
+        if isinstance(basis, str) and basis == "auto":
+            warn_user(f"basis='auto' takes {AUTO_SIZE} of {n_scored} rows as basis.", BasisNotice)
+            return AUTO_SIZE
+        if isinstance(basis, numbers.Integral) and not isinstance(basis, bool):
+            return check_basis(basis, n_scored, n_scored)
+        if isinstance(basis, str) and basis == "features":
+            if self.kernel != "linear":
+                raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
+            return basis
+        raise ValueError(
+            f"basis={basis!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of basis "
+            "rows, or 'features' with kernel='linear'."
+        )
+
+    # ---------------------------------------------------------------- what is kept
+
+    def _warn_untuned(self, settings: Settings) -> None:
         if settings.tunes and self.path_ is None:
             warn_user(
                 f"alpha was not tuned: too little to hold anything out. It was set to {self.alpha_:.3g}"
                 + (", the scale of the data." if isinstance(settings.alpha, str) else "."),
             )
-        return self
 
-    def _keep(self, training: Training, solution: Solution) -> None:
-        """Set the fitted attributes, and what `update` needs."""
+    def _keep(self, solution: Solution, problem: Problem | None = None) -> None:
+        """Set the fitted attributes, and what `update` needs; no problem where there are only sums."""
         basis = solution.basis
         self.coef_ = solution.coefficients
         self.intercept_ = self._level + solution.intercept
@@ -84,13 +164,13 @@ class KernelLearner(SingleLearner):
         self._whitening: Whitening | None = None
         self._statistics: Statistics | None = None
         self._rows: Rows | None = None
-        if not isinstance(training.problem, ScoredRows):
+        if problem is not None and not isinstance(problem, ScoredRows):
             return
         if isinstance(solution.system, PrimalSystem):
             self._statistics = solution.system.statistics.collapsed()
             self._whitening = basis.whitening if isinstance(basis, KernelBasis) else None
-        elif not self._kernel.precomputed:  # whose matrix cannot grow
-            self._rows = training.problem.rows
+        elif problem is not None and not self._kernel.precomputed:  # whose matrix cannot grow
+            self._rows = problem.rows
 
     # ---------------------------------------------------------------- update
 

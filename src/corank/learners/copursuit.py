@@ -15,9 +15,11 @@ from corank.comparison import Comparison, Queries
 from corank.learners.cosolutions import SparseViews
 from corank.learners.explanation import row_labels
 from corank.learners.parameters import candidates, check_choice, read_comparison, seed
+from corank.learners.scans import is_scan
 from corank.learners.scoring import RankerMixin
 from corank.learners.viewbasis import BasisMaker
 from corank.learners.viewscores import Scored
+from corank.rows import read_features
 from corank.solvers.agreement import Unscored, same_scores
 from corank.solvers.cochoice import Pursued, Wishes, pursue
 from corank.solvers.cogreedy import Atoms, Rules
@@ -195,6 +197,8 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         -------
         self
         """
+        if is_scan(X):
+            read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
         self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
         return self
@@ -211,8 +215,8 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
         self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
 
-    def _set_views(self, features: Array) -> None:
-        super()._set_views(features)
+    def _set_views(self, n_columns: int, names: Any = None) -> None:
+        super()._set_views(n_columns, names)
         n_views = len(self.views_)
         if self.search == "full" and n_views > 2:
             raise ValueError(
@@ -228,12 +232,12 @@ class CoRankingPursuit(RankerMixin, SparseViews):
             warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
 
     def _fit_views(
-        self, features: Array, scored: Scored, rows: UnscoredRows, plain: Index, *, with_queries: bool
+        self, features: Array, scored: Scored, rows: UnscoredRows, n_plain: int, *, with_queries: bool
     ) -> Self:
         """Fit checked rows."""
         if self.objective == "paper" and not same_scores(scored.problems):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
-        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows, plain)
+        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows)
         wishes, choices = self._wishes(scored, maker), list(maker.widths())
         couples = rows.n_rows > 0 and len(self.views_) > 1 and wishes.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None
@@ -254,8 +258,8 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         self.path_ = _joined_paths(paths)
         self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
-        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - len(plain), rows.n_rows
-        self._n_plain = len(plain)
+        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
+        self._n_plain = n_plain
         self._warn_of(found[0], wishes)
         return self
 

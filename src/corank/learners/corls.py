@@ -11,11 +11,13 @@ from corank._backend import take, to_numpy
 from corank.comparison import Comparison, Pointwise, Queries
 from corank.learners.parameters import read_comparison
 from corank.learners.scoring import R2Mixin, RankerMixin
-from corank.learners.several import CoLearner
+from corank.learners.several import CoLearner, plain_rows
 from corank.learners.single import comparison_groups
 from corank.learners.viewscores import Scored
+from corank.passes import Passes
 from corank.problem import ComparedRows
 from corank.rows import encode_queries, read_comparisons, read_features
+from corank.unscored import UnscoredRows
 
 
 class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
@@ -132,31 +134,33 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         qid: Any = None,
         sample_weight: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit on scored rows, with the views agreeing on unscored ones.
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
         qid : (n,) labels; rows with the same label are held out together, nothing else
         sample_weight : (n,) weights, of unscored rows too
         unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
             whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
-            one but not come back later
+            one but not come back later. Or a `corank.scan`, which brings its queries
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        checkpoint : folder for the sums so far of scans; the same fit takes them up again
 
         Returns
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
 class CoRankRLS(RankerMixin, CoLearner):
@@ -279,31 +283,33 @@ class CoRankRLS(RankerMixin, CoLearner):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         qid: Any = None,
         sample_weight: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit on scored rows, with the views agreeing on unscored ones.
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
         qid : (n,) query labels, any hashable, in any order; None = one query
         sample_weight : (n,) weights, of unscored rows too
         unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
             whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
-            one but not come back later
+            one but not come back later. Or a `corank.scan`, which brings its queries
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        checkpoint : folder for the sums so far of scans; the same fit takes them up again
 
         Returns
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
     def fit_comparisons(
         self,
@@ -343,11 +349,12 @@ class CoRankRLS(RankerMixin, CoLearner):
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
         plain = np.setdiff1d(np.arange(n), used)
-        rows = self._unscored_rows(features, plain, queries, None, unscored, unscored_qid)
-        self._set_views(features)
+        self._set_views(int(features.shape[1]))
+        more = self._more_unscored(features, unscored, unscored_qid, Passes())
+        rows = UnscoredRows((*plain_rows(features, plain, queries, None), *more))
         problem = ComparedRows(
             take(features, used), ends[: len(first)], ends[len(first) :], size, weight, groups, named=qid is not None
         )
         every = [problem for _ in self.views_]
         scored = Scored(every, None, problem, [used for _ in every])
-        return self._fit_views(features, scored, rows, plain, with_queries=qid is not None)
+        return self._fit_views(features, scored, rows, len(plain), with_queries=qid is not None)

@@ -120,7 +120,7 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit on the rows that have a score.
 
         Parameters
@@ -174,7 +174,7 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         self._compared = None
         if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
             self._compared = problem
-        self._keep(training, Solution(system.basis, rows, system.solve(alpha, 0.0), 0.0, alpha, system, None))
+        self._keep(Solution(system.basis, rows, system.solve(alpha, 0.0), 0.0, alpha, system, None), problem)
         self._set_kernel(self._kernel)
         self._keep_parts(system)
         self._warn_of_bounds(learned.at_bounds)

@@ -41,7 +41,7 @@ class GaussianMixin(Learner):
 
         Parameters
         ----------
-        X : (n, d), as in `fit`
+        X : (n, d), as in `fit`; for the scores alone also a `corank.scan`
         return_std : whether to return the standard deviation of each score too
         return_cov : whether to return the covariance of all scores too
 
@@ -53,15 +53,18 @@ class GaussianMixin(Learner):
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov: ask for one of them; the first is the root of the diagonal.")
+        if not return_std and not return_cov:
+            return super().predict(X)
         features = self._read(X)
         if return_cov:
             self._demand_rows("return_cov")
             mean, covariance = self._belief(features)
             return self._scores(mean, features), self._like_scores(covariance, features)
-        if return_std:
-            self._demand_rows("return_std")
-            mean, variance = self._moments(features)
-            return self._scores(mean, features), self._like_scores(namespace(variance).sqrt(variance), features)
+        self._demand_rows("return_std")
+        mean, variance = self._moments(features)
+        return self._scores(mean, features), self._like_scores(namespace(variance).sqrt(variance), features)
+
+    def _values(self, features: Array) -> Array:
         means = [
             part.weight * Expansion(part.coefficients, part.kernel, self.basis_points_).values(features)
             for part in self._parts

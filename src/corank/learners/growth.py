@@ -20,10 +20,12 @@ from corank.learners.viewscores import GivenScores
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
 from corank.solvers.agreement import DualAgreement, PrimalAgreement, Unscored, ViewData, mean_score
+from corank.solvers.costreamed import StreamedAgreement
 from corank.solvers.direct import PrimalSystem
 from corank.statistics import Gram, Index, Statistics
 from corank.unscored import HeldRows, UnscoredRows, stacked
 
+FEDERATED = "update cannot ask the sites that this model was agreed with; run the rounds again with the new rows."
 CHUNKS = (
     "update cannot solve anew with unscored rows that came in chunks; fit again, or take a number of rows as basis, "
     "which keeps sums."
@@ -60,6 +62,8 @@ class GrownAgreement(PrimalAgreement):
 
 def kept_sums(system: PrimalAgreement) -> list[Statistics]:
     """The sums of every view; parts of the only query, which may grow, are not in its Gram matrix and summed again."""
+    if isinstance(system, StreamedAgreement):
+        return system.kept
     result = []
     for view, gram in zip(system.views, system.grams, strict=True):
         problem = view.problem
@@ -139,6 +143,8 @@ class GrowingViews(Learner):
             self._rows = kept_rows(system.views, self.basis_, rows)
 
     def _why_fixed(self) -> str:
+        if "federated" in (self.table_ or {}):
+            return FEDERATED
         if any(kernel.precomputed for kernel in self._kernels):
             return PRECOMPUTED
         return COMPARED if self._compared else CHUNKS

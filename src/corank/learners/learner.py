@@ -17,6 +17,7 @@ from corank.comparison import Comparison
 from corank.kernels import Kernel
 from corank.learners.files import Saveable
 from corank.learners.parameters import check_weights
+from corank.learners.scans import from_dask, is_scan, predict_scan, write_predictions
 from corank.problem import ScoredRows
 from corank.rows import Rows, is_frame, read_features
 from corank.solvers.predict import predict_in_blocks
@@ -107,14 +108,46 @@ class Learner(Saveable, QueryEstimator):
         Parameters
         ----------
         X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`. A table
-            goes through the model's `encoder_` first, where it has one
+            goes through the model's `encoder_` first, where it has one. Or a `corank.scan`; see `predict_to` for more
+            rows than memory
 
         Returns
         -------
         (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
         with n beyond the result, and the columns of a view where they lie apart.
         """
-        features = self._read(X)
+        X, _, _ = from_dask(X)
+        if is_scan(X):
+            check_is_fitted(self)
+            return predict_scan(self, X)
+        return self._values(self._read(X))
+
+    def predict_to(
+        self, X: Any, path: Any, *, columns: Any = None, name: str = "prediction", overwrite: bool = False
+    ) -> int:
+        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the rows.
+
+        Parameters
+        ----------
+        X : corank.scan
+        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is complete, or not at all.
+            Where the scan has a Dask client: a folder, in which every worker writes Parquet files of its own
+        columns : names of columns of the scanned files to write beside the scores; None takes the query column, if any
+        name : what to call the scores
+        overwrite : whether a file that is already there may be replaced
+
+        Returns
+        -------
+        int, the number of rows
+        """
+        check_is_fitted(self)
+        X, _, _ = from_dask(X)
+        if not is_scan(X):
+            raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
+        return write_predictions(self, X, path, columns, name, overwrite=overwrite)
+
+    def _values(self, features: Array) -> Array:
+        """Scores of checked features."""
         parts = [function.values(features) for function in self._expansions()]
         return self._scores(sum(parts[1:], parts[0]) / len(parts), features)
 

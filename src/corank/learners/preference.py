@@ -125,7 +125,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, **not_taken: Any) -> Self:
         """Fit on the comparisons that scores imply: every pair of rows of a query with different scores, once.
 
         Parameters

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from corank.comparison import Comparison, Pointwise
 from corank.learners.base import KernelLearner
 from corank.learners.parameters import read_comparison
+from corank.learners.scans import check_no_checkpoint, from_dask, is_scan
 from corank.learners.scoring import R2Mixin, RankerMixin
 
 
@@ -106,20 +107,25 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
     def _centred(self) -> bool:
         return bool(self.fit_intercept)
 
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit on the rows that have a score.
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scans`, which brings its scores and queries
         y : (n,) scores, NaN = unscored (left out)
         qid : (n,) labels; rows with the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors
+        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
         -------
         self
         """
+        X, y, qid = from_dask(X, y, qid)
+        if is_scan(X):
+            return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
+        check_no_checkpoint(checkpoint)
         return self._fit_scores(X, y, qid, sample_weight)
 
 
@@ -210,20 +216,25 @@ class RankRLS(RankerMixin, KernelLearner):
     def _comparison(self) -> Comparison:
         return read_comparison(self.weighting, self.beta)
 
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit on the rows that have a score.
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scans`, which brings its scores and queries
         y : (n,) scores, NaN = unscored (left out)
         qid : (n,) query labels, any hashable, in any order; None = one query
         sample_weight : (n,) weights; a pair counts the product of its two
+        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
 
         Returns
         -------
         self
         """
+        X, y, qid = from_dask(X, y, qid)
+        if is_scan(X):
+            return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
+        check_no_checkpoint(checkpoint)
         return self._fit_scores(X, y, qid, sample_weight)
 
     def fit_comparisons(

@@ -9,6 +9,7 @@ from sklearn.metrics import r2_score
 
 from corank._backend import to_numpy
 from corank._warnings import warn_user
+from corank.learners.scans import check_alone, explained_score, from_dask, is_scan, order_score
 from corank.metrics import disagreement_error
 from corank.rows import read_scores, read_weights
 
@@ -18,12 +19,12 @@ class RankerMixin:
 
     _with_queries: bool
 
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """1 − disagreement: the mean share of rightly ordered pairs in a query; 0.5 is chance.
 
         Parameters
         ----------
-        X : (n, d)
+        X : (n, d), or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN left out
         qid : (n,) query labels; None = one query
         sample_weight : (n,) weights
@@ -32,6 +33,12 @@ class RankerMixin:
         -------
         float
         """
+        X, y, qid = from_dask(X, y, qid)
+        if is_scan(X):
+            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+            if self._with_queries and not X.has_queries:
+                warn_user("The model was fitted with queries but the scan has none: all rows count as one query.")
+            return order_score(self, X)
         predictions = self.predict(X)  # type: ignore[attr-defined]
         if qid is None and self._with_queries:
             warn_user(
@@ -44,12 +51,12 @@ class RankerMixin:
 class R2Mixin:
     """`score` for learners whose predictions are compared with the scores themselves."""
 
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """R² of the predictions on the rows that have a score; qid plays no part.
 
         Parameters
         ----------
-        X : (n, d)
+        X : (n, d), or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN left out
         qid : ignored; taken so that searches can hand it to every learner
         sample_weight : (n,) weights
@@ -58,6 +65,10 @@ class R2Mixin:
         -------
         float
         """
+        X, y, qid = from_dask(X, y, qid)
+        if is_scan(X):
+            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+            return explained_score(self, X)
         predictions = to_numpy(self.predict(X))  # type: ignore[attr-defined]
         scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
         scored = ~np.isnan(scores)

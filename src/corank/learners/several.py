@@ -5,39 +5,39 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, namespace, take, to_numpy
+from corank._backend import Array, namespace, take
 from corank._warnings import warn_user
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
 from corank.learners.asking import AskingViews
+from corank.learners.coscans import ScannedViews, error_of, joined_paths
 from corank.learners.files import SHARED, Contents
-from corank.learners.growth import GrowingViews
 from corank.learners.parameters import candidates, check_choice, check_weights, seed
+from corank.learners.scans import check_alone, from_dask, is_scan, passing
 from corank.learners.soundness import check_several
 from corank.learners.viewbasis import BasisMaker
 from corank.learners.viewscores import GivenScores, Scored, cut
 from corank.problem import ComparedRows, ScoredRows
-from corank.rows import encode_queries, read_features, read_unscored
+from corank.rows import read_features
 from corank.solvers.agreement import Unscored, ViewData
 from corank.solvers.cofit import CoSettings, CoSolution, solve_views
 from corank.solvers.effect import Evidence, UnscoredEffect, unscored_effect
 from corank.solvers.fit import read_splits
 from corank.solvers.holdout import SCORINGS, splits_of_folds
 from corank.statistics import Index
-from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream
+from corank.unscored import HeldRows, Part, UnscoredRows
 from corank.views import View, read_views
 
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
-class CoLearner(AskingViews, GrowingViews):
+class CoLearner(AskingViews, ScannedViews):
     """Kernel least squares on several views. A learner adds its comparison, its intercept and its score."""
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
@@ -75,20 +75,44 @@ class CoLearner(AskingViews, GrowingViews):
 
     # ---------------------------------------------------------------- fit
 
-    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any, unscored: Any, unscored_qid: Any) -> Self:
+    def _fit_scores(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        unscored: Any,
+        unscored_qid: Any,
+        checkpoint: Any = None,
+    ) -> Self:
         comparison = self._comparison()
         check_weights(comparison, sample_weight)
         self._check_parameters()
-        features = read_features(self, X, reset=True)
-        given = GivenScores.read(features, y, qid, sample_weight)
-        plain = given.plain
-        rows = self._unscored_rows(features, plain, given.queries, given.rows.weights, unscored, unscored_qid)
-        self._set_views(features)
+        X, y, qid = from_dask(X, y, qid)
+        unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
+        if is_scan(X):
+            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+        rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
+        with passing(self, checkpoint, rows) as passes:
+            if is_scan(X):
+                return self._fit_scan(X, unscored, unscored_qid, passes)
+            features = read_features(self, X, reset=True)
+            given = GivenScores.read(features, y, qid, sample_weight)
+            self._set_views(int(features.shape[1]))
+            plain = plain_rows(features, given.plain, given.queries, given.rows.weights)
+            more = self._more_unscored(features, unscored, unscored_qid, passes)
+            return self._fit_given(features, given, [*plain, *more], len(given.plain), with_queries=qid is not None)
+
+    def _fit_given(
+        self, features: Array, given: GivenScores, parts: list[Part], n_plain: int, *, with_queries: bool
+    ) -> Self:
+        """Fit scored rows with unscored ones, `n_plain` of which are among the features."""
+        comparison, rows = self._comparison(), UnscoredRows(tuple(parts))
         given.check_columns(len(self.views_))
         scored = given.of_views(self.views_, comparison, given.mean if self._centred else 0.0)
         if all(isinstance(p, ScoredRows) and p.is_tied for p in scored.problems):
             warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
-        return self._fit_views(features, scored, rows, plain, with_queries=qid is not None)
+        return self._fit_views(features, scored, rows, n_plain, with_queries=with_queries)
 
     def _check_parameters(self) -> None:
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
@@ -103,35 +127,10 @@ class CoLearner(AskingViews, GrowingViews):
         self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
         self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
 
-    def _unscored_rows(
-        self, features: Array, plain: Index, queries: Index | None, weights: Array | None, unscored: Any, labels: Any
-    ) -> UnscoredRows:
-        """Rows of X without any score, then those of `unscored=`, whose queries are their own."""
-        parts: list[Part] = []
-        if len(plain):
-            own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
-            parts.append(HeldRows(features, own, plain, None if weights is None else take(weights, plain)))
-        if unscored is None:
-            if labels is not None:
-                raise ValueError("unscored_qid was given without unscored.")
-            return UnscoredRows(tuple(parts))
-        if is_stream(unscored):
-            if labels is not None:
-                raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
-            with_queries = self._unscored_comparison().needs_queries
-            read = partial(read_unscored, self, features)
-            parts.append(StreamedRows(unscored, read, with_queries))
-        else:
-            more = read_unscored(self, features, unscored)
-            n = int(more.shape[0])
-            codes = None if labels is None else encode_queries(labels, n, "unscored_qid")[0]
-            parts.append(HeldRows(more, None if codes is None else np.asarray(to_numpy(codes))))
-        return UnscoredRows(tuple(parts))
-
-    def _set_views(self, features: Array) -> None:
+    def _set_views(self, n_columns: int, names: Any = None) -> None:
         rng = np.random.default_rng(self._seed)
-        n_columns = int(features.shape[1])
-        views = read_views(self.views, n_columns, getattr(self, "feature_names_in_", None), rng)
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        views = read_views(self.views, n_columns, names, rng)
         if not isinstance(self.views, list | tuple):
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
         if self.solver == "partitioned" and len(views) != 2:
@@ -139,10 +138,10 @@ class CoLearner(AskingViews, GrowingViews):
         self.views_ = views
 
     def _fit_views(
-        self, features: Array, scored: Scored, rows: UnscoredRows, plain: Index, *, with_queries: bool
+        self, features: Array, scored: Scored, rows: UnscoredRows, n_plain: int, *, with_queries: bool
     ) -> Self:
         """Fit checked rows."""
-        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows, plain)
+        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows)
         found: CoSolution | None = None
         paths = []
         choices = list(maker.widths())
@@ -152,15 +151,15 @@ class CoLearner(AskingViews, GrowingViews):
             solution = solve_views(data, Unscored(self._unscored_comparison(), rows), settings)
             if solution.path is not None:
                 paths.append((solution.path, widths[0]))
-            better = found is None or _error(solution) < _error(found)
+            better = found is None or error_of(solution) < error_of(found)
             if better:
                 found, self.basis_ = solution, numbers_
         assert found is not None
-        self._keep(found, scored, with_queries)
-        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - len(plain), rows.n_rows
+        self._keep(found, scored.level, len(np.unique(np.concatenate(scored.index))), with_queries)
+        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
         self._keep_training(found.system, rows, in_memory=maker.in_memory)
         if len(paths) > 1:
-            self.path_ = _joined_paths(paths)
+            self.path_ = joined_paths(paths)
         self._warn(rows, found)
         return self
 
@@ -180,15 +179,21 @@ class CoLearner(AskingViews, GrowingViews):
         return data, bases
 
     def _settings(self, scored: Scored, maker: BasisMaker) -> CoSettings:
-        alpha = candidates(self.alpha, "alpha", ("tune",))
-        agreement = candidates(self.agreement, "agreement", ("tune",), zero=True)
         nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
         given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
-        return CoSettings(
-            alpha=alpha,
-            agreement=0.0 if nothing else agreement,
+        settings = replace(
+            self._co_settings(),
             dual=self.solver == "direct" and maker.dual,
             splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
+        )
+        return replace(settings, agreement=0.0) if nothing else settings
+
+    def _co_settings(self) -> CoSettings:
+        """What the learner was asked for, whatever the rows."""
+        return CoSettings(
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
+            dual=False,
             scoring=self.scoring or self._own_scoring,
             centred=self._centred,
             seed=self._seed,
@@ -197,18 +202,17 @@ class CoLearner(AskingViews, GrowingViews):
             tol=float(self.tol),
         )
 
-    def _keep(self, solution: CoSolution, scored: Scored, with_queries: bool) -> None:
+    def _keep(self, solution: CoSolution, level: float, n_scored: int, with_queries: bool) -> None:
         """Set the fitted attributes."""
         data = solution.system.views
         self.coef_ = solution.coefficients
-        self.intercept_ = scored.level + solution.intercept
+        self.intercept_ = level + solution.intercept
         self.alpha_, self.agreement_, self.path_ = solution.alpha, solution.agreement, solution.path
         self.basis_points_ = [v.basis.points if isinstance(v.basis, KernelBasis) else None for v in data]
         self._kernels = [v.basis.kernel if isinstance(v.basis, KernelBasis) else Kernel("linear") for v in data]
         self.gamma_ = [kernel.gamma for kernel in self._kernels]
         self.n_iter_ = solution.n_iter or 1  # a direct solution is one step
-        self._level, self._with_queries = scored.level, with_queries
-        self._n_scored = len(np.unique(np.concatenate(scored.index)))
+        self._level, self._with_queries, self._n_scored = level, with_queries, n_scored
         self._n_queries = data[0].problem.n_queries
         self._evidence = solution.evidence
         self._effect: UnscoredEffect | None = None
@@ -269,21 +273,9 @@ class CoLearner(AskingViews, GrowingViews):
         return self._scores(namespace(parts[0]).stack(parts, axis=1), features)
 
 
-def _error(solution: CoSolution) -> float:
-    return float("inf") if solution.path is None else float(solution.path.error[solution.path.best])
-
-
-def _joined_paths(paths: Sequence[tuple[Any, float | None]]) -> Any:
-    """The paths of several kernel widths as one; gamma is that of the first view."""
-    errors = [float(path.error[path.best]) for path, _ in paths]
-    best = int(np.argmin(errors))
-    before = sum(len(path.alpha) for path, _ in paths[:best])
-    return replace(
-        paths[best][0],
-        alpha=np.concatenate([path.alpha for path, _ in paths]),
-        gamma=np.concatenate([np.full(len(path.alpha), np.nan if w is None else w) for path, w in paths]),
-        error=np.concatenate([path.error for path, _ in paths]),
-        standard_error=np.concatenate([path.standard_error for path, _ in paths]),
-        agreement=np.concatenate([path.agreement for path, _ in paths]),
-        best=before + paths[best][0].best,
-    )
+def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Array | None) -> list[Part]:
+    """Rows of X without any score, whose numbers are `plain`."""
+    if len(plain) == 0:
+        return []
+    own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
+    return [HeldRows(features, own, plain, None if weights is None else take(weights, plain))]

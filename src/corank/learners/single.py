@@ -14,7 +14,7 @@ from corank.kernels import Kernel, check_precomputed
 from corank.learners.learner import Expansion, Learner
 from corank.learners.parameters import check_choice, check_weights, read_kernel
 from corank.problem import ComparedRows, ScoredRows
-from corank.rows import encode_queries, read_comparisons, read_features, read_rows
+from corank.rows import Rows, encode_queries, read_comparisons, read_features, read_rows
 from corank.solvers.fit import Training
 from corank.solvers.holdout import SCORINGS
 
@@ -37,6 +37,11 @@ class SingleLearner(Learner):
         comparison = self._comparison()
         check_weights(comparison, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
+        return self._fit_rows(everything, rows, with_queries=qid is not None)
+
+    def _fit_rows(self, everything: Array, rows: Rows, *, with_queries: bool) -> Self:
+        """Fit scored rows, which are some of everything."""
+        comparison = self._comparison()
         if rows.n_queries == 1:
             rows = replace(rows, queries=None)
         level = ScoredRows(rows, comparison).mean_score if self._centred else 0.0
@@ -45,7 +50,7 @@ class SingleLearner(Learner):
         if problem.is_tied:
             warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
         return self._fit_training(
-            Training(problem, to_numpy(rows.index), everything, rows.weights), with_queries=qid is not None, level=level
+            Training(problem, to_numpy(rows.index), everything, rows.weights), with_queries=with_queries, level=level
         )
 
     def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:

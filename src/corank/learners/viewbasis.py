@@ -16,6 +16,7 @@ from corank.basis import (
     BasisNotice,
     FeatureBasis,
     KernelBasis,
+    candidate_limit,
     candidate_rows,
     check_basis,
     choose_rows,
@@ -27,6 +28,8 @@ from corank.solvers.fit import GAMMA_STEPS
 from corank.statistics import Index
 from corank.unscored import HeldRows, UnscoredRows, stacked
 from corank.views import View, select
+
+MOST_WHOLE = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
 
 
 @dataclass(frozen=True)
@@ -65,25 +68,17 @@ class BasisMaker:
         weights: Array | None,
         index: Sequence[Index],
         rows: UnscoredRows,
-        plain: Index,
     ) -> BasisMaker:
         """Check the learner's basis and kernels against the rows, and draw the candidates."""
         views: list[View] = learner.views_
         kernels = [read_kernel(v.kernel, learner.degree, learner.coef0, learner.kernel_params) for v in views]
-        asked = [learner.basis if view.basis is None else view.basis for view in views]
-        if _is_list_of_lists(learner.basis):
-            if len(learner.basis) != len(views):
-                raise ValueError(f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}.")
-            asked = [own if view.basis is None else view.basis for view, own in zip(views, learner.basis, strict=True)]
+        asked = asked_bases(learner)
         own_seed = learner._seed
         n, n_rows = max(len(own) for own in index), int(features.shape[0])
+        m = rows.n_rows
         whole = any(isinstance(spec, str) and spec == "all" for spec in asked)
         limit = max((_limit(spec) for spec in asked), default=0)
-        numbers, sample = rows.sample(2**62 if whole else max(limit - n, 0), own_seed)
-        m = rows.n_rows
-        at = np.where(
-            numbers < len(plain), np.r_[plain, -1][np.minimum(numbers, len(plain))], n_rows + numbers - len(plain)
-        )
+        numbers, sample = rows.sample(m if whole else max(limit - n, 0), own_seed)
         specs = []
         # views that were drawn and see all columns differ in their rows only, also where a number of views was asked for
         drawn = not isinstance(learner.views, list | tuple) and len(views) > 1
@@ -111,7 +106,7 @@ class BasisMaker:
             index=index,
             features=features,
             weights=weights,
-            pool=Pool(at, sample, m),
+            pool=Pool(numbers, sample, m),
             in_memory=all(isinstance(part, HeldRows) for part in rows.parts),
             selection="random" if different else learner.basis_selection,
             seed=own_seed,
@@ -168,7 +163,7 @@ class BasisMaker:
     def _candidates(self, position: int, scored: Array) -> tuple[Index, Array]:
         """Row numbers and features of a view's scored rows and the sampled unscored ones."""
         columns, index = self.views[position].columns, self.index[position]
-        rows = candidate_rows(len(index), _size(self.specs[position], len(index)), np.random.default_rng(self.seed))
+        rows = candidate_rows(index, _size(self.specs[position], len(index)), self.seed)
         parts = [scored if len(rows) == len(index) else take(scored, rows)]
         numbers = [index[rows]]
         if self.pool.features is not None:
@@ -204,9 +199,35 @@ class BasisMaker:
         return KernelBasis(kernel, points, kernel.block(features, points) if kernel.precomputed else None)
 
 
+def asked_bases(learner: Any) -> list[Any]:
+    """What every view was asked to take as its basis."""
+    views: list[View] = learner.views_
+    asked = [learner.basis if view.basis is None else view.basis for view in views]
+    if _is_list_of_lists(learner.basis):
+        if len(learner.basis) != len(views):
+            raise ValueError(f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}.")
+        asked = [own if view.basis is None else view.basis for view, own in zip(views, learner.basis, strict=True)]
+    return asked
+
+
+def candidates_of(asked: Sequence[Any]) -> int:
+    """How many rows of a scan may be needed as basis."""
+    whole = any(isinstance(spec, str) and spec == "all" for spec in asked)
+    return max([MOST_WHOLE if whole else 0, *(_limit(spec) for spec in asked)])
+
+
+def check_scanned(asked: Sequence[Any], n_rows: int) -> None:
+    """Refuse a basis of all rows where they are too many."""
+    if n_rows > MOST_WHOLE and any(isinstance(spec, str) and spec == "all" for spec in asked):
+        raise ValueError(
+            f"basis='all' would take {n_rows:,} rows of a scan, whose kernel matrix has {n_rows**2:,} entries; give a "
+            "number of basis rows."
+        )
+
+
 def _limit(spec: Any) -> int:
     """How many candidates a basis is chosen from."""
-    return max(20 * _size(spec, 0), 10_000)
+    return candidate_limit(_size(spec, 0))
 
 
 def _size(spec: Any, n: int) -> int:

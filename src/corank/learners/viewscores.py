@@ -72,6 +72,13 @@ class GivenScores:
         )
         return cls(rows, scores, given, used)
 
+    @classmethod
+    def held(cls, rows: Rows) -> GivenScores:
+        """Rows that all have a score, read from a scan."""
+        assert rows.scores is not None
+        every = np.ones((len(rows), 1), dtype=bool)
+        return cls(replace(rows, scores=None), rows.scores[:, None], every, every[:, 0])
+
     @property
     def queries(self) -> Index | None:
         """The query codes, None where there is no qid."""
@@ -134,13 +141,13 @@ class GivenScores:
                     raise ValueError(f"y has no score for {view.name}.")
                 own = own if own.n_queries > 1 else replace(own, queries=None)
                 known[column] = ScoredRows(own, comparison, level), np.asarray(to_numpy(own.index))
-            problem, scored = known[column]
+            problem, numbers = known[column]
             problems.append(problem)
-            index.append(scored)
+            index.append(numbers)
             if not one_query and queries is not None:
-                groups.append(queries[scored])
+                groups.append(queries[np.flatnonzero(self.given[:, column])])
             elif not comparison.needs_queries:
-                groups.append(scored)
+                groups.append(numbers)
         shown = problems[0] if len(known) == 1 else ScoredRows(self._scored_anywhere(level), comparison, level)
         return Scored(problems, groups or None, shown, index, level, self.rows.weights)
 

@@ -31,9 +31,10 @@ from corank._backend import (
 from corank.basis import Basis, FeatureMap, KernelBasis
 from corank.comparison import Comparison, PerQuery
 from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
+from corank.scanned import ScannedRows
 from corank.solvers.cokernel import CoKernel, Curve
 from corank.solvers.direct import PrimalSystem, Spectrum, solve_shifted
-from corank.statistics import N_TARGETS, Accumulator, Gram, Index
+from corank.statistics import Accumulator, Gram, Index
 from corank.unscored import UnscoredRows
 from corank.views import SideBySide
 
@@ -172,18 +173,15 @@ class PrimalAgreement:
         if m == 1 or unscored.rows.n_rows == 0:
             return xp.zeros((size, size), **place)
         features = JointFeatures([FeatureMap(view.basis) for view in self.views])
-        sums = Accumulator(unscored.comparison, features, features.size, xp.zeros(1, **place))
         columns = [view.columns for view in self.views]
-        for piece in unscored.rows.pieces():
-            zeros = xp.zeros(len(piece.queries), **place)
-            sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
+        sums = sum_unscored(unscored, features, columns, reference)
         finish = block_diagonal(
             [
                 xp.eye(white.shape[1], **place) / float(np.sqrt(v.penalty)) if phi.whitened else white
                 for phi, white, v in zip(features.maps, self.maps, self.views, strict=True)
             ]
         )
-        joint = finish.T @ sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS] @ finish
+        joint = finish.T @ sums.features @ finish
         widths = np.diff(self.ends)
         signs = like(np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1), joint)
         return symmetrised(signs * joint)
@@ -292,6 +290,20 @@ class PrimalAgreement:
         values, vectors = eigh(self.disagreement)
         units = [self.white_units(v, vectors[b:e, :]) for v, (b, e) in enumerate(pairwise(self.ends))]
         return CoKernel(self.problems, units, None, Curve(values, 2.0, taken_away=False))
+
+
+def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[Index], reference: Array) -> Gram:
+    """The sums over all unscored rows, views side by side; scans pass by pass."""
+    held = tuple(part for part in unscored.rows.parts if not isinstance(part, ScannedRows))
+    sums = Accumulator(unscored.comparison, features, features.size, reference)
+    for piece in UnscoredRows(held).pieces():
+        zeros = like(np.zeros(len(piece.queries)), reference)
+        sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
+    total = sums.result().total()
+    for part in unscored.rows.parts:
+        if isinstance(part, ScannedRows):
+            total += part.summed(unscored.comparison, features, features.size, columns).total()
+    return total
 
 
 class JointFeatures:

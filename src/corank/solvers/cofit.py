@@ -81,7 +81,7 @@ def solve_views(views: Sequence[ViewData], unscored: Unscored, settings: CoSetti
     """Choose what is to be tuned by held-out error, then solve."""
     make: Any = DualAgreement if settings.dual else PrimalAgreement
     system: AgreementSystem = make(views, unscored)
-    grid = _grid(system, settings)
+    grid = grid_of(system, settings)
     alpha, agreement, path = float(grid.alphas[-1]), float(grid.agreements[-1]), None
     offset = mean_score([view.problem for view in views]) if settings.centred else 0.0
     found = None
@@ -93,7 +93,19 @@ def solve_views(views: Sequence[ViewData], unscored: Unscored, settings: CoSetti
         else:
             path = _path(found, grid, views, offset, settings.scoring)
             alpha, agreement = grid.pair(path.best)
-    evidence = _evidence(system, grid, found, settings)
+    return solved(system, alpha, agreement, offset, path, _evidence(system, grid, found, settings), settings)
+
+
+def solved(
+    system: AgreementSystem,
+    alpha: float,
+    agreement: float,
+    offset: float,
+    path: Path | None,
+    evidence: Evidence,
+    settings: CoSettings,
+) -> CoSolution:
+    """The solution at a pair of parameters, by the solver that was asked for."""
     if settings.solver == "direct":
         parts = system.solve(alpha, agreement, offset)
         return CoSolution([p[:, 0] for p in parts], offset, alpha, agreement, path, system, evidence)
@@ -123,7 +135,7 @@ def solve_views(views: Sequence[ViewData], unscored: Unscored, settings: CoSetti
     )
 
 
-def _grid(system: AgreementSystem, settings: CoSettings) -> Grid:
+def grid_of(system: AgreementSystem, settings: CoSettings) -> Grid:
     """The alphas and agreements to try; those of the learner's own step alike, so that many pairs share their ratio."""
     alphas = GRID * (system.scale or 1.0) if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
     if not isinstance(settings.agreement, str):

@@ -51,7 +51,7 @@ def held_out(
                 "scoring='disagreement' needs every held-out row with several views; with this many scored rows use "
                 "'squared' or 'rescaled'."
             )
-        return _joined(fold_sums(system, folding.coarser(N_FOLDS, seed), grid, centred), scoring)
+        return joined(fold_sums(system, folding.coarser(N_FOLDS, seed), grid, centred), scoring)
     problems = system.problems
     offsets = means_without(problems, folding) if centred else np.zeros(folding.n_folds)
     if by_kernel:
@@ -208,7 +208,7 @@ def scored(
     together: bool,
 ) -> HeldOut:
     """Errors of the mean of the views where all have the same scores (`together`), else of every view on its own."""
-    return _joined([raw_sums(problems, folding, residuals, offsets, scoring, together=together)], scoring)
+    return joined([raw_sums(problems, folding, residuals, offsets, scoring, together=together)], scoring)
 
 
 def raw_sums(
@@ -233,7 +233,7 @@ def raw_sums(
     return tuple(np.concatenate(column) for column in zip(*found, strict=True))
 
 
-def _joined(found: Sequence[Sums], scoring: Scoring) -> HeldOut:
+def joined(found: Sequence[Sums], scoring: Scoring) -> HeldOut:
     """One HeldOut of the sums of several views."""
     target, cross, own, sizes = (np.concatenate(column) for column in zip(*found, strict=True))
     if scoring == "rescaled":
@@ -299,7 +299,7 @@ def refitted(
         one = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in told], items=False)
         stacked = namespace(residuals[0]).concat(residuals, axis=0)
         results.append(raw_sums(problems, one, stacked, np.asarray([offset]), scoring, together=together))
-    return _joined(results, scoring)
+    return joined(results, scoring)
 
 
 def _units(views: Sequence[ViewData], units: Index) -> list[Index]:

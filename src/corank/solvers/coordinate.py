@@ -54,11 +54,11 @@ def _sweep(matrix: Array, right: Array, start: Array, blocks: list[slice], facto
     for block, factor in zip(blocks, factors, strict=True):
         whole = xp.concat([parts[key] for key in sorted(parts)], axis=0)
         rest = right[block, :] - matrix[block, :] @ whole + matrix[block, block] @ parts[block.start]
-        parts[block.start] = _solve(factor, rest)
+        parts[block.start] = solve_factored(factor, rest)
     return xp.concat([parts[key] for key in sorted(parts)], axis=0)
 
 
-def _solve(factor: Array, right: Array) -> Array:
+def solve_factored(factor: Array, right: Array) -> Array:
     """(L Lᵀ)⁻¹ right."""
     xp = namespace(factor)
     flipped = xp.flip(factor, axis=(0, 1)).T  # Lᵀ read from its end is lower triangular too

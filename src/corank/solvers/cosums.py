@@ -28,7 +28,14 @@ def fold_sums(system: PrimalAgreement, folding: Folding, grid: Grid, centred: bo
     """
     together = same_scores(system.problems)
     sums = _joint_statistics(system, folding) if together else _own_statistics(system, folding)
-    jobs = [(fold, row) for fold in range(folding.n_folds) for row in range(len(grid.agreements))]
+    return errors_from_sums(system, sums, folding.n_folds, grid, centred=centred, together=together)
+
+
+def errors_from_sums(
+    system: PrimalAgreement, sums: Sequence[Statistics], n_folds: int, grid: Grid, *, centred: bool, together: bool
+) -> list[Sums]:
+    """The same from sums of every fold with the penalties inside: of all views side by side (`together`), or one a view."""
+    jobs = [(fold, row) for fold in range(n_folds) for row in range(len(grid.agreements))]
     ends = system.ends if together else None
 
     def one(job: tuple[int, int]) -> list[Sums]:
@@ -47,7 +54,7 @@ def fold_sums(system: PrimalAgreement, folding: Folding, grid: Grid, centred: bo
 
     results = list(in_order(one, jobs, system.disagreement))
     columns = len(grid.agreements)
-    folds = [results[k * columns : (k + 1) * columns] for k in range(folding.n_folds)]
+    folds = [results[k * columns : (k + 1) * columns] for k in range(n_folds)]
     found: list[Sums] = []
     for view in range(len(results[0])):
         rows = [tuple(np.concatenate([cell[view][part] for cell in row]) for part in range(3)) for row in folds]

@@ -86,7 +86,7 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class Candidate:
     """One kernel's system with the errors of its alphas."""
 
     basis: Basis
@@ -105,7 +105,7 @@ def solve(training: Training, settings: Settings) -> Solution:
     offset = problem.mean_score if settings.centred else 0.0
     kernels = kernels_to_try(training, settings.kernel, settings.gamma, settings.basis, settings.seed)
     constant = constant_error([problem], offset, settings.scoring)
-    chosen, alpha, path = _choose((_candidate(training, settings, k, given) for k in kernels), settings, constant)
+    chosen, alpha, path = choose((_candidate(training, settings, k, given) for k in kernels), settings, constant)
     coefficients = chosen.system.solve(alpha, offset)
     return Solution(chosen.basis, chosen.rows, coefficients, offset, alpha, chosen.system, path)
 
@@ -121,7 +121,7 @@ def kernels_to_try(
     else:
         features, n = training.problem.features, len(training.index)
         size = n if isinstance(spec, str) else spec if isinstance(spec, int) else len(spec)
-        rows = candidate_rows(n, size, np.random.default_rng(seed))
+        rows = candidate_rows(training.index, size, seed)
         if len(rows) == n:
             scale = scale_gamma(features, training.weights)
         else:
@@ -166,7 +166,7 @@ def _checked_rows(given: Any, n_rows: int) -> Index:
     return rows.astype(np.int64)
 
 
-def _candidate(training: Training, settings: Settings, kernel: Kernel, given: Index | Splits | None) -> _Candidate:
+def _candidate(training: Training, settings: Settings, kernel: Kernel, given: Index | Splits | None) -> Candidate:
     """One kernel: its basis, its system, the held-out errors of its alphas."""
     problem = training.problem
     basis, rows = make_basis(
@@ -186,7 +186,7 @@ def _candidate(training: Training, settings: Settings, kernel: Kernel, given: In
     elif given is not None:
         folds, splits = folds_of_splits(problem, given), given
     elif settings.tunes:
-        folds = natural_folds(problem, dual=dual, rng=np.random.default_rng(settings.seed))
+        folds = natural_folds(problem, dual=dual, seed=settings.seed)
     closed = folds is not None and has_closed_form(problem, folds, dual=dual)
     system: System
     if dual:
@@ -196,26 +196,27 @@ def _candidate(training: Training, settings: Settings, kernel: Kernel, given: In
         system = PrimalSystem.gathered(
             problem, basis, None if sums is None else np.where(sums < 0, sums.max() + 1, sums)
         )
-    alphas = _alphas(system, settings)
+    alphas = alphas_to_try(system, settings)
     errors = None
     if closed and folds is not None:
         errors = held_out(problem, system, alphas, folds, scoring=settings.scoring, centred=settings.centred)
     elif splits is not None or folds is not None:
         parts = splits if splits is not None else splits_of_folds(folds)  # type: ignore[arg-type]
         errors = refitted(problem, basis, alphas, parts, dual=dual, scoring=settings.scoring, centred=settings.centred)
-    return _Candidate(basis, rows, system, alphas, errors)
+    return Candidate(basis, rows, system, alphas, errors)
 
 
-def _alphas(system: System, settings: Settings) -> FloatArray:
+def alphas_to_try(system: System, settings: Settings) -> FloatArray:
+    """Those that were given, or a grid at the scale of the data."""
     return alpha_grid(system.scale) if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
 
 
-def _choose(found: Iterable[_Candidate], settings: Settings, constant: float) -> tuple[_Candidate, float, Path | None]:
+def choose(found: Iterable[Candidate], settings: Settings, constant: float) -> tuple[Candidate, float, Path | None]:
     """The candidate and alpha of least error; without errors the first one at the scale of the data.
 
     Candidates come one by one, and only the best so far is kept: each holds a factorised system.
     """
-    kept: _Candidate | None = None
+    kept: Candidate | None = None
     best, least = 0, np.inf
     tried: list[FloatArray] = []  # one row an alpha: alpha, gamma, error, standard error
     for candidate in found:

@@ -185,7 +185,7 @@ def _folding(
     if not settings.tunes:
         return None, None
     if given is None:
-        return natural_folds(problem, dual=by_rows, rng=np.random.default_rng(settings.seed)), None
+        return natural_folds(problem, dual=by_rows, seed=settings.seed), None
     if isinstance(given, np.ndarray):
         folds, splits = (given if covers_groups(problem, given) else None), splits_of_folds(given)
     else:

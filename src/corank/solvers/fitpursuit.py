@@ -200,7 +200,7 @@ def _splits(training: Training, settings: PursuitSettings) -> Splits | None:
     problem = training.problem
     given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
     if given is None:
-        given = natural_folds(problem, dual=False, rng=np.random.default_rng(settings.seed))
+        given = natural_folds(problem, dual=False, seed=settings.seed)
     return splits_of_folds(given) if isinstance(given, np.ndarray) else given
 
 

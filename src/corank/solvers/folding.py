@@ -10,6 +10,7 @@ import numpy as np
 
 from corank._backend import to_numpy
 from corank.comparison import Blend
+from corank.numbering import fold_numbers
 from corank.problem import FloatArray, ScoredRows
 from corank.solvers.agreement import ViewData, same_scores
 from corank.solvers.holdout import N_FOLDS, HeldOut, Scoring, Splits, balanced_folds, chosen_position, folds_of_splits
@@ -81,7 +82,7 @@ class Folding:
         """At most so many folds, each a union of these."""
         if self.n_folds <= n_folds:
             return self
-        merged = balanced_folds(self.n_folds, n_folds, np.random.default_rng(seed))
+        merged = fold_numbers(0, self.n_folds, n_folds, seed)
         return replace(self, codes=[np.where(own < 0, -1, merged[own]) for own in self.codes])
 
     def take(self, units: Sequence[Index]) -> Folding:

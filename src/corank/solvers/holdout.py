@@ -16,6 +16,7 @@ import numpy as np
 from corank._backend import Array, device, in_order, like, namespace, take, to_numpy
 from corank.basis import Basis, KernelBasis
 from corank.comparison import Blend
+from corank.numbering import fold_numbers
 from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
 from corank.solvers.direct import DualSystem, PrimalSystem, System
 from corank.solvers.path import best_position
@@ -121,7 +122,7 @@ def pooled(parts: Sequence[Part]) -> HeldOut:
     return HeldOut(errors[sizes > 0], sizes[sizes > 0])
 
 
-def natural_folds(problem: Problem, *, dual: bool, rng: np.random.Generator) -> Index | None:
+def natural_folds(problem: Problem, *, dual: bool, seed: int) -> Index | None:
     """The learner's own folds, one number a unit; None where there is too little to hold anything out.
 
     Queries (or rows, where rows count one by one) one by one in the dual, in ten folds in the primal; items of the
@@ -132,9 +133,9 @@ def natural_folds(problem: Problem, *, dual: bool, rng: np.random.Generator) -> 
         n_groups = int(groups.max()) + 1
         if n_groups < 2:
             return None
-        return groups if dual else balanced_folds(n_groups, min(N_FOLDS, n_groups), rng)[groups]
+        return groups if dual else fold_numbers(0, n_groups, min(N_FOLDS, n_groups), seed)[groups]
     n = int(problem.targets.shape[0])
-    return balanced_folds(n, min(N_FOLDS, n // 2), rng) if n >= 4 else None
+    return fold_numbers(0, n, min(N_FOLDS, n // 2), seed) if n >= 4 else None
 
 
 def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
@@ -198,7 +199,7 @@ def _in_batches(
         if scoring == "disagreement":
             predictions = predictions + _predictions_from_sums(problem, part, alphas, blocks_of_folds(own), centred)
         else:
-            parts.append(_losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
+            parts.append(losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
     return pooled(parts or [_misordered(problem, predictions, folds)])
 
 
@@ -225,7 +226,7 @@ def held_out(
         return _in_batches(problem, system, alphas, folds, scoring=scoring, centred=centred)
     if isinstance(system, PrimalSystem) and system.statistics.n_folds > 1:
         if scoring != "disagreement":
-            return pooled([_losses_from_sums(system, alphas, len(blocks), scoring, centred)])
+            return pooled([losses_from_sums(system, alphas, len(blocks), scoring, centred)])
         predictions = _predictions_from_sums(problem, system, alphas, blocks, centred)
     elif problem.groups is None:
         assert isinstance(problem, ScoredRows)
@@ -396,7 +397,9 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
     return in_place(blocks, parts, targets.shape[0])
 
 
-def _losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> Part:
+def losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> Part:
+    """The losses of every fold under the coefficients that did not see it, from its sums."""
+
     def products(fold: int) -> tuple[list[FloatArray], float]:
         own = system.statistics.of(fold)
         coefficients, offset = system.path_without(fold, alphas, centred)

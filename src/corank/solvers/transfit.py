@@ -12,6 +12,7 @@ import numpy as np
 from corank._backend import Array, device, like, namespace, take
 from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, candidate_rows, make_basis
 from corank.kernels import Kernel, rows_of
+from corank.numbering import fold_numbers
 from corank.problem import FloatArray, Problem, ScoredRows
 from corank.rows import Rows
 from corank.solvers.fit import Settings, Solution, Training, kernels_to_try, read_splits, solve
@@ -19,7 +20,6 @@ from corank.solvers.holdout import (
     N_FOLDS,
     Scoring,
     Splits,
-    balanced_folds,
     chosen_position,
     covers_groups,
     errors_of,
@@ -98,7 +98,7 @@ class HalfScored:
             return training
         if not isinstance(spec, str):
             size, rng = spec if isinstance(spec, int) else len(spec), np.random.default_rng(seed)
-            rows = training.index[candidate_rows(len(training.index), size, rng)]
+            rows = training.index[candidate_rows(training.index, size, seed)]
             others, room = self.unscored, max(20 * size, 10_000) - len(rows)
             if kernel.precomputed:
                 others = others[others < self.n_given]
@@ -242,7 +242,7 @@ def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
     assert groups is not None
     if splits is None:
         n_queries = int(groups.max()) + 1
-        return balanced_folds(n_queries, min(N_FOLDS, n_queries), np.random.default_rng(seed))[groups]
+        return fold_numbers(0, n_queries, min(N_FOLDS, n_queries), seed)[groups]
     folds = splits if isinstance(splits, np.ndarray) else folds_of_splits(problem, splits)
     if folds is None or not covers_groups(problem, folds):
         raise ValueError(

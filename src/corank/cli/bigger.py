@@ -1,0 +1,190 @@
+"""Folders, patterns and files too large for memory: fitted and ranked in passes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from corank import learners
+from corank.cli.columns import feature_columns, note_ids
+from corank.cli.console import count, note
+from corank.cli.methods import AGREEING, LEARNERS, STREAMED, Method
+from corank.cli.training import Source
+from corank.encoder import TableEncoder
+from corank.learners.scans import carrying, fitted_scan, predicted_chunks, whole_queries
+from corank.scans import Scan, scan
+from corank.scans.scanning import sampled_table
+from corank.scans.writing import table_writer
+from corank.tables import TableError, near_names
+from corank.views import View, random_split, read_views
+
+SAMPLE_ROWS = 100_000  # by which columns are understood
+
+
+def client_at(address: str | None) -> Any:
+    """A Dask client, None for no address."""
+    if address is None:
+        return None
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError("--dask needs Dask: pip install 'corank[dask]'") from error
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--dask: there is no scheduler at {address}: {error}") from error
+
+
+# ---------------------------------------------------------------- fit
+
+
+def fit_in_passes(
+    source: Source,
+    method: Method,
+    options: dict[str, Any],
+    views: Sequence[str],
+    passes: dict[str, Any],
+    doing: Callable[[str], None],
+) -> Any:
+    """A model of files that need not fit into memory; `passes` are its unscored rows, checkpoint and scheduler."""
+    if method not in STREAMED:
+        raise ValueError(f"--method {method} needs its rows in memory; of files in passes learn {', '.join(STREAMED)}")
+    if options["gamma"] == "auto":
+        options = {**options, "gamma": "scale"}
+    client = client_at(passes["dask"])
+    try:
+        rows = scan_training(source, client, doing)
+        more: dict[str, Any] = {}
+        if method in AGREEING:
+            options = {**options, "views": views_of(views, rows.encoder, rows.feature_names or [])}
+            if passes["unscored"] is not None:
+                own = {"encoder": rows.encoder} if rows.encoder is not None else {}
+                more["unscored"] = scan(passes["unscored"], query=rows.wanted.query, client=client, **own)
+        model = getattr(learners, LEARNERS[method])(**options)
+        doing(f"fitting {type(model).__name__}")
+        model.fit(rows, checkpoint=passes["checkpoint"], **more)
+    finally:
+        if client is not None:
+            client.close()
+    summary = model._summary()
+    queries = None if rows.wanted.query is None else summary["queries"]
+    model.table_ = {**source.columns, "rows": summary["rows"], "scored": summary["scored"], "queries": queries}
+    model.encoder_ = rows.encoder
+    return model
+
+
+def scan_training(source: Source, client: Any, doing: Callable[[str], None]) -> Scan:
+    """A scan with an encoder that was fitted on some of the rows."""
+    file, roles = source.file, source.columns
+    doing(f"looking at {file}")
+    texts = [name for name in (roles["query"], roles["id"]) if name is not None]
+    sample = sampled_table(file, SAMPLE_ROWS, texts)
+    options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], "client": client}
+    if sample is None:  # svmlight: all columns are numbers
+        return scan(file, **options)
+    for role in ("score", "query", "id"):
+        name = roles[role]
+        if name is not None and name not in sample.column_names:
+            near = near_names(name, sample.column_names)
+            guess = f"; did you mean {near[0]!r}?" if near else ""
+            raise TableError(f"{file} has no {role} column {name!r}{guess}")
+    names = feature_columns(sample, roles, source.wanted, source.dropped)
+    note_ids(sample, names)
+    return scan(file, encoder=TableEncoder().fit(sample.select(names)), **options)
+
+
+def views_of(patterns: Sequence[str], encoder: TableEncoder | None, names: Sequence[str]) -> Any:
+    """Views of features that are called so, or two halves of the columns."""
+    if patterns:
+        views = [View([part.strip() for part in pattern.split(",")], name=pattern) for pattern in patterns]
+        return read_views(views, len(names), np.asarray(names, dtype=object), np.random.default_rng(0))
+    return random_split(2, attributes=None if encoder is None else encoder.attributes_)
+
+
+def scored_rows(model: Any, file: Path, score: str, by: str | None) -> tuple[Any, Any, Any]:
+    """Scores, predictions and query numbers of the rows that have a score: 24 bytes a row."""
+    parts: list[tuple[Any, Any, Any]] = []
+    first = 0
+    for scores, found, codes in whole_queries(model, scan(file, score=score, query=by, **_features(model))):
+        given = ~np.isnan(scores)
+        parts.append((scores[given], found[given], first + codes[given]))
+        first += int(codes.max(initial=-1)) + 1
+    y, predicted, queries = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    return y, predicted, None if by is None else queries
+
+
+# ---------------------------------------------------------------- rank
+
+
+def rank_scan(
+    model: Any, file: Path, out: Path, by: str | None, id_column: str | None, *, client: Any, overwrite: bool
+) -> tuple[int, int]:
+    """Write the rows of every query in order, as they are read: numbers of rows and queries."""
+    rows = scan(file, query=by, client=client, **_features(model))
+    wanted = [by, id_column] if id_column is not None else rows.columns
+    rows = carrying(rows, list(dict.fromkeys(name for name in wanted if name is not None)), "rank")
+    n_rows = n_queries = 0
+    if by is None:
+        note("no query column: rows stay in their order, with their scores but without ranks")
+    with table_writer(out, overwrite=overwrite) as write:
+        for part, scores, codes in _whole_queries(model, rows):
+            order = np.arange(len(scores)) if by is None else np.lexsort((-scores, codes))
+            begins = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
+            ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1
+            table = part.take(pa.array(order))
+            names = [name if name not in table.column_names else f"predicted_{name}" for name in ("rank", "score")]
+            own = {} if by is None else {names[0]: pa.array(ranks)}
+            write(pa.table({**own, names[1]: pa.array(scores[order]), **_columns(table)}))
+            n_rows, n_queries = n_rows + len(order), n_queries + len(begins)
+    return n_rows, n_queries
+
+
+def _features(model: Any) -> dict[str, Any]:
+    if model.encoder_ is not None:
+        return {"encoder": model.encoder_}
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise ValueError("the model does not know names of columns: save it with encoder=, or use corank fit")
+    return {"features": [str(name) for name in names]}
+
+
+def _columns(table: pa.Table) -> dict[str, Any]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _whole_queries(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, Any]]:
+    """Columns, predictions and query codes of some whole queries at a time; all rows of a chunk without queries."""
+    from corank.scans.chunks import ClosedQueries
+
+    closed = ClosedQueries()
+    waiting: list[tuple[pa.Table, Any]] = []
+    last: int | None = None
+    for chunk, values in predicted_chunks(model, fitted_scan(model, rows), f"ranking {count(rows.n_rows or 0, 'row')}"):
+        extra = chunk.extra if chunk.extra is not None else pa.table({})
+        scores, runs = np.asarray(values, dtype=np.float64), chunk.runs
+        if not rows.has_queries:
+            yield extra, scores, np.zeros(len(scores), dtype=np.int64)
+            continue
+        closed.add(runs, chunk.place)
+        if last is not None and last != int(runs.ids[0]):
+            yield _joined(waiting)
+            waiting = []
+        final = int(runs.starts[-1])
+        if final > 0:
+            table, found, _ = _joined([*waiting, (extra.slice(0, final), scores[:final])])
+            codes = runs.codes(len(scores))[:final]
+            yield table, found, np.r_[np.zeros(len(found) - final, dtype=np.int64), codes]
+            waiting = []
+        waiting.append((extra.slice(final), scores[final:]))
+        last = int(runs.ids[-1])
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(waiting: list[tuple[pa.Table, Any]]) -> tuple[pa.Table, Any, Any]:
+    scores = np.concatenate([part for _, part in waiting])
+    return pa.concat_tables([table for table, _ in waiting]), scores, np.zeros(len(scores), dtype=np.int64)

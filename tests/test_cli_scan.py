@@ -1,0 +1,168 @@
+"""The command line on folders and patterns: the models, rankings and measures of the same rows in one file."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from scan_files import make_rows, table, write_parts
+from typer.testing import CliRunner
+
+from corank import load
+from corank.cli import app, console
+from corank.tables import read_table
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+X, Y, QID = make_rows(n=240)
+U, _, U_QID = make_rows(n=120, seed=1)
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "100"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def with_words(rows, numbers):
+    words = pa.array(np.where(numbers > 0, "high", "low").tolist())
+    return rows.append_column("word", words).append_column("name", pa.array([f"n{k}" for k in range(rows.num_rows)]))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = with_words(table(X, Y, QID), X[:, 4])
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    write_parts(rows, tmp_path / "parts", [30, 111])
+    write_parts(rows, tmp_path / "texts", [30, 111], "csv")
+    write_parts(with_words(table(U, None, U_QID), U[:, 4]), tmp_path / "more", [70])
+    return tmp_path
+
+
+COLUMNS = ("--score", "y", "--query", "q", "--id", "name", "--basis", "20", "--gamma", "scale")
+
+
+@pytest.mark.parametrize("kind", ["parts", "texts"])
+@pytest.mark.parametrize("method", ["rankrls", "rls", "corankrls"])
+def test_a_folder_gives_the_model_of_one_file(folder, kind, method):
+    run("fit", folder / "rows.parquet", *COLUMNS, "--method", method, "--out", folder / "one.corank")
+    said = run("fit", folder / kind, *COLUMNS, "--method", method, "--out", folder / "many.corank")
+    assert "240" in said
+    one, many = (load(folder / f"{name}.corank") for name in ("one", "many"))
+    rows = read_table(folder / "rows.parquet")
+    expected = one.predict(one.encoder_.transform(rows))
+    np.testing.assert_allclose(many.predict(many.encoder_.transform(rows)), expected, atol=1e-8 * np.ptp(expected))
+    assert many.table_ == {**one.table_, "queries": many.table_["queries"]}  # a scan counts those with a score
+
+
+def test_more_unscored_rows_and_a_checkpoint(folder):
+    words = ("fit", folder / "parts" / "*.parquet", *COLUMNS, "--method", "corankrls", "--unscored", folder / "more")
+    views = ("--view", "x0,x1,x2", "--view", "x3,x4,x5,word=*")
+    result = json.loads(run(*words, *views, "--checkpoint", folder / "kept", "--out", folder / "a.corank", "--json"))
+    assert result["method"] == "CoRankRLS"
+    assert result["agreement"] >= 0
+    assert (result["gammas_tried"], result["tried"]) == (1, len(load(folder / "a.corank").path_.error))
+    assert (folder / "kept" / "about.json").exists()
+    run(*words, *views, "--checkpoint", folder / "kept", "--out", folder / "b.corank")
+    a, b = (load(folder / f"{name}.corank") for name in "ab")
+    assert a._summary()["unscored"] == 120 + int(np.isnan(Y).sum())
+    for own, other in zip(a.coef_, b.coef_, strict=True):
+        np.testing.assert_array_equal(own, other)
+    said = run(*words, "--alpha", "1", "--checkpoint", folder / "kept", "--out", folder / "c.corank", code=2)
+    assert "belongs to another fit" in said
+    assert not (folder / "c.corank").exists()
+
+
+def test_rank_and_evaluate_a_folder(folder):
+    run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
+    run("rank", folder / "m.corank", folder / "rows.parquet", "--id", "name", "--out", folder / "one.parquet")
+    said = run("rank", folder / "m.corank", folder / "parts", "--id", "name", "--out", folder / "many.parquet")
+    assert "240 rows ranked in" in said
+    one, many = read_table(folder / "one.parquet"), read_table(folder / "many.parquet")
+    assert many.column_names == one.column_names
+    assert many["name"].to_pylist() == one["name"].to_pylist()
+    assert many["rank"].to_pylist() == one["rank"].to_pylist()
+    np.testing.assert_allclose(many["score"].to_numpy(), one["score"].to_numpy(), atol=1e-10)
+    run("rank", folder / "m.corank", folder / "parts", "--out", folder / "all.csv")
+    assert {"rank", "score", "word", "y"} <= set(read_table(folder / "all.csv").column_names)
+    results = [
+        json.loads(run("evaluate", folder / "m.corank", folder / name, "--json")) for name in ("rows.parquet", "parts")
+    ]
+    assert results[1]["disagreement"]["value"] == pytest.approx(results[0]["disagreement"]["value"])
+    assert results[1]["queries"] == results[0]["queries"]
+
+
+def test_large_files_are_read_in_passes(folder, monkeypatch):
+    monkeypatch.setattr(console, "BIG_BYTES", 1_000)
+    run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
+    assert "240 rows ranked" in run(
+        "rank", folder / "m.corank", folder / "rows.parquet", "--out", folder / "ranked.csv.gz"
+    )
+
+
+def test_svmlight(folder):
+    rows = write_parts(table(X, Y, QID), folder / "letor", [100], "svmlight")
+    run("fit", rows, "--score", "score", "--query", "qid", "--basis", "20", "--out", folder / "m.corank")
+    assert load(folder / "m.corank").n_features_in_ == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("parts", "--score", "nope"), "has no score column 'nope'"),
+        (("parts", "--score", "y", "--query", "Q"), "has no query column 'Q'; did you mean 'q'?"),
+        (("parts", "--score", "y", "--method", "kpcr"), "--method kpcr needs its rows in memory"),
+        (("parts", "--score", "y", "--unscored", "more"), "--unscored does not go with --method rankrls"),
+        (("parts", "--score", "y", "--method", "preference"), "--method preference needs its rows in memory"),
+        (("parts", "--comparisons", "who.csv", "--item", "name"), "--comparisons goes with one table, but"),
+        (("parts", "--score", "y", "--items", "who.csv", "--id", "name"), "--items goes with one table, but"),
+        (
+            ("rows.parquet", "--comparisons", "who.csv", "--item", "name", "--checkpoint", "kept"),
+            "--checkpoint does not go with --comparisons",
+        ),
+        (("rows.parquet", "--score", "y", "--view", "x0"), "--view does not go with --method rankrls"),
+        (("none/*.parquet", "--score", "y"), "no file is called like"),
+        (("parts", "--score", "y", "--dask", "tcp://127.0.0.1:1"), "there is no scheduler at tcp://127.0.0.1:1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(folder, words, what, monkeypatch):
+    if "--dask" in words:
+        distributed = pytest.importorskip("distributed")
+
+        def refused(*address, **options):
+            raise OSError("nobody answers")
+
+        monkeypatch.setattr(distributed, "Client", refused)
+    said = run("fit", folder / words[0], *words[1:], "--out", folder / "m.corank", code=2)
+    assert what in " ".join(said.split())
+    assert not (folder / "m.corank").exists()
+
+
+def test_views_learn_from_comparisons_and_suggest(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    best = np.argsort(-np.nan_to_num(Y[:40], nan=-9.0))
+    who = pa.table({"winner": [f"n{k}" for k in best[:10]], "loser": [f"n{k}" for k in best[10:20]]})
+    parquet.write_table(who, "who.parquet")
+    words = ("--method", "corankrls", "--view", "x0,x1,x2", "--view", "x3,x4,x5,word=*", "--drop", "y,q")
+    learned = json.loads(
+        run(
+            "fit", "rows.parquet", "--comparisons", "who.parquet", "--item", "name", *words, "--out", "m.corank",
+            "--basis", "20", "--quiet", "--json",
+        )
+    )  # fmt: skip
+    assert (learned["method"], learned["comparisons"], learned["scored"]) == ("CoRankRLS", 10, 20)
+    assert load("m.corank").views_[0].columns.tolist() == [0, 1, 2]
+    asked = json.loads(run("suggest", "m.corank", "rows.parquet", "-n", "3", "--quiet", "--json"))
+    assert asked["kind"] == "comparison"
+    assert len(asked["questions"]) == 3
+    assert "cannot be updated" in run(
+        "update", "m.corank", "who.parquet", "--items", "rows.parquet", "--out", "n.corank", code=2
+    )
+    run("fit", "rows.parquet", *COLUMNS, "--method", "corls", "--out", "s.corank", "--quiet")
+    assert json.loads(run("suggest", "s.corank", "rows.parquet", "-n", "2", "--quiet", "--json"))["kind"] == "score"
+    assert "agreement" in run("inspect", "s.corank")
+
+
+def test_ranking_a_folder_needs_a_place(folder):
+    run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
+    assert "--out is needed" in run("rank", folder / "m.corank", folder / "parts", code=2)
