@@ -73,7 +73,7 @@ def agreeing(torch: Any, quick: bool, qid_of: Callable[[int], Any], **parameters
     }
 
 
-FIXED = {"alpha": 1.0, "agreement": 1e-4}
+FIXED: dict[str, Any] = {"alpha": 1.0, "agreement": 1e-4}
 
 
 @case
@@ -98,6 +98,116 @@ def ragged(torch: Any, quick: bool) -> dict[str, Any]:
 def tuned(torch: Any, quick: bool) -> dict[str, Any]:
     """alpha and agreement chosen by held-out error."""
     return agreeing(torch, quick, lambda n: torch.arange(n, device="cuda") // QUERY)
+
+
+class Made:
+    """Chunks of unscored rows made on the device, the same whenever they are read."""
+
+    def __init__(self, torch: Any, n: int, size: int) -> None:
+        self.torch, self.n, self.size = torch, n, size
+
+    def __iter__(self) -> Any:
+        torch = self.torch
+        for begin in range(0, self.n, self.size):
+            count = min(self.size, self.n - begin)
+            generator = torch.Generator("cuda").manual_seed(begin)
+            X = torch.randn((count, 2 * FEATURES), generator=generator, device="cuda", dtype=torch.float32)
+            yield X, (torch.arange(count, device="cuda") + begin) // QUERY
+
+
+def capacity(torch: Any, n: int) -> dict[str, Any]:
+    """CoRankRLS on n unscored rows that come in chunks made on the device."""
+    from corank import CoRankRLS
+
+    X, y, qid = scored_rows(torch)
+    model = CoRankRLS(two_views(), basis=BASIS, **FIXED)
+    torch.cuda.reset_peak_memory_stats()
+    seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid, unscored=Made(torch, n, 2_000_000)), 1)
+    flops = n * 2 * BASIS * (2 * BASIS + 2 * FEATURES)
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    return {"rows": n, "seconds": seconds, "tflops": flops / seconds / 1e12, "gpu_memory_gib": peak}
+
+
+@case
+def million(torch: Any, quick: bool) -> dict[str, Any]:
+    """1,000,000 rows in chunks made on the device."""
+    return capacity(torch, 100_000 if quick else 1_000_000)
+
+
+@case
+def ten_million(torch: Any, quick: bool) -> dict[str, Any]:
+    """10,000,000 rows in chunks made on the device."""
+    return capacity(torch, 100_000 if quick else 10_000_000)
+
+
+@case
+def hundred_million(torch: Any, quick: bool) -> dict[str, Any]:
+    """100,000,000 rows in chunks made on the device."""
+    return capacity(torch, 100_000 if quick else 100_000_000)
+
+
+@case
+def billion(torch: Any, quick: bool) -> dict[str, Any]:
+    """1,000,000,000 rows in chunks made on the device."""
+    return capacity(torch, 100_000 if quick else 1_000_000_000)
+
+
+@case
+def exact(torch: Any, quick: bool) -> dict[str, Any]:
+    """Exact RankRLS on 30,000 rows at one alpha, beside the Cholesky factor of a matrix of that size."""
+    from corank import RankRLS
+
+    n = 2_000 if quick else 30_000
+    X, y, qid = scored_rows(torch, n)
+    model = RankRLS(alpha=1.0, gamma=1 / FEATURES, basis="all")
+    seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid), 2)
+    matrix = torch.eye(n, device="cuda", dtype=torch.float64) * 2 + 1.0 / n
+    cholesky, _ = timed(torch, lambda: torch.linalg.cholesky(matrix), 2)
+    return {"rows": n, "seconds": seconds, "cholesky": cholesky, "times": seconds / cholesky}
+
+
+@case
+def components(torch: Any, quick: bool) -> dict[str, Any]:
+    """KPCRank on 20,000 rows, 200 components, beside the eigendecomposition of the kernel matrix."""
+    from corank import KPCRank
+
+    n = 1_000 if quick else 20_000
+    X, y, qid = scored_rows(torch, n)
+    model = KPCRank(n_components=20 if quick else 200, gamma=1 / FEATURES, basis="all")
+    seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid), 2)
+    kernel = torch.exp(-(torch.cdist(X, X) ** 2) / FEATURES)
+    eigh, _ = timed(torch, lambda: torch.linalg.eigh(kernel), 1)
+    return {"rows": n, "seconds": seconds, "eigh": eigh, "times": seconds / eigh}
+
+
+@case
+def pursuit(torch: Any, quick: bool) -> dict[str, Any]:
+    """RankingPursuit, 100 atoms out of 50,000 rows."""
+    from corank import RankingPursuit
+
+    n = 1_000 if quick else 50_000
+    X, y, qid = scored_rows(torch, n)
+    model = RankingPursuit(n_atoms=10 if quick else 100, gamma=1 / FEATURES)
+    seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid), 1)
+    return {"rows": n, "seconds": seconds}
+
+
+@case
+def predict(torch: Any, quick: bool) -> dict[str, Any]:
+    """Predictions of 1,000 kernels for 10,000,000 rows, beside the time of their products and exponentials."""
+    from corank import RankRLS
+
+    n, r = (100_000, 100) if quick else (10_000_000, BASIS)
+    X, y, qid = scored_rows(torch, 20_000)
+    model = RankRLS(alpha=1.0, gamma=1 / FEATURES, basis=r).fit(X, y, qid=qid)
+    new = torch.randn((n, 2 * FEATURES), device="cuda", dtype=torch.float64)
+    seconds, _ = timed(torch, lambda: model.predict(new))
+    left = torch.randn((100_000, 2 * FEATURES), device="cuda", dtype=torch.float64)
+    right = torch.randn((2 * FEATURES, r), device="cuda", dtype=torch.float64)
+    product, values = timed(torch, lambda: left @ right, 5)
+    exps, _ = timed(torch, lambda: values.exp_(), 5)
+    bound = (product + exps) * n / 100_000
+    return {"rows": n, "seconds": seconds, "bound": bound, "share": bound / seconds}
 
 
 def main() -> None:

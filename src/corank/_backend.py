@@ -31,7 +31,7 @@ NOT_PSD = (
     "use another one."
 )
 GPU_ENTRIES, GPU_BLOCKS = 2**28, 6  # numbers of a block on a GPU at most; blocks for which there must be room
-GPU_HALF = 256  # columns from which half a product is worth it
+GPU_TILE, GPU_ALIGNED = 384, 64  # columns of a tile of a symmetric product; numbers by which rows begin apart
 LOOPED_RUN = 2**13  # entries of a run of rows from which a loop over runs is fastest
 
 
@@ -210,6 +210,10 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,), count."""
     xp = namespace(values)
     if array_api_compat.is_numpy_array(values):
+        if len(values) and values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
+            codes = np.zeros(len(values), dtype=np.int64)
+            np.cumsum(values[1:] != values[:-1], out=codes[1:])
+            return codes, int(codes[-1]) + 1
         _, first, codes = np.unique(values, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
         rank[np.argsort(first, kind="stable")] = np.arange(len(first))
@@ -333,10 +337,11 @@ def writable(x: Any) -> bool:
 
 
 def empty_like(shape: tuple[int, int], reference: Array) -> Array:
-    """An array of float64 beside a writable one, with anything in it."""
+    """An array of float64 beside a writable one, with anything in it; on a GPU its rows begin where it reads fastest."""
     if isinstance(reference, np.ndarray):
         return np.empty(shape)
-    return reference.new_empty(shape, dtype=namespace(reference).float64)
+    width = -(-shape[1] // GPU_ALIGNED) * GPU_ALIGNED if on_gpu(reference) else shape[1]
+    return reference.new_empty((shape[0], width), dtype=namespace(reference).float64)[:, : shape[1]]
 
 
 def block_entries(reference: Array, usual: int) -> int:
@@ -389,16 +394,17 @@ def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out:
 
 
 def gram_of(z: Array) -> Array:
-    """zᵀ z: (c, c). NumPy sees that it is symmetric; on a GPU it is put together from halves, a quarter less work."""
-    half = int(z.shape[1]) // 2
-    if not on_gpu(z) or half < GPU_HALF:
+    """zᵀ z: (c, c). NumPy sees that it is symmetric; on a GPU it is put together from tiles on and above the diagonal."""
+    c = int(z.shape[1])
+    if not on_gpu(z) or c < 2 * GPU_TILE:
         return z.T @ z
-    first, second = z[:, :half], z[:, half:]
-    result = empty_like((int(z.shape[1]), int(z.shape[1])), z)
-    write_product(first.T, first, result[:half, :half])
-    write_product(first.T, second, result[:half, half:])
-    write_product(second.T, second, result[half:, half:])
-    result[half:, :half] = result[:half, half:].T
+    edges = [*range(0, c - GPU_TILE // 2, GPU_TILE), c]
+    result = empty_like((c, c), z)
+    for row, (top, bottom) in enumerate(pairwise(edges)):
+        for left, right in pairwise(edges[row:]):
+            write_product(z[:, top:bottom].T, z[:, left:right], result[top:bottom, left:right])
+            if left > top:
+                result[left:right, top:bottom] = result[top:bottom, left:right].T
     return result
 
 

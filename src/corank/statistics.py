@@ -446,9 +446,9 @@ class Accumulator:
         lengths = np.diff(np.append(starts, n))
         z, totals, means = centre_runs(z, starts, weights)
         between, within = self.comparison.scales(totals, like(lengths, z))
-        factors = take(within, np.repeat(np.arange(len(starts)), lengths))
-        factors = factors if weights is None else weights * factors
-        if not bool(xp.all(factors == 1)):
+        if weights is not None or not bool(xp.all(within == 1)):
+            factors = take(within, np.repeat(np.arange(len(starts)), lengths))
+            factors = factors if weights is None else weights * factors
             z = xp.sqrt(factors)[:, None] * z
         matrix = gram_of(z)
         free = n - int(xp.count_nonzero(between == 0))

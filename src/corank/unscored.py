@@ -198,6 +198,12 @@ class StreamedRows:
                 yield Piece(X, np.zeros(n, dtype=np.int64))
                 continue
             codes, n_codes = encode_queries(labels, n, "qid of unscored")
+            if self._sorted:  # no query can come back
+                goes_on = count > n and labels[0] == last
+                last = labels[-1]
+                yield Piece(X, codes + (first_code - goes_on))
+                first_code += n_codes - goes_on
+                continue
             own = [labels[int(row)] for row in np.unique(codes, return_index=True)[1]]
             goes_on = count > n and own[0] == last
             if not goes_on and last is not None and last in own:
