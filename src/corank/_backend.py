@@ -157,6 +157,14 @@ def solve_lower(factor: Array, right: Array) -> Array:
     return xp.linalg.solve(factor, right)
 
 
+def solve_lower_of_many(factor: Array, right: Array) -> Array:
+    """`solve_lower` for many columns and a factor that is far from singular: by its inverse, which is the faster way."""
+    if not isinstance(factor, np.ndarray) or right.shape[1] < 8 * factor.shape[0] or right.size == 0:
+        return solve_lower(factor, right)
+    inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
+    return scipy.linalg.blas.dtrmm(1.0, inverse, right, lower=1)
+
+
 def solve_upper(factor: Array, right: Array) -> Array:
     """R⁻¹ right for an upper triangular R (k, k) and right (k, c)."""
     xp = namespace(factor)

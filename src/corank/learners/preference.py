@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from corank._backend import Array, in_one_thread, is_sparse, to_numpy
+from corank._backend import Array, to_numpy
 from corank._warnings import warn_user
 from corank.basis import KernelBasis
 from corank.comparison import Comparison, Queries
@@ -27,7 +27,6 @@ from corank.statistics import Index
 
 MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
 SETTLED = 1e-5  # sites that move by less are as good as still
-SMALL = 400  # basis items up to which one thread is fastest
 
 
 class PreferenceGP(RankerMixin, EvidenceLearner):
@@ -204,11 +203,10 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
             amplitude, widths = amplitude or 1.0, "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = Task(data, basis, self._whole)
-        with in_one_thread(self._beside(data), wanted=basis.size <= SMALL):
-            learned = learn(task, Search(amplitude, widths))
-            found = [(1.0, learned.fitted)]
-            if self.average_width and widths == "one":
-                found = average(task, learned.fitted)
+        learned = learn(task, Search(amplitude, widths))
+        found = [(1.0, learned.fitted)]
+        if self.average_width and widths == "one":
+            found = average(task, learned.fitted)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
         self._rows, self._kind = None, "comparison"
         self.basis_, self.intercept_ = rows, 0.0
@@ -321,14 +319,9 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         """The posterior on other comparisons, for the same kernels."""
         points = data.features if self._whole else self.basis_points_
         task = Task(data, KernelBasis(self._kernel, points), self._whole)
-        with in_one_thread(self._beside(data), wanted=task.basis.size <= SMALL):
-            found = [fit_kernel(task, part.kernel, part.amplitude) for part in self._parts]
+        found = [fit_kernel(task, part.kernel, part.amplitude) for part in self._parts]
         self.n_iter_ += found[0].posterior.sweeps
         self._keep_posterior(data, shared_out(found))
-
-    @staticmethod
-    def _beside(data: Compared) -> Array:
-        return np.empty(0) if is_sparse(data.features) else data.features
 
 
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:

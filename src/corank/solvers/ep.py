@@ -19,6 +19,7 @@ from corank._backend import (
     like,
     namespace,
     solve_lower,
+    solve_lower_of_many,
     solve_upper,
     symmetrised,
     to_numpy,
@@ -121,7 +122,7 @@ def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tu
     roots = like(np.sqrt(total), features)[:, None] * features
     factor = cholesky(add_diagonal(symmetrised(roots.T @ roots), 1.0))
     half = solve_lower(factor, (features.T @ like(counts * sites.shift, features))[:, None])
-    spread = solve_lower(factor, xp.matrix_transpose(features))  # (r, N)
+    spread = solve_lower_of_many(factor, xp.matrix_transpose(features))  # (r, N); no eigenvalue of M is below 1
     differences = to_numpy(spread.T @ half)[:, 0]
     variances = to_numpy(squared_norms(spread.T))
     new, evidence = _matched(differences, variances, sites)

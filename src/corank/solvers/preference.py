@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from corank._backend import Array, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
+from corank._backend import Array, float64, in_one_thread, is_sparse, like, namespace, solve_lower, take, to_numpy
 from corank.basis import KernelBasis, pivoted_rows
 from corank.kernels import Kernel, checked, product, squared_norms
 from corank.problem import FloatArray
@@ -27,6 +27,7 @@ ROUGHLY, ON_THE_WAY = 1e-3, 1e-6  # tolerances of the first look and of the sear
 SWEEPS_ON_THE_WAY = 100  # a place that takes more is no good one
 STEPS = 60
 FEW = 200  # basis points on which the search begins
+SMALL = 400  # basis points up to which one thread is fastest
 STEP, SIDEWAYS, FALL = 0.5, 8, 5.0  # of the logarithm of the width when averaging; steps each way; nats to go down
 
 
@@ -78,8 +79,10 @@ class Fitted:
 def fit_kernel(task: Task, kernel: Kernel, amplitude: float, start: Sites | None = None, **how: float) -> Fitted:
     """The posterior for one kernel."""
     data, basis = task.data, task.with_kernel(kernel)
-    features = amplitude**0.5 * data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
-    return Fitted(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
+    reference = np.empty(0) if is_sparse(data.features) else data.features
+    with in_one_thread(reference, wanted=basis.size <= SMALL):
+        features = amplitude**0.5 * data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+        return Fitted(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
 
 
 # ---- the gradient
