@@ -6,6 +6,7 @@ The only place with code per backend. Everything else is written against the nam
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +31,8 @@ NOT_PSD = (
     "kernel is not positive semi-definite on these rows, so it is no kernel: its matrix has negative eigenvalues; "
     "use another one."
 )
+GPU_ENTRIES, GPU_BLOCKS = 2**28, 6  # numbers of a block on a GPU at most; blocks for which there must be room
+GPU_TILE, GPU_ALIGNED = 384, 64  # columns of a tile of a symmetric product; numbers by which rows begin apart
 LOOPED_RUN = 2**13  # entries of a run of rows from which a loop over runs is fastest
 
 
@@ -210,6 +213,10 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,), count."""
     xp = namespace(values)
     if array_api_compat.is_numpy_array(values):
+        if len(values) and values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
+            codes = np.zeros(len(values), dtype=np.int64)
+            np.cumsum(values[1:] != values[:-1], out=codes[1:])
+            return codes, int(codes[-1]) + 1
         _, first, codes = np.unique(values, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
         rank[np.argsort(first, kind="stable")] = np.arange(len(first))
@@ -309,6 +316,8 @@ def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -
             np.divide(cube.sum(axis=1), lengths[0], out=means)
             cube -= means[:, None, :]
         return z, lengths.astype(np.float64), means
+    if writable(z) and weights is None and not isinstance(z, np.ndarray):
+        return z, like(lengths, z), _centre_tensor(z, lengths)
     codes = like(np.repeat(np.arange(k), lengths), z, "int64")
     if weights is None:
         totals = like(lengths, z)
@@ -322,6 +331,97 @@ def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -
     else:
         z = z - xp.take(means, codes, axis=0)
     return z, totals, means
+
+
+def _centre_tensor(z: Array, lengths: np.ndarray[Any, Any]) -> Array:
+    """Take the mean of every run out of a tensor (n, c), in place; returns the means (k, c)."""
+    k, c = len(lengths), int(z.shape[1])
+    if np.all(lengths == lengths[0]):
+        cube = z.view(k, int(lengths[0]), c)
+        means = cube.mean(dim=1)
+        cube -= means[:, None, :]
+        return means
+    sizes = like(lengths, z, "int64")
+    means = _torch(z).segment_reduce(z, "mean", lengths=sizes, axis=0)
+    z -= means.repeat_interleave(sizes, dim=0, output_size=int(z.shape[0]))
+    return means
+
+
+def writable(x: Any) -> bool:
+    """Whether blocks of arrays like this one are made in place: NumPy and torch."""
+    return isinstance(x, np.ndarray) or bool(array_api_compat.is_torch_array(x))
+
+
+def empty_like(shape: tuple[int, int], reference: Array) -> Array:
+    """An array of float64 beside a writable one, with anything in it; on a GPU its rows begin where it reads fastest."""
+    if isinstance(reference, np.ndarray):
+        return np.empty(shape)
+    width = -(-shape[1] // GPU_ALIGNED) * GPU_ALIGNED if on_gpu(reference) else shape[1]
+    return reference.new_empty((shape[0], width), dtype=namespace(reference).float64)[:, : shape[1]]
+
+
+def block_entries(reference: Array, usual: int) -> int:
+    """How many numbers a block has: `usual` in memory; a GPU wants as many as its memory allows."""
+    if not on_gpu(reference):
+        return usual
+    free, _ = _torch(reference).cuda.mem_get_info(reference.device)
+    return max(usual, min(GPU_ENTRIES, int(free) // 8 // GPU_BLOCKS))
+
+
+def on_gpu(x: Any) -> bool:
+    """Whether an array lies on a CUDA device."""
+    return bool(array_api_compat.is_torch_array(x)) and x.is_cuda
+
+
+def _torch(x: Any) -> Any:
+    """The module that a tensor comes from."""
+    return sys.modules[type(x).__module__.partition(".")[0]]
+
+
+def write_product(left: Array, right: Array, out: Array) -> None:
+    """left @ right into a writable array whose rows may lie apart."""
+    (np if isinstance(out, np.ndarray) else _torch(out)).matmul(left, right, out=out)
+
+
+def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out: Array) -> None:
+    """exp of (x − origin, |x − origin|², 1) @ right for the rows of X (n, d), into a writable array (n, r).
+
+    Exponents above 0 are rounding; they are cut where they could show, which is where |x − origin|² exceeds `limit`.
+    """
+    n, d = X.shape
+    left = empty_like((int(n), int(d) + 2), out)
+    if isinstance(out, np.ndarray):
+        np.subtract(X, origin, out=left[:, :d])
+        np.einsum("ij,ij->i", left[:, :d], left[:, :d], out=left[:, d])
+        left[:, d + 1] = 1.0
+        np.matmul(left, right, out=out)
+        if float(left[:, d].max()) > limit:
+            np.minimum(out, 0.0, out=out)
+        np.exp(out, out=out)
+        return
+    left[:, :d] = X
+    left[:, :d] -= origin
+    left[:, d] = (left[:, :d] * left[:, :d]).sum(dim=1)
+    left[:, d + 1] = 1.0
+    write_product(left, right, out)
+    if float(left[:, d].max()) > limit:
+        out.clamp_(max=0.0)
+    out.exp_()
+
+
+def gram_of(z: Array) -> Array:
+    """zᵀ z: (c, c). NumPy sees that it is symmetric; on a GPU it is put together from tiles on and above the diagonal."""
+    c = int(z.shape[1])
+    if not on_gpu(z) or c < 2 * GPU_TILE:
+        return z.T @ z
+    edges = [*range(0, c - GPU_TILE // 2, GPU_TILE), c]
+    result = empty_like((c, c), z)
+    for row, (top, bottom) in enumerate(pairwise(edges)):
+        for left, right in pairwise(edges[row:]):
+            write_product(z[:, top:bottom].T, z[:, left:right], result[top:bottom, left:right])
+            if left > top:
+                result[left:right, top:bottom] = result[top:bottom, left:right].T
+    return result
 
 
 def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) -> Array:

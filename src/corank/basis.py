@@ -12,7 +12,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from corank._backend import Array, device, eigh, float64, is_sparse, like, namespace, solve_lower, take, to_numpy
+from corank._backend import (
+    Array,
+    device,
+    eigh,
+    float64,
+    is_sparse,
+    like,
+    namespace,
+    solve_lower,
+    take,
+    to_numpy,
+    writable,
+    write_product,
+)
 from corank.kernels import Kernel, RbfPoints, checked, rows_of
 from corank.numbering import luck_of, luckiest
 
@@ -70,12 +83,12 @@ class KernelBasis:
         return Whitening(vectors[:, first:] / xp.sqrt(kept)[None, :], condition=float(values[-1]) / float(kept[0]))
 
     def write(self, X: Array, out: Array) -> None:
-        """Φ(X) into a NumPy array (n, r)."""
+        """Φ(X) into a writable array (n, r)."""
         self.kernel.write(X, self.points, out, self._rbf_points)
 
     @cached_property
     def _rbf_points(self) -> RbfPoints | None:
-        dense = isinstance(self.points, np.ndarray)
+        dense = writable(self.points)
         return RbfPoints.of(self.kernel, self.points) if dense and self.kernel.is_plain_rbf else None
 
 
@@ -96,7 +109,7 @@ class FeatureBasis:
         return X.toarray().astype(np.float64, copy=False) if is_sparse(X) else float64(X)
 
     def write(self, X: Array, out: Array) -> None:
-        """X into a NumPy array."""
+        """X into a writable array."""
         out[...] = X.toarray() if is_sparse(X) else X
 
     @cached_property
@@ -148,9 +161,9 @@ class FeatureMap:
         return phi @ self.basis.whitening.matrix if self.whitened else phi
 
     def write(self, X: Array, out: Array) -> None:
-        """The same into a NumPy array."""
+        """The same into a writable array."""
         if self.whitened:
-            np.matmul(self.basis.features(X), self.basis.whitening.matrix, out=out)
+            write_product(self.basis.features(X), self.basis.whitening.matrix, out)
         else:
             self.basis.write(X, out)
 

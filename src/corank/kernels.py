@@ -12,7 +12,21 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from corank._backend import Array, cholesky, device, float64, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._backend import (
+    Array,
+    cholesky,
+    device,
+    empty_like,
+    float64,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    take,
+    to_numpy,
+    writable,
+    write_exponentials,
+)
 
 KernelFunction = Callable[..., Any]
 
@@ -117,8 +131,8 @@ class Kernel:
         return replace(self, scales=tuple(float(scale) for scale in scales))
 
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
-        """The same as `block`, into a NumPy array (n, r) whose rows may lie apart."""
-        if self.is_plain_rbf and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+        """The same as `block`, into a writable array (n, r) whose rows may lie apart."""
+        if self.is_plain_rbf and writable(X) and writable(Z):
             (prepared or RbfPoints.of(self, Z)).write(X, out)
         else:
             out[...] = self.block(X, Z)
@@ -196,8 +210,8 @@ class RbfPoints:
 
     def values(self, X: Array) -> Array:
         """Kernel values (n, r)."""
-        if isinstance(X, np.ndarray):
-            out = np.empty((X.shape[0], self.right.shape[1]))
+        if writable(X):
+            out = empty_like((int(X.shape[0]), int(self.right.shape[1])), X)
             self.write(X, out)
             return out
         xp = namespace(X)
@@ -206,17 +220,9 @@ class RbfPoints:
         exponent = xp.concat([X, norms, xp.ones_like(norms)], axis=1) @ self.right
         return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
 
-    def write(self, X: np.ndarray[Any, Any], out: Array) -> None:
-        """The same into a NumPy array."""
-        n, d = X.shape
-        left = np.empty((n, d + 2))
-        np.subtract(X, self.origin, out=left[:, :d])
-        np.einsum("ij,ij->i", left[:, :d], left[:, :d], out=left[:, d])
-        left[:, d + 1] = 1.0
-        np.matmul(left, self.right, out=out)
-        if self.gamma * float(left[:, d].max()) + self.reach > NO_ROUNDING:
-            np.minimum(out, 0.0, out=out)
-        np.exp(out, out=out)
+    def write(self, X: Array, out: Array) -> None:
+        """The same into a writable array whose rows may lie apart."""
+        write_exponentials(X, self.origin, self.right, (NO_ROUNDING - self.reach) / self.gamma, out)
 
 
 def checked(values: Array) -> Array:

@@ -15,7 +15,19 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from corank._backend import Array, centre_runs, device, in_order, like, namespace, take
+from corank._backend import (
+    Array,
+    block_entries,
+    centre_runs,
+    device,
+    empty_like,
+    gram_of,
+    in_order,
+    like,
+    namespace,
+    take,
+    writable,
+)
 from corank.comparison import Comparison
 
 N_TARGETS = 2  # the score and the constant 1
@@ -90,7 +102,7 @@ class Moments:
         z, totals, means = centre_runs(z, np.zeros(1, dtype=np.int64), weights)
         if weights is not None:
             z = namespace(z).sqrt(weights)[:, None] * z
-        return cls(float(totals[0]), int(z.shape[0]), means[0, ...], z.T @ z)
+        return cls(float(totals[0]), int(z.shape[0]), means[0, ...], gram_of(z))
 
     def merge(self, other: Moments | None) -> Moments:
         """Both parts as one."""
@@ -252,7 +264,7 @@ class Accumulator:
         place = {"dtype": xp.float64, "device": device(reference)}
         self._sums = [Gram(xp.zeros((self._width, self._width), **place)) for _ in range(n_folds)]
         self._parts: list[Moments | None] = [None] * n_folds
-        self._block_rows = max(64, GRAM_ENTRIES // self._width)
+        self._block_rows = max(64, block_entries(reference, GRAM_ENTRIES) // self._width)
         self._workspace = threading.local()
         self._open: Moments | None = None
         self._open_query = self._last_query = -1
@@ -405,17 +417,19 @@ class Accumulator:
         """(Φ(x), score, 1) for every row, in a buffer of this thread where the library is NumPy."""
         xp = namespace(scores)
         n, write = int(scores.shape[0]), getattr(self.features, "write", None)
-        if not isinstance(scores, np.ndarray):
+        if not writable(scores):
             return xp.concat([self.features(X), scores[:, None], xp.ones_like(scores)[:, None]], axis=1)
         buffer = getattr(self._workspace, "buffer", None)
         if buffer is None or len(buffer) < n:
-            buffer = self._workspace.buffer = np.empty((max(n, min(self._block_rows, 2 * n)), self._width))
+            rows_held = max(n, min(self._block_rows, 2 * n))
+            buffer = self._workspace.buffer = empty_like((rows_held, self._width), scores)
         z: Array = buffer[:n]
         if write is None:
             z[:, :-N_TARGETS] = self.features(X)
         else:
-            for begin in range(0, n, WRITE_ROWS):
-                rows = slice(begin, begin + WRITE_ROWS)
+            step = WRITE_ROWS if isinstance(scores, np.ndarray) else n  # small pieces stay in the cache
+            for begin in range(0, n, step):
+                rows = slice(begin, begin + step)
                 write(X[rows], z[rows, :-N_TARGETS])
         z[:, -2] = scores
         z[:, -1] = 1.0
@@ -427,16 +441,16 @@ class Accumulator:
         n = int(z.shape[0])
         if not self.comparison.needs_queries:
             z = z if weights is None else xp.sqrt(weights)[:, None] * z
-            return Gram(z.T @ z, float(n) if weights is None else float(xp.sum(weights)), n)
+            return Gram(gram_of(z), float(n) if weights is None else float(xp.sum(weights)), n)
         starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
         lengths = np.diff(np.append(starts, n))
         z, totals, means = centre_runs(z, starts, weights)
         between, within = self.comparison.scales(totals, like(lengths, z))
-        factors = take(within, np.repeat(np.arange(len(starts)), lengths))
-        factors = factors if weights is None else weights * factors
-        if not bool(xp.all(factors == 1)):
+        if weights is not None or not bool(xp.all(within == 1)):
+            factors = take(within, np.repeat(np.arange(len(starts)), lengths))
+            factors = factors if weights is None else weights * factors
             z = xp.sqrt(factors)[:, None] * z
-        matrix = z.T @ z
+        matrix = gram_of(z)
         free = n - int(xp.count_nonzero(between == 0))
         if free == n:
             scaled = xp.sqrt(between * totals)[:, None] * means

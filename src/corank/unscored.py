@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from corank._backend import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
-from corank.numbering import luck_of, luckiest
+from corank.numbering import luck_of, luckiest, luckiest_from
 from corank.rows import as_labels, encode_queries, is_frame
 
 Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -44,6 +44,12 @@ class Pool:
         own = luck_of(numbers, seed)
         kept = luckiest(own, limit)
         return cls(limit, ((numbers[kept], own[kept], features(kept)),) if len(kept) else ())
+
+    @classmethod
+    def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Pool:
+        """The same of `count` rows whose numbers run on from `first`."""
+        kept, own = luckiest_from(first, count, limit, seed)
+        return cls(limit, ((first + kept, own, features(kept)),) if len(kept) else ())
 
     def merged(self, other: Pool) -> Pool:
         """Both."""
@@ -117,7 +123,9 @@ class HeldRows:
 
     def sampled(self, size: int, seed: int) -> Pool:
         """At most `size` of them, drawn by row number."""
-        own = np.arange(self.n_rows) if self.rows is None else self.rows
+        own = self.rows
+        if own is None:
+            return Pool.of_run(size, self.first, self.n_rows, seed, partial(take, self.features))
         return Pool.of(size, self.first + own, seed, lambda kept: take(self.features, own[kept]))
 
     def pieces(self) -> Iterator[Piece]:
@@ -168,7 +176,7 @@ class StreamedRows:
                 in_order = in_order and _is_sorted(labels, last)
                 last = labels[-1]
             if size and n:
-                pool = pool.merged(Pool.of(size, self.first + count + np.arange(n), seed, partial(take, X)))
+                pool = pool.merged(Pool.of_run(size, self.first + count, n, seed, partial(take, X)))
             count += n
         if self._n_rows is not None and count != self._n_rows:
             raise ValueError(f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay.")
@@ -190,6 +198,12 @@ class StreamedRows:
                 yield Piece(X, np.zeros(n, dtype=np.int64))
                 continue
             codes, n_codes = encode_queries(labels, n, "qid of unscored")
+            if self._sorted:  # no query can come back
+                goes_on = count > n and labels[0] == last
+                last = labels[-1]
+                yield Piece(X, codes + (first_code - goes_on))
+                first_code += n_codes - goes_on
+                continue
             own = [labels[int(row)] for row in np.unique(codes, return_index=True)[1]]
             goes_on = count > n and own[0] == last
             if not goes_on and last is not None and last in own:

@@ -297,7 +297,8 @@ def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[
     held = tuple(part for part in unscored.rows.parts if not isinstance(part, ScannedRows))
     sums = Accumulator(unscored.comparison, features, features.size, reference)
     for piece in UnscoredRows(held).pieces():
-        zeros = like(np.zeros(len(piece.queries)), reference)
+        xp = namespace(reference)
+        zeros = xp.zeros(len(piece.queries), dtype=xp.float64, device=device(reference))
         sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
     total = sums.result().total()
     for part in unscored.rows.parts:

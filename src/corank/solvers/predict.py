@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._backend import Array, dtype_name, in_order, is_sparse, namespace, take
+from corank._backend import Array, block_entries, dtype_name, in_order, is_sparse, namespace, take
 from corank.basis import Basis, FeatureBasis
 from corank.statistics import BLOCK_ENTRIES, WRITE_ROWS
 
@@ -19,7 +19,7 @@ def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
         return X @ coefficients  # other precisions would be copied whole
     step = max(WRITE_ROWS, BLOCK_ENTRIES // 8 // basis.size)
     if not isinstance(X, np.ndarray):
-        step = max(64, BLOCK_ENTRIES // basis.size)
+        step = max(64, block_entries(coefficients, BLOCK_ENTRIES) // basis.size)
     workspace = threading.local()
 
     def values(begin: int) -> Any:
