@@ -57,6 +57,7 @@ def test_fold_numbers_do_not_depend_on_where_they_begin():
 def test_luck_belongs_to_row_numbers():
     numbers = np.sort(np.random.default_rng(0).choice(300_000, 1_000, replace=False))
     np.testing.assert_array_equal(luck_of(numbers, 1), luck_of(np.arange(300_000), 1)[numbers])
+    assert luck_of(numbers[:0], 1).shape == (0,)
 
 
 def test_too_little_to_hold_out_has_no_natural_folds():

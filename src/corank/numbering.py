@@ -16,7 +16,7 @@ def luck_of(numbers: Index, seed: int) -> np.ndarray[Any, Any]:
     result = np.empty(len(numbers))
     order = np.argsort(numbers // BLOCK, kind="stable")
     blocks, begins = np.unique(numbers[order] // BLOCK, return_index=True)
-    for block, own in zip(blocks.tolist(), np.split(order, begins[1:]), strict=True):
+    for block, own in zip(blocks.tolist(), np.split(order, begins)[1:], strict=True):
         places, luck = _luckiest_of_block(block, seed, 1.0)
         table = np.empty(BLOCK)
         table[places] = luck

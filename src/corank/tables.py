@@ -108,9 +108,9 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     pyarrow.Table
     """
     path = Path(path)
-    kind, compressed = kind_of_file(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
+    kind, compressed = kind_of_file(path)
     if not path.exists():
         raise TableError(f"there is no file {path}")
     try:
