@@ -215,13 +215,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join(CASES))
     parser.add_argument("--quick", action="store_true", help="sizes that take no time")
     parser.add_argument("--profile", action="store_true", help="say where the time goes")
+    parser.add_argument("--commit", help="of the sources, where git does not know it")
     parser.add_argument("--out", type=Path, help="JSON to write")
     given = parser.parse_args()
     import torch
 
     if not torch.cuda.is_available():
         parser.error("there is no CUDA device here.")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    if given.commit is None:
+        head = ["git", "rev-parse", "--short", "HEAD"]
+        given.commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
     found: dict[str, Any] = {
         "machine": {
             "gpu": torch.cuda.get_device_name(),
@@ -229,7 +232,7 @@ def main() -> None:
             "cuda": torch.version.cuda,
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "commit": commit.stdout.strip(),
+            "commit": given.commit,
         }
     }
     for name in given.names or CASES:

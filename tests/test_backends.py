@@ -7,6 +7,7 @@ import pytest
 from brute_force import small_problem
 
 from corank import RLS, RankRLS
+from corank.comparison import Queries
 
 PROBLEM = small_problem(seed=21, sizes=(1, 4, 7, 3, 5, 4, 6))
 QID = PROBLEM.qid
@@ -225,3 +226,43 @@ def test_frames_are_their_numbers(kind, learner, basis):
     found.fit(table, series(missing), qid=series(names), sample_weight=series(PROBLEM.weights))
     assert list(found.feature_names_in_) == ["column 0", "column 1", "column 2"]
     np.testing.assert_allclose(found.predict(table), expected.predict(PROBLEM.X), rtol=1e-10)
+
+
+# ---- devices that are short of memory, or not there
+
+
+@pytest.mark.parametrize("queries", [np.repeat(np.arange(1_000), 8), np.zeros(8_000, dtype=np.int64)])
+def test_blocks_without_room_are_tried_smaller(monkeypatch, queries):
+    torch = pytest.importorskip("torch")
+    from corank import statistics
+
+    rows = np.random.default_rng(0).normal(size=(8_000, 3))
+    scores, comparison = torch.as_tensor(rows[:, 0]), Queries("size")
+    expected = statistics.gather(rows, rows[:, 0], queries, None, comparison, lambda X: X, 3).total()
+    product, tried = statistics.gram_of, []
+
+    def short_of_memory(z):
+        tried.append(len(z))
+        if len(z) > 1_500:
+            raise torch.OutOfMemoryError
+        return product(z)
+
+    monkeypatch.setattr(statistics, "gram_of", short_of_memory)
+    found = statistics.gather(torch.as_tensor(rows), scores, queries, None, comparison, lambda X: X, 3).total()
+    np.testing.assert_allclose(found.matrix.numpy(), expected.matrix, rtol=1e-9, atol=1e-9)
+    assert max(tried) > 1_500 > min(tried)
+    monkeypatch.setattr(statistics, "gram_of", lambda z: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+    with pytest.raises(MemoryError, match="the device has no room for blocks of 1024 rows"):
+        statistics.gather(torch.as_tensor(rows), scores, queries, None, comparison, lambda X: X, 3)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    torch = pytest.importorskip("torch")
+    from corank._backend import check_device
+
+    check_device("cpu")
+    with pytest.raises(ValueError, match="device='nonsense' cannot be used: PyTorch"):
+        check_device("nonsense")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="finds no GPU here"):
+            check_device("cuda")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from corank import load
 from corank.cli import app, console
-from corank.tables import read_table
+from corank.tables import read_table, write_table
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 X, Y, QID = make_rows(n=240)
@@ -166,3 +166,29 @@ def test_views_learn_from_comparisons_and_suggest(folder, monkeypatch):
 def test_ranking_a_folder_needs_a_place(folder):
     run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
     assert "--out is needed" in run("rank", folder / "m.corank", folder / "parts", code=2)
+
+
+def test_a_device_is_computed_on(tmp_path):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 60))
+    items = pa.table({"a": a, "b": b, "q": np.repeat(np.arange(6), 10), "y": a - b})
+    write_table(items, tmp_path / "items.csv")
+    (tmp_path / "parts").mkdir()
+    parquet.write_table(items, tmp_path / "parts" / "one.parquet")
+    frame = items.select(["a", "b"]).to_pandas()
+    for source, name in (("items.csv", "whole"), ("parts", "passes")):
+        for device in ([], ["--device", "cpu"]):
+            out = tmp_path / f"{name}{len(device)}.corank"
+            run("fit", tmp_path / source, "--score", "y", "--query", "q", "--alpha", "1", *device, "--out", out)
+        first, second = (load(tmp_path / f"{name}{size}.corank").predict(frame) for size in (0, 2))
+        np.testing.assert_allclose(first, second, atol=1e-9)
+
+
+def test_a_device_that_is_not_there_is_refused_before_any_work(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "items.csv").write_text("a,y\n1,2\n2,3\n")
+    run(
+        *("fit", tmp_path / "items.csv", "--score", "y", "--device", "nonsense", "--out", tmp_path / "m.corank"), code=2
+    )
+    assert not (tmp_path / "m.corank").exists()

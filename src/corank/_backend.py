@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from itertools import chain, islice, pairwise
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
@@ -374,6 +375,34 @@ def block_entries(reference: Array, usual: int) -> int:
         return usual
     free, _ = _torch(reference).cuda.mem_get_info(reference.device)
     return max(usual, min(GPU_ENTRIES, int(free) // 8 // GPU_BLOCKS))
+
+
+def check_device(device: Any, name: str = "device") -> None:
+    """Refuse a device that PyTorch cannot compute on, saying what there is."""
+    try:
+        torch = import_module("torch")
+    except ImportError as error:
+        raise ValueError(
+            f"{name}={device!r} needs PyTorch, which is not installed: pip install corank[torch]."
+        ) from error
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        found = [torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())] or ["no GPU"]
+        raise ValueError(
+            f"{name}={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(found)} here."
+        ) from error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device had no room for a block."""
+    return type(error).__name__ == "OutOfMemoryError"
+
+
+def forget(reference: Array) -> None:
+    """Give memory back that a device keeps for later."""
+    if on_gpu(reference):
+        _torch(reference).cuda.empty_cache()
 
 
 def on_gpu(x: Any) -> bool:

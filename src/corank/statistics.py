@@ -21,8 +21,10 @@ from corank._backend import (
     centre_runs,
     device,
     empty_like,
+    forget,
     gram_of,
     in_order,
+    is_out_of_memory,
     like,
     namespace,
     take,
@@ -35,6 +37,7 @@ BLOCK_ENTRIES = 2**20  # of one block of features
 GRAM_ENTRIES = 2**21  # of one block whose products are summed: the larger, the nearer to the speed of matrix products
 WRITE_ROWS = 512  # of a block that are made at once, to stay in the cache
 CHUNK_ROWS = 2**16
+LEAST_ROWS = 1024  # of a block on a device that is short of memory
 
 Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 FeatureMap: TypeAlias = Callable[[Array], Array]  # rows (n, d) → dense float64 features (n, r)
@@ -227,6 +230,9 @@ class End:
     moments: Moments
 
 
+Step: TypeAlias = Callable[[_Job], tuple[_Job, Gram | Moments | None]]
+
+
 class Accumulator:
     """Takes rows in query order, chunk by chunk, and keeps the sums of every fold.
 
@@ -379,8 +385,9 @@ class Accumulator:
     def _pieces(self, rows: Any) -> Iterator[Any]:
         """A slice or row numbers, cut into blocks."""
         first, n = (rows.start, rows.stop - rows.start) if isinstance(rows, slice) else (0, len(rows))
-        for low in range(0, n, self._block_rows):
-            high = min(low + self._block_rows, n)
+        step = self._block_rows
+        for low in range(0, n, step):
+            high = min(low + step, n)
             yield slice(first + low, first + high) if isinstance(rows, slice) else rows[low:high]
 
     # ---------------------------------------------------------------- work
@@ -395,8 +402,39 @@ class Accumulator:
                 return job, self._whole_queries(z, queries[job.rows], w)
             return job, Moments.of(z, w)
 
+        if not isinstance(self.reference, np.ndarray):
+            for job in jobs:
+                for own, result in self._attempted(step, job, queries):
+                    self._finish(own, result)
+            return
         for job, result in in_order(step, jobs, self.reference):
             self._finish(job, result)
+
+    def _attempted(self, step: Step, job: _Job, queries: Index) -> Iterator[tuple[_Job, Gram | Moments | None]]:
+        """A block on a device, in smaller ones where there is no room for it."""
+        try:
+            yield step(job)
+            return
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            size = len(queries[job.rows])
+            if size <= LEAST_ROWS:
+                raise MemoryError(
+                    f"the device has no room for blocks of {size} rows and {self._width} features; use a smaller basis, or "
+                    "free memory on it."
+                ) from error
+        self._workspace = threading.local()
+        forget(self.reference)
+        self._block_rows = max(LEAST_ROWS, min(self._block_rows, size) // 4)
+        smaller: Iterator[_Job]
+        if job.kind == "whole":
+            first, rows = (job.rows.start, None) if isinstance(job.rows, slice) else (0, job.rows)
+            smaller = self._cut(queries[job.rows], job.fold, first, rows)
+        else:
+            smaller = (replace(job, rows=rows) for rows in self._pieces(job.rows))
+        for own in smaller:
+            yield from self._attempted(step, own, queries)
 
     def _finish(self, job: _Job, result: Gram | Moments | None) -> None:
         """Add a block's result, in the order of the blocks."""

@@ -57,13 +57,16 @@ def fit_in_passes(
         options = {**options, "gamma": "scale"}
     client = client_at(passes["dask"])
     try:
-        rows = scan_training(source, client, doing)
+        device = passes["device"]
+        rows = scan_training(source, client, device, doing)
         more: dict[str, Any] = {}
         if method in AGREEING:
             options = {**options, "views": views_of(views, rows.encoder, rows.feature_names or [])}
             if passes["unscored"] is not None:
                 own = {"encoder": rows.encoder} if rows.encoder is not None else {}
-                more["unscored"] = scan(passes["unscored"], query=rows.wanted.query, client=client, **own)
+                more["unscored"] = scan(
+                    passes["unscored"], query=rows.wanted.query, client=client, device=device, **own
+                )
         model = getattr(learners, LEARNERS[method])(**options)
         doing(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes["checkpoint"], **more)
@@ -77,13 +80,13 @@ def fit_in_passes(
     return model
 
 
-def scan_training(source: Source, client: Any, doing: Callable[[str], None]) -> Scan:
+def scan_training(source: Source, client: Any, device: str | None, doing: Callable[[str], None]) -> Scan:
     """A scan with an encoder that was fitted on some of the rows."""
     file, roles = source.file, source.columns
     doing(f"looking at {file}")
     texts = [name for name in (roles["query"], roles["id"]) if name is not None]
     sample = sampled_table(file, SAMPLE_ROWS, texts)
-    options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], "client": client}
+    options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], "client": client, "device": device}
     if sample is None:  # svmlight: all columns are numbers
         return scan(file, **options)
     for role in ("score", "query", "id"):

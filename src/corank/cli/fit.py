@@ -106,6 +106,9 @@ def fit(
         str | None,
         typer.Option(help="Variance of the noise in difference, or tune.", show_default="tune"),
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where to compute: cuda for a GPU (needs PyTorch).", show_default="CPU")
+    ] = None,
     weighting: Annotated[
         Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
     ] = None,
@@ -193,6 +196,10 @@ def fit(
     for name, value in {"view": view or None, **passes}.items():
         if value is not None:
             check_goes_with(name, method)
+    if device is not None:
+        from corank._backend import check_device
+
+        check_device(device)
     began = time.perf_counter()
     with working(quiet=quiet, status=not streamed) as doing:
         doing(f"reading {file.name}")
@@ -214,9 +221,9 @@ def fit(
         if streamed:
             from corank.cli.bigger import fit_in_passes
 
-            model = fit_in_passes(source, method, options, view or [], passes, doing)
+            model = fit_in_passes(source, method, options, view or [], {**passes, "device": device}, doing)
         else:
-            model = _fitted(read_training(source, doing), method, options, view or [], doing)
+            model = _fitted(read_training(source, doing).on(device), method, options, view or [], doing)
         seconds = time.perf_counter() - began
         doing(f"writing {out.name}")
         model.save(out, overwrite=force)

@@ -86,6 +86,14 @@ class Training:
         size = self.n_scored if self.compared is None else max(self.n_scored, len(self.compared.pairs.winners))
         return "tune" if kernel in WITH_GAMMA and size <= TUNED_UP_TO else "scale"
 
+    def on(self, device: str | None) -> Training:
+        """The same with its numbers on a device."""
+        if device is None:
+            return self
+        from torch import as_tensor
+
+        return replace(self, features=as_tensor(np.asarray(self.features), device=device))
+
     def fit(self, model: Any) -> None:
         """Fit a model on it."""
         if self.compared is not None:

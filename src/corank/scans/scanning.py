@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from corank._backend import is_foreign, is_sparse
+from corank._backend import check_device, is_foreign, is_sparse
 from corank.encoder import TableEncoder
 from corank.rows import is_frame
 from corank.scans.background import read_ahead
@@ -306,7 +306,7 @@ def scan(
     if isinstance(source, ParquetSource) and limit is None:
         source = ParquetSource(files, rows)
     if device is not None:
-        _check_device(device)
+        check_device(device)
     result = Scan(source, wanted, rows, encoder, device=device, client=client, chosen=features is not None)
     if not shuffle_queries:
         return result
@@ -331,17 +331,6 @@ def _check_chunk_rows(chunk_rows: Any) -> int | None:
     if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
         raise ValueError(f"chunk_rows must be a whole number from 1, got {chunk_rows!r}")
     return int(chunk_rows)
-
-
-def _check_device(device: Any) -> None:
-    try:
-        torch = import_module("torch")
-    except ImportError as error:
-        raise ImportError(f"device={device!r} needs torch: pip install corank[torch]") from error
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device={device!r} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 def _feature_columns(
