@@ -13,6 +13,7 @@ from benchmarks.machine import RESULTS, ROOT
 from benchmarks.studies import (
     calibration,
     cora,
+    headline,
     noise,
     paper001,
     questions,
@@ -40,6 +41,7 @@ STUDIES: dict[str, Study] = {
         sinc.STUDY,
         calibration.STUDY,
         questions.STUDY,
+        headline.STUDY,
     )
 }
 CACHE = "cache"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ class Items:
     y: Any
     qid: Any = None
     views: Any = 2
+    query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
 
     def __post_init__(self) -> None:
         n = _n_rows(self.X)
@@ -48,7 +49,11 @@ class Items:
             raise ValueError("y has no scored row: every score is NaN.")
         object.__setattr__(self, "y", y)
         if self.qid is not None:
-            object.__setattr__(self, "qid", np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64))
+            labels, codes = self.qid, np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64)
+            first = np.unique(codes, return_index=True)[1]
+            names = to_numpy(labels).ravel()[first] if hasattr(labels, "shape") else [list(labels)[at] for at in first]
+            object.__setattr__(self, "query_names", tuple(str(name) for name in names))
+            object.__setattr__(self, "qid", codes)
         if not self.is_table and not sparse.issparse(self.X):
             X = np.asarray(to_numpy(self.X))
             if X.ndim != 2 or X.dtype.kind not in "biuf":

@@ -176,22 +176,44 @@ class Comparison:
         return found
 
     def curves(self, over: str = "scored") -> list[Curve]:
-        """Error against the number of rows: `over` "scored" or "unscored"."""
+        """Error against the number of rows: `over` "scored" or "unscored".
+
+        What a query has in common in all methods and at all points says nothing about them: bands are without it.
+        """
         if over not in ("scored", "unscored"):
             raise ValueError(f'over={over!r} is unknown; give "scored" or "unscored".')
         parts = sorted({getattr(record.draw, over) for record in self.records})
-        found = []
+        places: dict[str, list[tuple[str, float, float]]] = {}
         for method in self.methods:
-            places = [{over: part} for part in parts if (method.name, *_place(over, part)) in self._by_place]
-            points = [self.estimate(self.measure, method.name, **place) for place in places]
-            if len(points) < 2 or any(point is None for point in points):
-                continue
-            n = [
-                float(np.mean([r.result[f"n_{over}"] for r in self._by_place[method.name, *_place(over, place[over])]]))
-                for place in places
-            ]
-            found.append(Curve(method.name, method.title, over, n, [point for point in points if point is not None]))
-        return found
+            own = [(method.name, *_place(over, part)) for part in parts]
+            own = [place for place in own if place in self._by_place]
+            if len(own) > 1 and self.estimate(self.measure, method.name) is not None:
+                places[method.name] = own
+        common = self._common([place for own in places.values() for place in own])
+        return [
+            Curve(
+                name,
+                self.method(name).title,
+                over,
+                [self._mean(place, f"n_{over}") for place in own],
+                [self._point(place, common) for place in own],
+            )
+            for name, own in places.items()
+        ]
+
+    def _mean(self, place: tuple[str, float, float], name: str) -> float:
+        return float(np.mean([record.result[name] for record in self._by_place[place]]))
+
+    def _common(self, places: Sequence[tuple[str, float, float]]) -> Floats | float:
+        """By how much each query is harder than the mean of all, over all these places; 0 without queries."""
+        if not self.has_queries or not places:
+            return 0.0
+        level = np.mean([self.units(self.measure, *place) for place in places], axis=0)  # NaN where one has none
+        return np.asarray(level - np.nanmean(level))
+
+    def _point(self, place: tuple[str, float, float], common: Floats | float) -> Estimate:
+        units = self.units(self.measure, *place) - common
+        return self._estimate(units[~np.isnan(units)])
 
     def probabilities(self) -> dict[str, tuple[Floats, Floats]]:
         """What came true (0 or 1) and the probability it was given, for every method that gives any."""

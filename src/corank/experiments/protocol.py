@@ -15,7 +15,7 @@ from corank.experiments.items import Floats, Integers, Items
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
-FEWEST_QUERIES, FEWEST_SCORED = 5, 2
+FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 5, 20, 2
 AUTOMATIC_SHARE = 0.1
 
 
@@ -39,8 +39,8 @@ class Protocol:
     repeats: int = 20
     test_share: float = 0.2
     curves: bool = True
-    max_scored: int = 400
-    max_unscored: int = 800
+    max_scored: int = 300
+    max_unscored: int = 600
     measure: Measure | None = None
     seed: int = 0
 
@@ -96,9 +96,9 @@ class Split:
 
 def check_enough(items: Items, protocol: Protocol) -> None:
     """Refuse data on which no test could say anything."""
-    units = _testable(items)
-    if items.qid is None and len(units) < 20:
-        raise ValueError(f"y has {len(units)} scores; comparing methods takes at least 20.")
+    units = testable(items)
+    if items.qid is None and len(units) < FEWEST_ROWS:
+        raise ValueError(f"y has {len(units)} scores; comparing methods takes at least {FEWEST_ROWS}.")
     if items.qid is not None and len(units) < FEWEST_QUERIES:
         raise ValueError(
             f"only {len(units)} queries have two rows with different scores; comparing methods takes at least "
@@ -124,7 +124,7 @@ def draws_of(protocol: Protocol) -> list[Draw]:
 
 def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     """The rows of a draw. A part of the scored or unscored rows is always the first of the same order: draws nest."""
-    units, codes = _testable(items), _units_of_rows(items)
+    units, codes = testable(items), _units_of_rows(items)
     rng = np.random.default_rng([protocol.seed, draw.repeat])
     test = _test_units(units, protocol, draw.repeat)
     has_score = items.scored
@@ -184,8 +184,8 @@ def _units_of_rows(items: Items) -> Integers:
     return items.qid if items.qid is not None else np.arange(len(items))
 
 
-def _testable(items: Items) -> Integers:
-    """Queries with two different scores; scored rows where there are no queries."""
+def testable(items: Items) -> Integers:
+    """What can be tested on: queries with two different scores; scored rows where there are no queries."""
     if items.qid is None:
         return np.flatnonzero(items.scored)
     codes, y = items.qid[items.scored], items.y[items.scored]

@@ -107,7 +107,7 @@ def xgboost_stages(rows: Rows, setting: Setting, n_trees: Sequence[int]) -> tupl
 
 def _matrix(X: Any) -> Any:
     """LightGBM knows CSR matrices, but not CSR arrays."""
-    return sparse.csr_matrix(X) if sparse.issparse(X) else X
+    return sparse.csr_matrix(X) if hasattr(X, "indptr") else X
 
 
 def is_graded(y: Floats) -> bool:
