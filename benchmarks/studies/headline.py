@@ -62,7 +62,7 @@ METHODS = {
 }
 SIZES = {"jester": (2, 4, 8, 16), "ranking": (4, 8, 16, 32), "sushi": (4, 8, 16, 32), "cora": (20, 50, 100)}
 UNSCORED = {"jester": 40, "ranking": 60, "sushi": 60, "cora": 600}  # queries; papers
-N_DRAWS, N_TEST, N_JOKES = 4, 60, 20
+N_DRAWS, N_TEST, N_JOKES = 10, 60, 20
 TITLES = {"jester": "Jester", "ranking": "LightGBM's ranking data", "sushi": "sushi", "cora": "Cora"}
 LEVEL = 0.05
 
