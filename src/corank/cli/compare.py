@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank.cli.console import check_output, command, count, grid, note, show, working
+from corank.cli.console import check_report_output, command, count, grid, note, show, typed, working
 
 if TYPE_CHECKING:
     from corank.experiments import Comparison, Items
@@ -92,7 +90,7 @@ def compare(
     if file is None and (score or query or features or drop or id):
         raise ValueError("say which table: corank compare FILE --score COLUMN")
     if report is not None:
-        _check_report(report, file, force=force)
+        check_report_output(report, file, force=force)
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
     with working(quiet=quiet) as doing:
@@ -196,15 +194,6 @@ def _check_enough(items: Items, file: Path | None, score: str | None, query: str
         raise ValueError(f"{file} has {count(units, 'score')} in {score!r}: comparing methods takes {FEWEST_ROWS}")
 
 
-def _check_report(report: Path, file: Path | None, *, force: bool) -> None:
-    if report.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report {report} is a page: call it {report.with_suffix('.html')}")
-    try:
-        check_output(report, file, force=force)
-    except ValueError as error:
-        raise ValueError(str(error).replace("--out", "--report")) from error
-
-
 def _as_options(words: str) -> str:
     for name in ("scored_share", "repeats", "max_scored", "max_unscored", "measure", "seed", "methods", "baseline"):
         words = words.replace(f"{name}=", f"--{name.replace('_', '-')} ") if f"{name}=" in words else words
@@ -226,29 +215,25 @@ def _write(found: Comparison, report: Path, file: Path | None, columns: Any, *, 
     from corank.report import write_report
 
     name = BUILT_IN if file is None else file.name
-    words = shlex.join(["corank", *sys.argv[1:]]) if sys.argv[1:2] == ["compare"] else None
-    write_report(
-        found, report, title=f"Which method ranks best on {name}?", command=words, columns=columns, overwrite=force
-    )
+    title = f"Which method ranks best on {name}?"
+    write_report(found, report, title=title, command=typed("compare"), columns=columns, overwrite=force)
 
 
 def _show(found: Comparison, file: Path | None, report: Path | None) -> None:
     from corank.experiments.measures import READING, TITLES
 
     rows = {row.method: row for row in found.rows()}
-    shown = [m for m in TITLES if any(row.estimates[m] is not None for row in rows.values())]
-    head = ("method", *(TITLES[m] for m in shown), "gain", "p", "fit")
+    head = ("method", TITLES[found.measure], "gain", "p", "fit")
     name = BUILT_IN if file is None else file.name
     table = grid(f"{count(len(rows), 'method')} on {name}", head, right=head[1:], last="verdict")
     for method in found.ranked():
-        row = rows[method]
-        cells = [_mean(row.estimates[m]) for m in shown]
-        gain = row.against
-        style = {"better": "bold green", "worse": "yellow"}.get(gain.verdict if gain else "", "")
-        more = [] if gain is None else [f"{gain.gain.mean:+.4f}", f"{gain.p_corrected:.2g}"]
-        more = more or ["", ""]
-        verdict = "baseline" if gain is None else gain.verdict
-        table.add_row(Text(row.title), *cells, *more, f"{row.fit_seconds:.2g} s", Text(verdict, style=style))
+        row, gain = rows[method], rows[method].against
+        value = row.estimates[found.measure]
+        assert value is not None
+        more = ("", "", "baseline") if gain is None else (f"{gain.gain.mean:+.4f}", _chance(gain), gain.verdict)
+        style = {"better": "bold green", "worse": "yellow"}.get(more[2], "")
+        seconds = f"{row.fit_seconds:.2f} s"
+        table.add_row(Text(row.title), f"{value.mean:.4f}", *more[:2], seconds, Text(more[2], style=style))
     answer, *rest = found.verdict()
     reading = f"{TITLES[found.measure]} decides: {READING[found.measure]}"
     main = [record.result for record in found.records if record.draw.scored == record.draw.unscored == 1]
@@ -263,5 +248,7 @@ def _show(found: Comparison, file: Path | None, report: Path | None) -> None:
         show(command("add --report report.html", "For intervals, curves and the model: "))
 
 
-def _mean(value: Any) -> str:
-    return "–" if value is None else f"{value.mean:.4f}"
+def _chance(gain: Any) -> str:
+    from corank.experiments.verdict import chance
+
+    return chance(gain.p_corrected).removeprefix("p = ").removeprefix("p ")

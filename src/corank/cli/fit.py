@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corank.cli.console import check_model_output, working
+from corank.cli.console import check_model_output, check_report_output, working
 from corank.cli.methods import (
     BY_EVIDENCE,
     LEARNERS,
@@ -21,7 +21,7 @@ from corank.cli.methods import (
     number_or_word,
     own_options,
 )
-from corank.cli.outcome import note_no_better, result_of, show_outcome
+from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
 
 if TYPE_CHECKING:
     from corank.cli.training import Training
@@ -120,6 +120,9 @@ def fit(
             "--count", help="Its column that says how often.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
         ),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a page about the model, NAME.html.", show_default=False)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -135,6 +138,8 @@ def fit(
     _check_what_to_learn_from(score, id, comparisons, pairs, method)
     check_model_output(out, file, force=force)
     check_model_output(out, comparisons, force=force)
+    if report is not None:
+        check_report_output(report, file, force=force)
     given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
     given |= {"amplitude": amplitude, "noise": noise}
     options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, given)}
@@ -157,6 +162,9 @@ def fit(
         model.save(out, overwrite=force)
         result = result_of(model, out, seconds)
         note_no_better(result)
+        if report is not None:
+            doing(f"writing {report.name}")
+            write_page(model, result, file, comparisons, report, force=force)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:

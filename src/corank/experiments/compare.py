@@ -78,7 +78,7 @@ def compare(
     if isinstance(processes, bool) or processes < 1:
         raise ValueError(f"processes must be a whole number of at least 1, got {processes!r}.")
     begin = time.perf_counter()
-    jobs = _jobs(chosen, protocol)
+    jobs = _jobs(chosen, items, protocol)
     done, run_now = run_jobs(
         run,
         (items, protocol),
@@ -151,11 +151,11 @@ def _came_true(
     return {"said": [round(float(p), 5) for p in chance[differ]], "came": [int(w) for w in won]}
 
 
-def _jobs(methods: Sequence[Method], protocol: Protocol) -> list[Job]:
+def _jobs(methods: Sequence[Method], items: Items, protocol: Protocol) -> list[Job]:
     """Every method on every draw; how many unscored rows there are matters only to those that use them."""
     return [
         (method, draw)
-        for draw in draws_of(protocol)
+        for draw in draws_of(items, protocol)
         for method in methods
         if draw.unscored == 1 or method.uses_unscored
     ]

@@ -134,19 +134,20 @@ def _own_settings(name: str, task: Task) -> dict[str, Any]:
 
 
 def fitted(model: Any) -> Fitted:
-    """What a fitted learner of corank chose."""
-    path = getattr(model, "path_", None)
+    """A fitted learner of corank, and what it chose."""
+    path = getattr(getattr(model, "_together", model), "path_", None)
+    tried = None if path is None else len(path.error)
+    return Fitted(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
+
+
+def chosen_parameters(model: Any) -> dict[str, Any]:
+    """The parameters of a fitted learner that are numbers, and which of its candidates an Auto one chose."""
     chosen: dict[str, Any] = {}
     for name in ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull"):
         value = getattr(model, f"{name}_", None)
         if isinstance(value, int | float | np.number) and not isinstance(value, bool):
             chosen[name] = float(value)
-    if hasattr(model, "chosen_"):
-        chosen["chosen"] = str(model.chosen_)
-        path = getattr(model._together, "path_", None)
-    return Fitted(
-        lambda X: np.asarray(model.predict(X)), chosen, None if path is None else len(path.error), _size(model), model
-    )
+    return chosen | ({"chosen": str(model.chosen_)} if hasattr(model, "chosen_") else {})
 
 
 def _size(model: Any) -> int:

@@ -17,6 +17,7 @@ Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
 FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 5, 20, 2
 AUTOMATIC_SHARE = 0.1
+SCORED_PARTS = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Protocol:
         hidden. None: all of them where most rows have no score anyway, else a tenth
     repeats : draws of test, scored and unscored queries
     test_share : share of the queries (rows) that are tested on
-    curves : also fit on a quarter and a half of the scored, and on none and a quarter of the unscored rows
+    curves : also fit on fewer and on more scored rows, and on none and a quarter of the unscored ones
     max_scored, max_unscored : most rows of each kind in one fit; whole queries are left out, drawn at random
     measure : by which methods are judged. None: disagreement with queries, root mean squared error without
     seed : all draws follow from it
@@ -73,7 +74,7 @@ class Protocol:
 
 
 class Draw(NamedTuple):
-    """What one fit is made on: a repeat, and which part of its scored and unscored rows is used."""
+    """What one fit is made on: a repeat, and how many of its scored and unscored rows, as a multiple, are used."""
 
     repeat: int
     scored: float = 1.0
@@ -108,16 +109,19 @@ def check_enough(items: Items, protocol: Protocol) -> None:
         raise ValueError("y holds the same score everywhere: there is nothing to learn.")
 
 
-def draws_of(protocol: Protocol) -> list[Draw]:
-    """Every draw, those of the comparison itself first."""
+def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
+    """Every draw, those of the comparison itself first. Parts of the scored rows that come to the same are one."""
     main = [Draw(repeat) for repeat in range(protocol.repeats)]
     if not protocol.curves:
         return main
     few = range(min(protocol.repeats, protocol.rounds))
+    sizes = {len(split(items, protocol, Draw(0)).scored): 1.0}
+    for part in SCORED_PARTS:
+        sizes.setdefault(len(split(items, protocol, Draw(0, scored=part)).scored), part)
     return [
         *main,
         *(Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)),
-        *(Draw(repeat, scored=part) for part in (0.25, 0.5) for repeat in few),
+        *(Draw(repeat, scored=part) for part in sizes.values() if part != 1 for repeat in few),
         *(Draw(repeat, unscored=0.25) for repeat in few),
     ]
 
@@ -133,8 +137,8 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     least = FEWEST_SCORED if items.qid is not None else 2 * FEWEST_SCORED
     n_scored = max(least, round(protocol.share(items) * len(candidates)))
     sizes = np.bincount(codes[has_score], minlength=int(codes.max()) + 1)
-    kept = _within(candidates[:n_scored], sizes, protocol.max_scored, least)
-    kept = kept[: max(least, round(draw.scored * len(kept)))]
+    allowed = _within(candidates, sizes, protocol.max_scored, least)
+    kept = allowed[: max(least, round(draw.scored * min(n_scored, len(allowed))))]
     scored = np.flatnonzero(np.isin(codes, kept) & has_score)
     return Split(
         scored,

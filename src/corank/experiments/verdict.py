@@ -40,7 +40,7 @@ def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
 
 def chance(p: float) -> str:
     """A p-value as people write it."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
 
 
 def _answer(found: Finding) -> str:

@@ -1,6 +1,7 @@
 """Pictures of models and comparisons, and pages that show them."""
 
 from corank.report.comparison_page import write_report
+from corank.report.model_page import write_model_report
 from corank.report.plots import plot_posterior, plot_reliability
 from corank.report.plots_of_comparisons import plot_comparison, plot_learning_curve
 from corank.report.plots_of_models import plot_atoms, plot_path, plot_views
@@ -13,5 +14,6 @@ __all__ = [
     "plot_posterior",
     "plot_reliability",
     "plot_views",
+    "write_model_report",
     "write_report",
 ]

@@ -182,7 +182,8 @@ def _curve(found: Comparison, over: str) -> Html:
     caption = (
         f"{_capital(TITLES[found.measure])} against the number of {over} rows in training, with 95 % bands"
         f"{_COMMON if found.has_queries else ''}. "
-        f"The last point is the mean of {found.protocol.repeats} repeats, those in between of {few}."
+        f"The point with all unscored rows and the usual number of scored ones is the mean of {found.protocol.repeats} "
+        f"repeats, the others of {few} or more."
     )
     return figure(lambda ax: plot_learning_curve(found, over=over, ax=ax), f"{TITLES[found.measure]}: {ends}", caption)
 

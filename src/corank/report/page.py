@@ -128,6 +128,7 @@ def figure(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[flo
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in every figure; ids that are referred to are not
     svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 system-ui, 'Liberation Sans', Arial, sans-serif", svg)
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(about, quote=True)}" ', 1)
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
