@@ -18,7 +18,8 @@ from corank.experiments.methods import chosen_methods, default_methods
 from corank.experiments.peers import pairs_of
 from corank.experiments.protocol import Draw, draws_of, split
 from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
-from corank.experiments.tuning import Rows, folds, grouped
+from corank.experiments.tuning import Rows, disagreements, folds, grouped
+from corank.metrics import disagreement_error
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 DATA = make_ranking(n_queries=24, query_size=8, n_features=4, random_state=0)
@@ -350,6 +351,15 @@ def test_tuning_holds_out_whole_queries():
     for kept, left in folds(rows, 0):
         assert not np.isin(rows.qid[kept], rows.qid[left]).any()
         assert len(kept) + len(left) == len(rows.y)
+
+
+def test_tuning_counts_pairs_as_the_metric_does():
+    rng = np.random.default_rng(0)
+    y, qid = rng.integers(4, size=60).astype(float), np.repeat(np.arange(12), 5)
+    y[:5] = 1.0  # a query without different scores
+    predicted = rng.integers(6, size=(60, 7)).astype(float)
+    expected = [disagreement_error(y, column, qid=qid, average=False) for column in predicted.T]
+    np.testing.assert_allclose(disagreements(Rows(None, y, qid), predicted), np.transpose(expected)[1:])
 
 
 # ---------------------------------------------------------------- going on

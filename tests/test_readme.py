@@ -43,3 +43,12 @@ def test_the_examples_of_other_rankers_in_the_docs_run(capsys):
     exec(compile("\n".join(blocks), str(page), "exec"), names)  # noqa: S102
     assert names["model"].transduction_.shape == (50,)
     assert "row" in capsys.readouterr().out
+
+
+def test_the_example_of_comparing_in_the_docs_runs(tmp_path, monkeypatch, capsys):
+    page = README.parent / "docs" / "compare.md"
+    [block] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, str(page), "exec"), {})  # noqa: S102
+    assert "RankRLS" in capsys.readouterr().out
+    assert (tmp_path / "report.html").stat().st_size > 10_000
