@@ -226,7 +226,7 @@ def test_the_command_compares_and_writes_the_page(table):
     result = run("compare", table, "--score", "rating", "--query", "user", "--id", "item", "--report", report, *QUICK)
     assert "RankRLS" in result.stdout
     assert "verdict" in result.stdout
-    assert Outline(report.read_text()).headings[0] == "Which method ranks best on items.csv?"
+    assert Outline(report.read_text()).headings[0] == "Which method is best on items.csv?"
     again = run("compare", table, "--score", "rating", "--query", "user", "--id", "item", "--json", *QUICK)
     read = json.loads(again.stdout)
     assert read["fits_made_now"] == 0  # taken up from the cache
@@ -261,7 +261,20 @@ def test_the_command_refuses_in_one_sentence(table):
 
 
 def test_fit_writes_a_page_too(table, tmp_path):
-    words = ("fit", table, "--score", "rating", "--query", "user", "--id", "item", "--method", "pursuit")
+    words = (
+        "fit",
+        table,
+        "--score",
+        "rating",
+        "--query",
+        "user",
+        "--id",
+        "item",
+        "--method",
+        "pursuit",
+        "--atoms",
+        "3,5",
+    )
     run(*words, "--out", tmp_path / "m.corank", "--report", tmp_path / "m.html")
     outline = Outline((tmp_path / "m.html").read_text())
     assert outline.headings == ["RankingPursuit fitted on items.csv", "What came in", "The model", "How it was made"]

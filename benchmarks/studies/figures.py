@@ -94,7 +94,7 @@ def _learning(axes: Any, n_start: int, errors: Floats, method: str, colour: str)
 
 def headline_figure(results: Path) -> Any:
     """Error against the number of scores on four sets, with 95 % intervals as bands."""
-    found = by_draw([Record(tuple(r["draw"]), r["method"], r, 0.0, (), "") for r in _kept(results, "headline")])
+    found = by_draw([Record(tuple(r["draw"]), r["method"], dict(r), 0.0, (), "") for r in _kept(results, "headline")])
     figure, panels = plt.subplots(1, 4, figsize=(14, 4.1), layout="constrained")
     for axes, (name, sizes) in zip(panels, headline.SIZES.items(), strict=True):
         for (method, colour), marker in zip(zip(headline.METHODS, LINES, strict=True), "osD^vP", strict=True):

@@ -1,4 +1,4 @@
-"""`corank compare`: which method ranks best on a table, by how much, and did unscored rows help?"""
+"""`corank compare`: which method is best on a table, by how much, and did unscored rows help?"""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Say which method ranks best on a table, by how much, and whether unscored rows help.
+    """Say which method is best on a table, by how much, and whether unscored rows help.
 
     Scores of test rows, and of most training rows, are hidden from the methods.
     Interrupted, the same command goes on where it stopped.
@@ -215,7 +215,7 @@ def _write(found: Comparison, report: Path, file: Path | None, columns: Any, *, 
     from corank.report import write_report
 
     name = BUILT_IN if file is None else file.name
-    title = f"Which method ranks best on {name}?"
+    title = f"Which method is best on {name}?"
     write_report(found, report, title=title, command=typed("compare"), columns=columns, overwrite=force)
 
 

@@ -80,9 +80,13 @@ class Comparison:
             found.setdefault((record.method, record.draw.scored, unscored), []).append(record)
         return found
 
+    def runs(self, method: str, scored: float = 1.0, unscored: float = 1.0) -> list[Record]:
+        """The fits of a method, one a repeat; `scored` and `unscored` as in `Draw`."""
+        return self._by_place[method, scored, unscored]
+
     def values(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> Floats:
         """(repeats, queries), NaN where a query was not tested; one column without queries."""
-        records = self._by_place[method, scored, unscored]
+        records = self.runs(method, scored, unscored)
         n_queries = 1 if not self.has_queries else int(self.items.qid.max()) + 1
         table = np.full((len(records), n_queries), np.nan)
         for line, record in zip(table, records, strict=True):
@@ -139,7 +143,7 @@ class Comparison:
         return [self._row(method) for method in order]
 
     def _row(self, method: Method) -> Row:
-        records = self._by_place[method.name, 1.0, 1.0]
+        records = self.runs(method.name)
 
         def median(name: str) -> float:
             return float(np.median([record.result[name] for record in records]))
@@ -171,7 +175,7 @@ class Comparison:
             with_them, without = (self.estimate(self.measure, method.name, unscored=part) for part in (1.0, 0.0))
             assert with_them is not None
             assert without is not None
-            n = np.mean([record.result["n_unscored"] for record in self._by_place[method.name, 1.0, 1.0]])
+            n = np.mean([record.result["n_unscored"] for record in self.runs(method.name)])
             found.append(Effect(method.name, method.title, float(n), gain, with_them, without))
         return found
 
@@ -219,7 +223,7 @@ class Comparison:
         """What came true (0 or 1) and the probability it was given, for every method that gives any."""
         found = {}
         for method in self.methods:
-            records = self._by_place[method.name, 1.0, 1.0]
+            records = self.runs(method.name)
             if "said" in records[0].result:
                 said, came = (
                     np.concatenate([np.asarray(r.result[k], float) for r in records]) for k in ("said", "came")

@@ -105,7 +105,7 @@ def _errors(left: Rows, predicted: Floats, judge: str) -> Floats:
                 own = left.qid == query
                 residuals[own] -= residuals[own].mean(axis=0)
         return np.asarray((residuals**2).sum(axis=0))
-    return disagreements(left, predicted).sum(axis=0)
+    return np.asarray(disagreements(left, predicted).sum(axis=0))
 
 
 def disagreements(rows: Rows, predicted: Floats) -> Floats:

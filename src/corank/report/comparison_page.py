@@ -25,7 +25,7 @@ def write_report(
     found: Comparison,
     path: str | PathLike[str],
     *,
-    title: str = "Which method ranks best?",
+    title: str = "Which method is best?",
     command: str | None = None,
     columns: Sequence[Mapping[str, str]] = (),
     problems: Sequence[str] = (),

@@ -24,7 +24,7 @@ def model_section(found: Comparison) -> Section | None:
         fitted, X = refitted(found, name)
         if fitted.model is None:
             continue
-        method, result = found.method(name), found._by_place[name, 1.0, 1.0][0].result
+        method, result = found.method(name), found.runs(name)[0].result
         used = f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
         words = (
             f"{method.title}: {method.about}. Shown as it was fitted in the first repeat, on {result['n_scored']:,} scored"
@@ -46,7 +46,7 @@ def _on_all_rows(name: str, model: Any) -> str:
 def refitted(found: Comparison, name: str) -> tuple[Any, Any]:
     """A method as in the first repeat, and the rows on which views can be compared: unscored ones, or test rows."""
     rows = split(found.items, found.protocol, Draw(0))
-    record = found._by_place[name, 1.0, 1.0][0]
+    record = found.runs(name)[0]
     task, _ = masking.masked(found.items, rows, judge=found.measure, seed=record.result["seed"])
     fitted = found.method(name).fit(task)
     return fitted, task.X[task.n_scored :] if len(rows.unscored) > 1 else task.X_test

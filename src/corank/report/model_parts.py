@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.report.page import Html, facts, figure, table, text
+from corank.report.page import Html, bullets, facts, figure, table, text
 from corank.report.plots_of_models import plot_atoms, plot_path, plot_views
 
 MOST_ATOMS = 25
@@ -34,7 +34,8 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
     """Figures and tables of one of corank's learners; X: rows on which views are compared."""
     parts: list[Html] = []
     if hasattr(model, "reason_"):
-        parts.append(text(model.reason_.replace("\n", " ")))
+        first, *rest = model.reason_.splitlines()
+        parts += [text(first), bullets(rest)]
     inner = getattr(model, "best_estimator_", model)
     path = getattr(inner, "path_", None)
     if path is not None and len(path.error) > 1:
@@ -65,15 +66,18 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
 
 
 def _atoms(model: Any) -> list[Html]:
-    listed = model.explain().to_dict()
+    explanation = model.explain()
+    listed, n = explanation.to_dict(), len(explanation)
     head = [name.replace("_", " ") for name in listed]
-    rows = [[_number(value) for value in line] for line in zip(*listed.values(), strict=True)][:MOST_ATOMS]
+    rows = [[_number(value) for value in line] for line in zip(*listed.values(), strict=True)]
     words = [at for at, name in enumerate(listed) if name in ("atom", "view")]
-    parts = [table("The rows the model is made of, in order of entry", head, rows, words=words)]
-    if len(rows) <= MOST_ATOMS:
-        about = f"Weights of {len(rows)} atoms as bars."
-        size = (7.0, 0.8 + 0.34 * len(model.explain()))
-        parts.insert(0, figure(lambda ax: plot_atoms(model, ax=ax), about, "Weights, and what each one added.", size))
+    which = "in order of entry" if n <= MOST_ATOMS else f"the first {MOST_ATOMS} of {n}, in order of entry"
+    parts = [table(f"What the model is made of: {which}", head, rows[:MOST_ATOMS], words=words)]
+    if n <= MOST_ATOMS:
+        size = (7.0, 0.8 + 0.34 * n)
+        about = f"Weights of {n} atoms as bars."
+        caption = "Weights, and what share of the loss each of them took away."
+        parts.insert(0, figure(lambda ax: plot_atoms(model, ax=ax), about, caption, size))
     return parts
 
 

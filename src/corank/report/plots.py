@@ -12,7 +12,7 @@ from corank.metrics import calibration_error, reliability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, BAND, FAINT = "#2b6cb0", "#90cdf4", "0.6"
+INK, BAND, FAINT = "#3182ce", "#90cdf4", "0.6"  # told from white and from near black alike
 
 
 def plot_posterior(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 UNSURE = "#718096"
 COLOUR_OF = {"better": "#2f855a", "worse": "#c05621", "cannot tell": UNSURE}
-COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#d53f8c", "#319795", "#718096", "#e53e3e", "#5a67d8")
+COLOURS = ("#3182ce", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#d53f8c", "#319795", "#718096", "#e53e3e", "#5a67d8")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
@@ -82,6 +82,7 @@ def plot_learning_curve(found: Comparison, *, over: str = "scored", ax: Axes | N
         mean, low, high = (np.asarray([getattr(p, k) for p in curve.points]) for k in ("mean", "low", "high"))
         ax.fill_between(curve.n, low, high, color=colour, alpha=0.12, linewidth=0)
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
+    _limit(ax, curves)
     measure = getattr(found, "measure", None)
     ax.set(xlabel=f"{over} rows", ylabel=TITLES[measure] if measure else "error")
     if over == "scored" and all(min(curve.n) > 0 for curve in curves):
@@ -91,3 +92,12 @@ def plot_learning_curve(found: Comparison, *, over: str = "scored", ax: Axes | N
         ax.minorticks_off()
     ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
+
+
+def _limit(ax: Axes, curves: Any) -> None:
+    """One wide band would flatten all lines: the axis follows the means and the usual width of a band."""
+    points = [point for curve in curves for point in curve.points]
+    means = np.asarray([point.mean for point in points])
+    half = float(np.median([(point.high - point.low) / 2 for point in points]))
+    margin = max(0.15 * float(np.ptp(means)), 1.2 * half) or 0.05
+    ax.set_ylim(float(means.min()) - margin, float(means.max()) + margin)

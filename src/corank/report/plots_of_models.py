@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corank._backend import to_numpy
-from corank.report.plots import BAND, FAINT, INK, axis
+from corank.report.plots import FAINT, INK, axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
         own = own[np.argsort(x[own], kind="stable")]
         if group == groups[path.best]:
             low, high = error[own] - spread[own], error[own] + spread[own]
-            ax.fill_between(x[own], low, high, color=BAND, alpha=0.45, linewidth=0)
+            ax.fill_between(x[own], low, high, color=INK, alpha=0.2, linewidth=0)
             ax.plot(x[own], error[own], color=INK, zorder=3, marker="." if len(own) < 30 else None)
         else:
             ax.plot(x[own], error[own], color=FAINT, linewidth=0.6, alpha=0.5)
