@@ -33,6 +33,9 @@ class Ways:
 
 def run_study(study: Study, options: Options, ways: Ways, folder: Path, console: Console) -> tuple[list[Record], int]:
     """The records of all jobs in their order, and how many of them were run now."""
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").write_text("*\n")  # of what is kept git is told to know nothing
     jobs = study.jobs(options)
     keys = [_key(study.protocol, job, any_sources=ways.reuse) for job in jobs]
     keep = Keep(folder / study.name, fresh=ways.fresh)

@@ -44,8 +44,8 @@ def compare(
         None: a baseline, corank's main learners, and LightGBM and XGBoost where they are installed.
     protocol : Protocol, default=None
         Share of scores that are kept, repeats, measure, seed.
-    baseline : name of the method the others are tested against, default=None
-        None: ridge regression, or the first of `methods` where that is not among them.
+    baseline : str, default=None
+        The method the others are tested against. None: ridge regression, or the first of `methods` where that is not among them.
     processes : int, default=1
         Fits at a time. More than one starts processes: call it under ``if __name__ == "__main__":`` then.
     keep : folder, default=None
