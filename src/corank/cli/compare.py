@@ -66,7 +66,7 @@ def compare(
         str | None, typer.Option("--id", "--item", help="Column that names the items; left out.", show_default=False)
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write everything as one HTML page.", show_default=False)] = None,
-    max_scored: Annotated[int, typer.Option(help="Most scored rows in one fit.")] = 300,
+    max_scored: Annotated[int, typer.Option(help="Most scored rows in one fit.")] = 360,
     max_unscored: Annotated[int, typer.Option(help="Most unscored rows in one fit.")] = 600,
     curves: Annotated[bool, typer.Option("--curves/--no-curves", help="Also fit on fewer rows.")] = True,
     seed: Annotated[int, typer.Option(help="All draws follow from it.")] = 0,
