@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint bench docs torch clean
+.PHONY: help demo test test-slow lint bench docs torch browser clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make docs    build the documentation"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
+	@echo "make browser add headless Chromium, in which tests open reports (needs apt-get and root)"
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +38,10 @@ lint: $(STAMP)
 
 torch: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt torch
+
+browser: $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt --group browser
+	command -v chromium > /dev/null || { apt-get update --quiet && apt-get install --quiet --yes chromium; }
 
 bench: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --group bench --group peers

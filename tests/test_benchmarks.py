@@ -11,10 +11,10 @@ from benchmarks import measure, peers, report
 from benchmarks.__main__ import main
 from benchmarks.machine import file_name
 from benchmarks.registry import CASES, Contender, Rates, Target, Work, case, cholesky_work, fit_work, linear_work
-from benchmarks.studies import calibration, questions, sinc
+from benchmarks.studies import calibration, headline, questions, sinc
 from benchmarks.studies.data import Ratings
 from benchmarks.studies.runner import Ways, run_study
-from benchmarks.studies.study import Options
+from benchmarks.studies.study import Options, Record
 from benchmarks.worker import time_case
 from rich.console import Console
 
@@ -297,3 +297,21 @@ def test_both_ways_of_asking_begin_and_end_alike(kind, made_up, tmp_path):
     assert len(ends[0]) == len(ends[1]) == total - 3
     assert ends[0][0] == ends[1][0]
     assert ends[0][-1] == pytest.approx(ends[1][-1], abs=1e-9)
+
+
+def test_headline_says_what_it_cannot_tell():
+    rng = np.random.default_rng(0)
+    hard = rng.random(30)
+    records = []
+    for draw in range(4):
+        for title in headline.METHODS:
+            shift = {"LightGBM": 0.2, "supervised": 0.0}.get(title, 0.001 * rng.standard_normal(30))
+            errors = (0.3 + 0.2 * hard + shift + 0.01 * rng.standard_normal(30)).tolist()
+            records.append(Record(("jester", 2, draw), title, {"errors": errors}, 0.1, (), "corank"))
+    found = headline.summarise(records)
+    [note] = found.notes
+    assert "LightGBM +0.2" in note
+    assert "(worse)" in note
+    assert "AutoRanker" in note
+    assert "(cannot tell)" in note
+    assert [row[0] for row in found.tables[0].rows] == list(headline.METHODS)

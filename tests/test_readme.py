@@ -67,3 +67,12 @@ def test_the_examples_of_comparisons_in_the_docs_run(capsys):
     plt.close("all")
     assert names["model"].gamma_[0] > 10 * names["model"].gamma_[1:].max()
     assert capsys.readouterr().out
+
+
+def test_the_example_of_comparing_in_the_docs_runs(tmp_path, monkeypatch, capsys):
+    page = README.parent / "docs" / "compare.md"
+    [block] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, str(page), "exec"), {})  # noqa: S102
+    assert "RankRLS" in capsys.readouterr().out
+    assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def study_figures() -> None:
-    """Those of docs/uncertainty.md."""
+    """Those of docs/uncertainty.md and docs/compare.md."""
     sys.path.insert(0, str(ROOT))  # the studies are not installed
     from benchmarks.machine import RESULTS
     from benchmarks.studies import figures
@@ -37,6 +37,8 @@ def study_figures() -> None:
     _save("reliability.png")
     figures.questions_figure(ROOT / RESULTS)
     _save("questions.png")
+    figures.headline_figure(ROOT / RESULTS)
+    _save("headline.png")
 
 
 def _save(picture: str) -> None:

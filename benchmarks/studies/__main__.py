@@ -14,6 +14,7 @@ from benchmarks.studies import (
     calibration,
     cora,
     federated,
+    headline,
     noise,
     paper001,
     questions,
@@ -42,6 +43,7 @@ STUDIES: dict[str, Study] = {
         calibration.STUDY,
         questions.STUDY,
         federated.STUDY,
+        headline.STUDY,
     )
 }
 CACHE = "cache"

@@ -21,7 +21,6 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from benchmarks.studies.data import CORA, Floats, Integers, cora
-from benchmarks.studies.intervals import standard_error
 from benchmarks.studies.methods import RANKER, SUPERVISED, TUNED, choice_table, choices, chosen, make, rankers
 from benchmarks.studies.study import (
     Job,
@@ -38,6 +37,7 @@ from benchmarks.studies.study import (
     method_titles,
 )
 from corank import View
+from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
 
 SIZES, N_DRAWS, N_CLASSES = (20, 50, 100), 10, 7

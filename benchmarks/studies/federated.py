@@ -18,7 +18,6 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.studies.data import REGRESSION, Floats, regression_names, regression_set
-from benchmarks.studies.intervals import mean_interval, standard_error
 from benchmarks.studies.study import (
     Job,
     Method,
@@ -32,6 +31,7 @@ from benchmarks.studies.study import (
     by_draw,
 )
 from corank import CoRLS
+from corank.experiments.intervals import mean_interval, standard_error
 from corank.federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
 
 ALONE, TOGETHER, POOLED = "alone", "federated", "pooled"

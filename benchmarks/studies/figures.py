@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from benchmarks.studies import calibration, questions, sinc
+from benchmarks.studies import calibration, headline, questions, sinc
 from benchmarks.studies.data import Floats
-from benchmarks.studies.study import Method
+from benchmarks.studies.study import Method, Record, by_draw
 
 INK, FIRST, SECOND, THIRD, PALE = "#333333", "#1f6fb4", "#d9731a", "#3a923a", "0.6"
+LINES = (INK, FIRST, "#6b46c1", THIRD, SECOND, "#b7791f")
 POINTS = np.linspace(-4, 4, 401)
 
 
@@ -89,6 +90,28 @@ def _learning(axes: Any, n_start: int, errors: Floats, method: str, colour: str)
     spread = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
     axes.plot(answers, mean, color=colour, label=method)
     axes.fill_between(answers, mean - spread, mean + spread, color=colour, alpha=0.2, lw=0)
+
+
+def headline_figure(results: Path) -> Any:
+    """Error against the number of scores on four sets, with 95 % intervals as bands."""
+    found = by_draw([Record(tuple(r["draw"]), r["method"], dict(r), 0.0, (), "") for r in _kept(results, "headline")])
+    figure, panels = plt.subplots(1, 4, figsize=(14, 4.1), layout="constrained")
+    for axes, (name, sizes) in zip(panels, headline.SIZES.items(), strict=True):
+        for (method, colour), marker in zip(zip(headline.METHODS, LINES, strict=True), "osD^vP", strict=True):
+            errors = [headline.errors_of(found, name, size, method) for size in sizes]
+            low, high = np.transpose([headline.interval(own) for own in errors])
+            axes.fill_between(sizes, low, high, color=colour, alpha=0.1, lw=0)
+            means = [float(np.nanmean(own)) for own in errors]
+            axes.plot(sizes, means, color=colour, marker=marker, ms=4, lw=1.4, label=method)
+        axes.set_xscale("log")
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.minorticks_off()
+        axes.set(title=headline.TITLES[name], xlabel="scored papers" if name == "cora" else "scored queries")
+        _finish(axes)
+        if name != "cora":
+            axes.get_legend().remove()
+    panels[0].set_ylabel("disagreement on test queries")
+    return figure
 
 
 def _kept(results: Path, name: str) -> Sequence[Mapping[str, Any]]:

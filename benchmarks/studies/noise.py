@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.studies.data import JESTER, RANKING, Floats, Rankings, jester, rankings
-from benchmarks.studies.intervals import mean_interval, standard_error
 from benchmarks.studies.study import (
     Job,
     Method,
@@ -29,6 +28,7 @@ from benchmarks.studies.study import (
     method_titles,
 )
 from corank import KPCR, RLS, KPCRank, RankRLS
+from corank.experiments.intervals import mean_interval, standard_error
 from corank.metrics import disagreement_error
 
 LEVELS = (0.0, 0.5, 1.0)

@@ -25,9 +25,9 @@ import numpy as np
 
 from benchmarks.studies.answers import expected_parts, sushi_orders
 from benchmarks.studies.data import JESTER, SUSHI, Floats, Integers, jester, sushi
-from benchmarks.studies.intervals import mean_interval, standard_error
 from benchmarks.studies.study import Job, Method, Options, Record, Result, Study, Summary, Table, Target, by_draw
 from corank import DifferenceGP, PreferenceGP
+from corank.experiments.intervals import mean_interval, standard_error
 from corank.metrics import disagreement_error
 
 N_USERS, N_OTHERS, N_LEARNED = 200, 50, 100  # users asked, others to learn the kernel on, comparisons of each of those

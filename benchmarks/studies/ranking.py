@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.data import RANKING, Floats, Integers, Rankings, rankings
-from benchmarks.studies.intervals import mean_interval, standard_error, two_way_interval
 from benchmarks.studies.methods import RANKER, SUPERVISED, choice_table, choices, chosen, make, rankers
 from benchmarks.studies.study import (
     Job,
@@ -34,6 +33,7 @@ from benchmarks.studies.study import (
 )
 from benchmarks.studies.trees import fit_tuned, settings_of
 from corank import random_split
+from corank.experiments.intervals import mean_interval, standard_error, two_way_interval
 from corank.metrics import disagreement_error
 
 N_SCORED, N_UNSCORED, N_DRAWS = 8, 72, 20

@@ -18,7 +18,6 @@ import numpy as np
 from sklearn.metrics import root_mean_squared_error
 
 from benchmarks.studies.data import REGRESSION, Floats, regression_names, regression_set
-from benchmarks.studies.intervals import mean_interval
 from benchmarks.studies.methods import CHOICES, REGRESSOR, SUPERVISED, choice_table, choices, chosen, make, regressors
 from benchmarks.studies.study import (
     Job,
@@ -34,6 +33,7 @@ from benchmarks.studies.study import (
     method_titles,
 )
 from corank import random_split
+from corank.experiments.intervals import mean_interval
 
 N_REPEATS, N_FOLDS = 5, 10
 SAME_ROWS = (("cpu", "machine_cpu"), ("cholesterol", "cleveland"))

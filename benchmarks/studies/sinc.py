@@ -22,7 +22,6 @@ import numpy as np
 
 from benchmarks.studies.answers import expected_parts
 from benchmarks.studies.data import Floats, Integers
-from benchmarks.studies.intervals import standard_error
 from benchmarks.studies.study import (
     Job,
     Method,
@@ -37,6 +36,7 @@ from benchmarks.studies.study import (
     method_titles,
 )
 from corank import DifferenceGP, KPCRank, PreferenceGP
+from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
 
 N_POINTS, N_TRAIN_POINTS, N_TEST_POINTS = 2000, 1000, 338

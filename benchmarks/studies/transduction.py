@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.studies.data import JESTER, RANKING, SUSHI, Rankings, jester, rankings, sushi
-from benchmarks.studies.intervals import mean_interval, standard_error
 from benchmarks.studies.study import (
     Job,
     Method,
@@ -28,6 +27,7 @@ from benchmarks.studies.study import (
     method_titles,
 )
 from corank import RankRLS, TransductiveRankRLS
+from corank.experiments.intervals import mean_interval, standard_error
 from corank.metrics import disagreement_error
 
 N_DRAWS = 20

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import root_mean_squared_error
 
-from benchmarks.studies.intervals import standard_error
 from benchmarks.studies.methods import REGRESSOR, SUPERVISED, TUNED, choice_table, choices, chosen, make, regressors
 from benchmarks.studies.study import (
     Job,
@@ -35,6 +34,7 @@ from benchmarks.studies.study import (
 )
 from corank import View
 from corank.datasets import make_two_views
+from corank.experiments.intervals import standard_error
 
 FIRST_SEED, N_SEEDS, WANTED = 1000, 20, 18  # seeds on which nothing was developed
 METHODS = regressors(kernel="linear", basis="features", fit_intercept=False)

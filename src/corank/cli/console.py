@@ -175,6 +175,21 @@ def check_output(path: Path, source: Path | None = None, *, force: bool) -> None
         raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
 
 
+def check_report_output(path: Path, source: Path | None = None, *, force: bool) -> None:
+    """The same for a page."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report {path} is a page: call it {path.with_suffix('.html')}")
+    try:
+        check_output(path, source, force=force)
+    except ValueError as error:
+        raise ValueError(str(error).replace("--out", "--report")) from error
+
+
+def typed(name: str) -> str | None:
+    """The command line of this process, where it is that of the given command."""
+    return shlex.join(["corank", *sys.argv[1:]]) if name in sys.argv[1:] else None
+
+
 def check_model_output(path: Path, source: Path | None = None, *, force: bool) -> None:
     """The same for a model, which must not be called like a table."""
     from corank.tables import is_table_name

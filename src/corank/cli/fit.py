@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corank.cli.console import check_model_output, is_big, is_several, working
+from corank.cli.console import check_model_output, check_report_output, is_big, is_several, working
 from corank.cli.methods import (
     AGREEING,
     BY_EVIDENCE,
@@ -22,7 +22,7 @@ from corank.cli.methods import (
     number_or_word,
     own_options,
 )
-from corank.cli.outcome import note_no_better, result_of, show_outcome
+from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
 
 if TYPE_CHECKING:
     from corank.cli.training import Training
@@ -171,6 +171,9 @@ def fit(
             rich_help_panel=MANY_ROWS,
         ),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a page about the model, NAME.html.", show_default=False)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -186,6 +189,8 @@ def fit(
     _check_what_to_learn_from(score, id, items, comparisons, pairs, method)
     for source_file in (file, items, comparisons):
         check_model_output(out, source_file, force=force)
+    if report is not None:
+        check_report_output(report, file, force=force)
     given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
     given |= {"amplitude": amplitude, "noise": noise}
     options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, given)}
@@ -229,6 +234,9 @@ def fit(
         model.save(out, overwrite=force)
         result = result_of(model, out, seconds)
         note_no_better(result)
+        if report is not None:
+            doing(f"writing {report.name}")
+            write_page(model, result, file, comparisons, report, force=force)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:

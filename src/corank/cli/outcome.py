@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from corank.cli.console import command, count, facts, grid, held_out_error, note, show, size_of
+from corank.cli.console import command, count, facts, grid, held_out_error, note, show, size_of, typed
 from corank.cli.evidence import (
     evidence_in_words,
     evidence_of,
@@ -77,24 +77,45 @@ def note_no_better(result: dict[str, Any]) -> None:
 
 def show_outcome(result: dict[str, Any], file: Path, items: Path | None, comparisons: Path | None, out: Path) -> None:
     """The result as tables."""
-    used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
-    pairs = _rows(result, comparisons)
-    if result["queries"] is not None:
-        what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
-        pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
-    pairs |= {
-        "features": count(result["features"], "number") + (f" from {count(len(used), 'column')}" if used else ""),
-        "kernel": result["kernel"] + _gamma(result),
-        **_size(result),
-        "time": f"{result['seconds']:.1f} s",
-        "saved as": f"{out} ({size_of(out)})",
-    }
+    pairs = {**_facts(result, comparisons), "saved as": f"{out} ({size_of(out)})"}
     parts = [facts(f"{result['method']} fitted on {file.name}", pairs)]
     if result["columns"]:
         parts.append(_columns_table(result["columns"]))
     if isinstance(result["gamma"], list):
         parts += widths_table(result["gamma"], result["feature_names"])
     show(*parts, *_next(result, items or file, out, joined=items is not None))
+
+
+def write_page(
+    model: Any, result: dict[str, Any], file: Path, comparisons: Path | None, report: Path, *, force: bool
+) -> None:
+    """The result as a page."""
+    from corank.report import write_model_report
+
+    write_model_report(
+        model,
+        report,
+        title=f"{result['method']} fitted on {file.name}",
+        summary=_facts(result, comparisons),
+        columns=result["columns"],
+        command=typed("fit"),
+        overwrite=force,
+    )
+
+
+def _facts(result: dict[str, Any], comparisons: Path | None) -> dict[str, str]:
+    """What went in and how good the model is."""
+    used = [column for column in result["columns"] if not column["treatment"].startswith("dropped")]
+    pairs = _rows(result, comparisons)
+    if result["queries"] is not None:
+        what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
+        pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
+    return pairs | {
+        "features": count(result["features"], "number") + (f" from {count(len(used), 'column')}" if used else ""),
+        "kernel": result["kernel"] + _gamma(result),
+        **_size(result),
+        "time": f"{result['seconds']:.1f} s",
+    }
 
 
 def _next(result: dict[str, Any], file: Path, out: Path, *, joined: bool) -> list[Text]:

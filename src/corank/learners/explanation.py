@@ -109,7 +109,7 @@ class Explanation:
         ax.set_xlabel("weight")
         for y, share in zip(at, self.added, strict=True):
             if share == share:  # noqa: PLR0124
-                ax.annotate(f"{share:.0%}", (1.01, y), xycoords=("axes fraction", "data"), va="center", color="0.35")
+                ax.annotate(f"{share:.0%}", (1.01, y), xycoords=("axes fraction", "data"), va="center", color="0.5")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

@@ -1,5 +1,19 @@
-"""Pictures of models and of how well they do."""
+"""Pictures of models and comparisons, and pages that show them."""
 
+from corank.report.comparison_page import write_report
+from corank.report.model_page import write_model_report
 from corank.report.plots import plot_posterior, plot_reliability
+from corank.report.plots_of_comparisons import plot_comparison, plot_learning_curve
+from corank.report.plots_of_models import plot_atoms, plot_path, plot_views
 
-__all__ = ["plot_posterior", "plot_reliability"]
+__all__ = [
+    "plot_atoms",
+    "plot_comparison",
+    "plot_learning_curve",
+    "plot_path",
+    "plot_posterior",
+    "plot_reliability",
+    "plot_views",
+    "write_model_report",
+    "write_report",
+]

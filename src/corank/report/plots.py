@@ -12,7 +12,7 @@ from corank.metrics import calibration_error, reliability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, BAND, FAINT = "#2b6cb0", "#90cdf4", "0.6"
+INK, BAND, FAINT = "#3182ce", "#90cdf4", "0.6"  # told from white and from near black alike
 
 
 def plot_posterior(
@@ -59,7 +59,7 @@ def plot_posterior(
     centring = np.eye(len(places)) - 1.0 / len(places)
     spread = np.sqrt(np.maximum(np.diag(centring @ to_numpy(covariance) @ centring), 0.0))
     mean = to_numpy(mean) - to_numpy(mean).mean()
-    ax = _axis(ax)
+    ax = axis(ax)
     low, high = mean - deviations * spread, mean + deviations * spread
     ax.fill_between(places[order], low, high, color=BAND, alpha=0.45, linewidth=0)
     ax.plot(places[order], mean, color=INK, label=label)
@@ -90,7 +90,7 @@ def plot_reliability(
     """
     found = reliability(y_true, y_prob, n_bins)
     error = calibration_error(y_true, y_prob, n_bins)
-    ax = _axis(ax)
+    ax = axis(ax)
     if not ax.lines:
         ax.plot([0, 1], [0, 1], color=FAINT, linestyle=":", label="perfect")
     name = f"{label}: {error:.3f} off" if label else f"{error:.3f} off on average"
@@ -101,7 +101,8 @@ def plot_reliability(
     return ax
 
 
-def _axis(ax: Axes | None) -> Axes:
+def axis(ax: Axes | None) -> Axes:
+    """The axis that was handed over, or a new one, without the lines that say nothing."""
     if ax is None:
         from matplotlib import pyplot as plt  # slow to import, and not needed by whoever brings an axis
 

@@ -1,0 +1,181 @@
+"""`compare`: which method is best on these data, by how much, and is that more than chance?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corank.experiments.items import Floats, Integers, Items, read_items
+from corank.experiments.jobs import Keep, run_jobs, sources_of_corank, version_of, written
+from corank.experiments.masking import Answers, Task, masked
+from corank.experiments.measures import measured
+from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
+from corank.experiments.outcome import Comparison, Record
+from corank.experiments.protocol import Draw, Protocol, check_enough, draws_of, split
+from corank.experiments.tuning import Fitted
+
+N_PAIRS = 400  # whose probabilities are looked at in a run
+Job = tuple[Method, Draw]
+
+
+def compare(
+    data: Any,
+    methods: Sequence[str | Method] | None = None,
+    protocol: Protocol | None = None,
+    *,
+    baseline: str | None = None,
+    processes: int = 1,
+    keep: str | Path | None = None,
+    fresh: bool = False,
+    progress: Callable[[int, int], Any] | None = None,
+) -> Comparison:
+    """Compare methods on data whose scores are partly hidden from them.
+
+    Parameters
+    ----------
+    data : Items, what a loader gives, (X, y) or (X, y, qid)
+        NaN in y = unscored. With qid, rows of a query compete and whole queries are tested on.
+    methods : names of methods (see `known_methods`) or Method, default=None
+        None: a baseline, corank's main learners, and LightGBM and XGBoost where they are installed.
+    protocol : Protocol, default=None
+        Share of scores that are kept, repeats, measure, seed.
+    baseline : str, default=None
+        The method the others are tested against. None: ridge regression, or the first of `methods` where that is not among them.
+    processes : int, default=1
+        Fits at a time. More than one starts processes: call it under ``if __name__ == "__main__":`` then.
+    keep : folder, default=None
+        Where finished fits are kept: the same call goes on where it was interrupted.
+    fresh : bool, default=False
+        Leave kept fits aside.
+    progress : default=None
+        Called with the number of fits and of those that are there already; gives a context of a function to call
+        after each fit, such as `corank.experiments.jobs.shown_on(console, name)`.
+
+    Returns
+    -------
+    Comparison
+        `rows()`, `verdict()`, `effects()`, `curves()`; print it.
+
+    Examples
+    --------
+    >>> from corank.datasets import make_ranking
+    >>> from corank.experiments import Protocol, compare
+    >>> data = make_ranking(n_queries=30, query_size=8, random_state=0)
+    >>> found = compare(data, ["ridge", "rankrls"], Protocol(repeats=5, curves=False, scored_share=0.5))
+    >>> [row.method for row in found.rows()]
+    ['ridge', 'rankrls']
+    """
+    items, protocol = read_items(data), protocol or Protocol()
+    check_enough(items, protocol)
+    kind: Any = {"queries": items.qid is not None, "judge": protocol.judge(items)}
+    chosen = default_methods(**kind) if methods is None else chosen_methods(methods, **kind)
+    name = _baseline(chosen, baseline)
+    if isinstance(processes, bool) or processes < 1:
+        raise ValueError(f"processes must be a whole number of at least 1, got {processes!r}.")
+    begin = time.perf_counter()
+    jobs = _jobs(chosen, items, protocol)
+    done, run_now = run_jobs(
+        run,
+        (items, protocol),
+        [(_key(items, protocol, job), job) for job in jobs],
+        keep=None if keep is None else Keep(Path(keep), fresh=fresh),
+        processes=processes,
+        progress=progress,
+    )
+    records = [
+        Record(method.name, draw, one.result, one.seconds, one.warnings, one.memory)
+        for (method, draw), one in zip(jobs, done, strict=True)
+    ]
+    seconds = time.perf_counter() - begin
+    return Comparison(items, protocol, tuple(chosen), name, tuple(records), processes, run_now, round(seconds, 2))
+
+
+def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
+    """One method on one draw: fit, predict, and only then look at the answers."""
+    (items, protocol), (method, draw) = shared, job
+    seed = int(np.random.default_rng([protocol.seed, draw.repeat, 4]).integers(2**31))
+    rows = split(items, protocol, draw)
+    task, answers = masked(items, rows, judge=protocol.judge(items), seed=seed)
+    begin = time.perf_counter()
+    fitted = method.fit(task)
+    fit_seconds = time.perf_counter() - begin
+    begin = time.perf_counter()
+    predicted = np.asarray(fitted.predict(task.X_test), dtype=np.float64)
+    predict_seconds = time.perf_counter() - begin
+    pairs = _probabilities(fitted, task)
+    scores = answers.unlock(predicted)
+    scale = method.on_scale(queries=items.qid is not None)
+    return {
+        **measured(scores, predicted, answers.qid, answers.least, scale=scale),
+        **_came_true(answers, predicted, pairs),
+        "fit_seconds": round(fit_seconds, 4),
+        "predict_seconds": round(predict_seconds, 5),
+        "size": fitted.size,
+        "tried": fitted.tried,
+        "chosen": fitted.chosen,
+        "seed": seed,
+        "n_scored": len(rows.scored),
+        "n_unscored": len(rows.unscored) if method.uses_unscored else 0,
+        "n_test": len(rows.test),
+    }
+
+
+def _probabilities(fitted: Fitted, task: Task) -> tuple[Integers, Integers, Floats] | None:
+    """Pairs of test rows of a query, and with what probability the first beats the second, for models that say so."""
+    if not hasattr(fitted.model, "predict_comparison"):
+        return None
+    n = task.X_test.shape[0]
+    qid = np.zeros(n, dtype=np.int64) if task.qid_test is None else task.qid_test
+    rng = np.random.default_rng([task.seed, 5])
+    first = rng.integers(n, size=N_PAIRS)
+    second = np.asarray([rng.choice(np.flatnonzero(qid == qid[a])) for a in first])
+    observed = fitted.model.predict_comparison(task.X_test[first], task.X_test[second], observed=True)
+    return first, second, np.asarray(observed, dtype=np.float64)
+
+
+def _came_true(
+    answers: Answers, predicted: Floats, pairs: tuple[Integers, Integers, Floats] | None
+) -> dict[str, list[Any]]:
+    """Probabilities and whether they came true; pairs of equal scores are left out."""
+    if pairs is None:
+        return {}
+    scores = answers.unlock(predicted)
+    first, second, chance = pairs
+    differ = scores[first] != scores[second]
+    won = scores[first][differ] > scores[second][differ]
+    return {"said": [round(float(p), 5) for p in chance[differ]], "came": [int(w) for w in won]}
+
+
+def _jobs(methods: Sequence[Method], items: Items, protocol: Protocol) -> list[Job]:
+    """Every method on every draw; how many unscored rows there are matters only to those that use them."""
+    return [
+        (method, draw)
+        for draw in draws_of(items, protocol)
+        for method in methods
+        if draw.unscored == 1 or method.uses_unscored
+    ]
+
+
+def _key(items: Items, protocol: Protocol, job: Job) -> str:
+    """All that a result depends on."""
+    method, draw = job
+    asked = {key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")}
+    distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
+    library = version_of(*distributions[method.name]) if method.name in distributions else None
+    return written([items.digest, asked, sources_of_corank(), library, method.name, method.fit, draw])
+
+
+def _baseline(methods: Sequence[Method], asked: str | None) -> str:
+    names = [method.name for method in methods]
+    if len(names) < 2:
+        raise ValueError("methods: there must be at least two of them, one being the baseline.")
+    if asked is None:
+        return BASELINE if BASELINE in names else names[0]
+    if asked not in names:
+        raise ValueError(f"baseline={asked!r} is not among the methods {', '.join(names)}.")
+    return asked

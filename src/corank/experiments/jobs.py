@@ -1,0 +1,239 @@
+"""Runs many independent jobs, several processes at a time with BLAS on one thread each, and keeps every finished one.
+
+A finished job is one small JSON file, written whole or not at all, under a name that follows from all that its result
+depends on: whoever is interrupted goes on where it stopped. What a job computes is the business of the caller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import multiprocessing
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded before threads are limited)
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
+
+import corank
+from corank.tables import replacing
+
+Run: TypeAlias = Callable[[Any, Any], dict[str, Any]]  # what all jobs share, a job → what is written as JSON
+Advance: TypeAlias = Callable[[], None]
+_shared: dict[str, Any] = {}  # of a process that does jobs: sent once, not with every job
+
+
+class JobsFailed(RuntimeError):
+    """Some jobs raised an exception; the others are kept."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished job: what it gave, how long it took, what it was warned of, and the most memory its process has held."""
+
+    result: dict[str, Any]
+    seconds: float
+    warnings: tuple[str, ...]
+    memory: int
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A folder of finished jobs. `fresh`: those of earlier runs do not count."""
+
+    folder: Path
+    fresh: bool = False
+
+    def path(self, key: str) -> Path:
+        """Where the job with this key is."""
+        return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+
+    def read(self, key: str) -> Done | None:
+        """A finished job, or None: not there, not readable, or of another key."""
+        try:
+            entry = json.loads(self.path(key).read_text(encoding="utf-8"))
+            if entry["key"] != key:
+                return None
+            return Done(**{**entry["done"], "warnings": tuple(entry["done"]["warnings"])})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, key: str, done: Done) -> None:
+        """One file, whole or not at all."""
+        if not self.folder.exists():
+            self.folder.mkdir(parents=True)
+            (self.folder / ".gitignore").write_text("*\n")
+        with replacing(self.path(key), overwrite=True) as file:
+            file.write(json.dumps({"key": key, "done": asdict(done)}).encode())
+
+
+def run_jobs(
+    run: Run,
+    shared: Any,
+    jobs: Sequence[tuple[str, Any]],
+    *,
+    keep: Keep | None = None,
+    processes: int = 1,
+    progress: Callable[[int, int], Any] | None = None,
+) -> tuple[list[Done], int]:
+    """Every job done, in order, and how many of them were done now.
+
+    Parameters
+    ----------
+    run : function of a module, called with `shared` and a job; the only part that computes
+    shared : what all jobs need, sent to each process once
+    jobs : pairs of a key, which says all that the result depends on, and the job
+    keep : where finished jobs are kept and looked for
+    processes : at a time; 1 works in this process
+    progress : called with the number of jobs and of those that are there already; gives a context of an `advance`
+    """
+    found: dict[str, Done] = {}
+    if keep is not None and not keep.fresh:
+        found = {key: done for key, _ in jobs if (done := keep.read(key)) is not None}
+    missing = [(key, job) for key, job in jobs if key not in found]
+    failures = []
+    with (progress or quiet)(len(jobs), len(jobs) - len(missing)) as advance:
+        for key, outcome in _outcomes(run, shared, missing, processes):
+            if isinstance(outcome, Done):
+                if keep is not None:
+                    keep.write(key, outcome)
+                found[key] = outcome
+            else:
+                failures.append(outcome)
+            advance()
+    if failures:
+        raise JobsFailed(f"{len(failures)} of {len(jobs)} fits failed:\n" + "\n".join(failures))
+    return [found[key] for key, _ in jobs], len(missing)
+
+
+def _outcomes(
+    run: Run, shared: Any, jobs: Sequence[tuple[str, Any]], processes: int
+) -> Iterator[tuple[str, Done | str]]:
+    """Every job with what it gave or what went wrong, as they finish."""
+    if processes == 1 or len(jobs) < 2:
+        with threadpool_limits(limits=1):
+            for key, job in jobs:
+                yield key, _attempt(run, shared, job)
+        return
+    pool = ProcessPoolExecutor(
+        min(processes, len(jobs)), multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)
+    )
+    try:
+        waiting: dict[Future[Done | str], str] = {pool.submit(_attempt_shared, run, job): key for key, job in jobs}
+        for future in as_completed(waiting):
+            yield waiting.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(shared: Any) -> None:
+    """For the life of a process, which an interruption ends without many words."""
+    threadpool_limits(limits=1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _shared["it"] = shared
+
+
+def _attempt_shared(run: Run, job: Any) -> Done | str:
+    return _attempt(run, _shared["it"], job)
+
+
+def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
+    """Run a job, noting how long it took and what it was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        begin = time.perf_counter()
+        try:
+            result = run(shared, job)
+        except Exception as error:  # noqa: BLE001  (a fit that fails must not end the others)
+            return f"{job}: {type(error).__name__}: {error}"
+        seconds = time.perf_counter() - begin
+    told = tuple(sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught}))
+    return Done(result, round(seconds, 4), told, _peak_memory())
+
+
+def _peak_memory() -> int:
+    """The most bytes this process has held; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
+
+
+def written(value: Any) -> str:
+    """A key: the same value gives the same text."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+@cache
+def sources_of_corank() -> str:
+    """A digest of corank's own files; its command line and its pictures play no part."""
+    root = Path(corank.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] not in ("cli", "report"):
+            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return f"corank {digest.hexdigest()[:12]}"
+
+
+@cache
+def version_of(*names: str) -> str | None:
+    """Name and version of the first of these distributions that is installed."""
+    for name in names:
+        try:
+            return f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+# ---------------------------------------------------------------- progress
+
+
+@contextmanager
+def quiet(total: int, done: int) -> Iterator[Advance]:
+    """Tell nothing."""
+    yield lambda: None
+
+
+def shown_on(console: Console, name: str, *, lines: bool = True) -> Callable[[int, int], Any]:
+    """A bar on a terminal; elsewhere, where `lines` are wanted, one at every tenth."""
+
+    @contextmanager
+    def progress(total: int, done: int) -> Iterator[Advance]:
+        if console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            )
+            with Progress(*columns, console=console, transient=True) as bar:
+                task = bar.add_task(name, total=total, completed=done)
+                yield lambda: bar.advance(task)
+            return
+        count, begin = done, time.perf_counter()
+
+        def tell() -> None:
+            nonlocal count
+            count += 1
+            if lines and count * 10 // total > (count - 1) * 10 // total:
+                console.print(f"{name}: {count} of {total}, {time.perf_counter() - begin:.0f} s", highlight=False)
+
+        yield tell
+
+    return progress

@@ -1,0 +1,56 @@
+"""How good predictions are, query by query, in the measures of a comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from corank.experiments.items import Floats, Integers
+from corank.metrics import disagreement_error, ndcg
+
+TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
+READING = {
+    "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
+    "ndcg": "gain of the first ten beside the best possible: 1 is perfect",
+    "rmse": "root mean squared error of the scores: 0 is perfect",
+}
+WITHIN = ", each query less its mean"
+LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
+
+
+def measured(scores: Floats, predicted: Floats, qid: Integers | None, least: float, *, scale: bool) -> dict[str, Any]:
+    """Every measure for every test query, in order of first appearance; NaN where undefined.
+
+    Parameters
+    ----------
+    least : the least score there is: gains of NDCG start there where it is negative
+    scale : whether predictions are on the scale of the scores; else there is no RMSE
+
+    Returns
+    -------
+    queries : labels; disagreement, ndcg, rmse : one value each, as lists
+    """
+    labels = np.zeros(len(scores), dtype=np.int64) if qid is None else qid
+    _, first = np.unique(labels, return_index=True)
+    queries = labels[np.sort(first)]
+    place = {label: at for at, label in enumerate(queries.tolist())}
+    codes = np.asarray([place[label] for label in labels.tolist()])
+    found = {
+        "disagreement": disagreement_error(scores, predicted, qid=labels, average=False),
+        "ndcg": ndcg(scores - min(least, 0.0), predicted, qid=labels, k=10, average=False),
+        "rmse": _rmse(scores - predicted, codes, centred=qid is not None) if scale else np.full(len(queries), np.nan),
+    }
+    return {"queries": queries.tolist(), **{name: _plain(values) for name, values in found.items()}}
+
+
+def _rmse(residuals: Floats, codes: Integers, *, centred: bool) -> Floats:
+    """Of each query; `centred`: its mean taken out, as the level of a ranking means nothing."""
+    sizes = np.bincount(codes)
+    if centred:
+        residuals = residuals - (np.bincount(codes, weights=residuals) / sizes)[codes]
+    return np.asarray(np.sqrt(np.bincount(codes, weights=residuals**2) / sizes))
+
+
+def _plain(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else round(float(value), 9) for value in values]

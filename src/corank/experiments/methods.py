@@ -1,0 +1,191 @@
+"""The methods that can be compared, by name. Others join by `register_method`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import corank
+from corank.experiments import peers, trees
+from corank.experiments.masking import Task
+from corank.experiments.tuning import SETTINGS, Fitted
+
+BASELINE = "ridge"
+N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
+CO_BASIS = 200  # rows that span each view's function
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to learn.
+
+    Attributes
+    ----------
+    name : what it is asked for by
+    title : what tables call it
+    about : one line that says what it is
+    fit : Task → Fitted; a function of a module, so that other processes find it
+    uses_unscored : whether it learns from unscored rows too
+    for_queries : whether it is meant for data with queries
+    scale : where its predictions are on the scale of the scores: always, with queries (up to their level), without queries,
+        or never; elsewhere there is no RMSE
+    needs : modules that must be installed
+    default : whether it is compared when nobody says what to compare
+    """
+
+    name: str
+    title: str
+    about: str
+    fit: Callable[[Task], Fitted]
+    uses_unscored: bool = False
+    for_queries: bool = True
+    scale: Literal["always", "with queries", "without queries", "never"] = "always"
+    needs: tuple[str, ...] = ()
+    default: bool = False
+
+    def on_scale(self, *, queries: bool) -> bool:
+        """Whether an RMSE makes sense."""
+        return self.scale == "always" or self.scale == ("with queries" if queries else "without queries")
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether everything it needs is there."""
+        return all(importlib.util.find_spec(name) is not None for name in self.needs)
+
+
+_METHODS: dict[str, Method] = {}
+
+
+def register_method(method: Method) -> None:
+    """Make a method known by its name, so that `compare(methods=[name])` finds it."""
+    if method.name in _METHODS:
+        raise ValueError(f"a method called {method.name!r} is there already; choose another name.")
+    _METHODS[method.name] = method
+
+
+def known_methods() -> dict[str, Method]:
+    """Every method by its name."""
+    return dict(_METHODS)
+
+
+def default_methods(*, queries: bool, judge: str) -> list[Method]:
+    """The baseline and the methods that are compared when nobody says what to compare; peers where installed.
+
+    Those that learn to rank where the order counts, those that predict scores where their error does.
+    """
+    regress = judge == "rmse" and not queries
+    kinds = [m for m in _METHODS.values() if m.default and m.is_installed]
+    return [m for m in kinds if (m.on_scale(queries=False) if regress else m.for_queries)]
+
+
+def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) -> list[Method]:
+    """Methods by name, checked: known, installed, meant for such data."""
+    found: list[Method] = []
+    for name in names:
+        method = name if isinstance(name, Method) else _METHODS.get(name)
+        if method is None:
+            near = difflib.get_close_matches(str(name), _METHODS, 1)
+            guess = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"methods: {name!r} is unknown; {guess}There are {', '.join(_METHODS)}.")
+        if not method.is_installed:
+            raise ValueError(f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed.")
+        if queries and not method.for_queries:
+            raise ValueError(f"methods: {method.name!r} is not meant for data with queries; leave it out.")
+        if judge == "rmse" and not method.on_scale(queries=queries):
+            raise ValueError(
+                f"methods: {method.name!r} gives an order, not scores, and so has no RMSE; leave it out, or judge by "
+                "measure='disagreement'."
+            )
+        if method.name in [other.name for other in found]:
+            raise ValueError(f"methods: {method.name!r} is named twice.")
+        found.append(method)
+    return found
+
+
+# ---------------------------------------------------------------- corank's own
+
+
+def _learner(name: str, settings: Mapping[str, Any], task: Task) -> Fitted:
+    """One of corank's learners, tuned by itself on the scored rows."""
+    model = getattr(corank, name)(**settings, **_own_settings(name, task))
+    return fitted(model.fit(task.X, task.y, qid=task.qid))
+
+
+def _own_settings(name: str, task: Task) -> dict[str, Any]:
+    """What depends on the data of a draw."""
+    own: dict[str, Any] = {}
+    if name.startswith(("Co", "Auto")):
+        own = {"views": task.views, "random_state": task.seed}
+    if name in ("CoRLS", "CoRankRLS", "AutoRegressor", "AutoRanker"):
+        own["basis"] = min(CO_BASIS, len(task.y))
+    if name in ("RLS", "RankRLS", "MatchingPursuit", "RankingPursuit"):
+        own["gamma"] = peers.widths(task.scored[0]).tolist()
+    if name in ("MatchingPursuit", "RankingPursuit"):
+        own["n_atoms"] = [number for number in N_ATOMS if number <= task.n_scored // 2]
+    return own
+
+
+def fitted(model: Any) -> Fitted:
+    """A fitted learner of corank, and what it chose."""
+    path = getattr(getattr(model, "_together", model), "path_", None)
+    tried = None if path is None else len(path.error)
+    return Fitted(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
+
+
+def chosen_parameters(model: Any) -> dict[str, Any]:
+    """The parameters of a fitted learner that are numbers, and which of its candidates an Auto one chose."""
+    chosen: dict[str, Any] = {}
+    for name in ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull"):
+        value = getattr(model, f"{name}_", None)
+        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            chosen[name] = float(value)
+    return chosen | ({"chosen": str(model.chosen_)} if hasattr(model, "chosen_") else {})
+
+
+def _size(model: Any) -> int:
+    """Bytes of the model's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.corank"
+        model.save(path)
+        return path.stat().st_size
+
+
+def _own(name: str, title: str, about: str, learner: str, **more: Any) -> Method:
+    settings = more.pop("settings", {})
+    return Method(name, title, about, partial(_learner, learner, settings), **more)
+
+
+_UNSCORED: dict[str, Any] = {"uses_unscored": True}
+_RANKS: dict[str, Any] = {"scale": "with queries"}
+_REGRESSES: dict[str, Any] = {"for_queries": False}
+for _method in (
+    Method(BASELINE, "ridge (baseline)", "ridge regression on the columns", peers.ridge, default=True),
+    _own("rankrls", "RankRLS", "one kernel model, scored rows only", "RankRLS", default=True, **_RANKS),
+    _own("rls", "RLS", "one kernel model of the scores, scored rows only", "RLS", default=True, **_REGRESSES),
+    _own("corankrls", "CoRankRLS", "views that agree on unscored rows", "CoRankRLS", default=True, **_RANKS, **_UNSCORED),
+    _own("corls", "CoRLS", "views that agree on unscored rows", "CoRLS", default=True, **_REGRESSES, **_UNSCORED),
+    _own("auto", "AutoRanker", "uses unscored rows where the scores show that they help", "AutoRanker", default=True, **_RANKS, **_UNSCORED),
+    _own("autoregressor", "AutoRegressor", "uses unscored rows where the scores show that they help", "AutoRegressor", default=True, **_REGRESSES, **_UNSCORED),
+    _own("pursuit", "RankingPursuit", "a handful of rows with weights", "RankingPursuit", default=True, **_RANKS),
+    _own("matching", "MatchingPursuit", "a handful of rows with weights", "MatchingPursuit", default=True, **_REGRESSES),
+    _own("kpcrank", "KPCRank", "leading components of the kernel", "KPCRank", **_RANKS),
+    _own("kpcr", "KPCR", "leading components of the kernel", "KPCR", **_REGRESSES),
+    _own("copursuit", "CoRankingPursuit", "a handful of rows in views that agree on unscored rows", "CoRankingPursuit", **_RANKS, **_UNSCORED),
+    _own("transductive", "TransductiveRankRLS", "unscored queries are completed along with the fit", "TransductiveRankRLS", **_RANKS, **_UNSCORED),
+    _own("difference", "DifferenceGP", "a Gaussian process of score differences: says how sure it is", "DifferenceGP", **_RANKS),
+    _own("preference", "PreferenceGP", "a Gaussian process of who beats whom: says how sure it is", "PreferenceGP", scale="never"),
+    Method("kernelridge", "kernel ridge", "kernel ridge regression", peers.kernel_ridge),
+    Method("nystroem", "Nystroem + ridge", "ridge regression on approximate kernel features", peers.nystroem),
+    Method("ranksvm", "RankSVM", "a linear support vector machine on pairs", peers.rank_svm, scale="never"),
+    Method("lightgbm", "LightGBM", "gradient-boosted trees", trees.lightgbm, scale="without queries", needs=("lightgbm",), default=True),
+    Method("xgboost", "XGBoost", "gradient-boosted trees", trees.xgboost, scale="without queries", needs=("xgboost",), default=True),
+):  # fmt: skip
+    register_method(_method)

@@ -1,0 +1,200 @@
+"""Who is trained on what: the protocol of a comparison and the rows of each of its draws, all from one seed.
+
+Test queries go round: in every five repeats (for a fifth of test queries) each query is a test query once, so that
+averages over repeats weigh all queries alike. Nothing here looks at a score, only at whether there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from corank.experiments.items import Floats, Integers, Items
+
+Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
+MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
+FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 5, 20, 2
+AUTOMATIC_SHARE = 0.1
+SCORED_PARTS = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How methods are compared.
+
+    Attributes
+    ----------
+    scored_share : share of the training queries (rows, without queries) that keep their scores; those of the others are
+        hidden. None: all of them where most rows have no score anyway, else a tenth
+    repeats : draws of test, scored and unscored queries
+    test_share : share of the queries (rows) that are tested on
+    curves : also fit on fewer and on more scored rows, and on none and a quarter of the unscored ones
+    max_scored, max_unscored : most rows of each kind in one fit; whole queries are left out, drawn at random
+    measure : by which methods are judged. None: disagreement with queries, root mean squared error without
+    seed : all draws follow from it
+    """
+
+    scored_share: float | None = None
+    repeats: int = 20
+    test_share: float = 0.2
+    curves: bool = True
+    max_scored: int = 360
+    max_unscored: int = 600
+    measure: Measure | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.scored_share is not None and not 0.0 < self.scored_share <= 1.0:
+            raise ValueError(f"scored_share must be above 0 and at most 1, got {self.scored_share}.")
+        if not 0.0 < self.test_share < 1.0:
+            raise ValueError(f"test_share must lie between 0 and 1, got {self.test_share}.")
+        least = {"repeats": 2, "max_scored": 10, "max_unscored": 0, "seed": 0}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}.")
+        if self.measure is not None and self.measure not in MEASURES:
+            raise ValueError(f"measure={self.measure!r} is unknown; give one of {', '.join(MEASURES)}.")
+
+    def share(self, items: Items) -> float:
+        """The share of scores that are kept."""
+        if self.scored_share is not None:
+            return self.scored_share
+        return AUTOMATIC_SHARE if items.scored.mean() > 0.5 else 1.0
+
+    def judge(self, items: Items) -> Measure:
+        """The measure that decides."""
+        return self.measure or ("rmse" if items.qid is None else "disagreement")
+
+    @property
+    def rounds(self) -> int:
+        """Repeats in which every query is a test query once."""
+        return max(2, round(1 / self.test_share))
+
+
+class Draw(NamedTuple):
+    """What one fit is made on: a repeat, and how many of its scored and unscored rows, as a multiple, are used."""
+
+    repeat: int
+    scored: float = 1.0
+    unscored: float = 1.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of a draw."""
+
+    scored: Integers
+    unscored: Integers
+    test: Integers
+
+    @property
+    def train(self) -> Integers:
+        """Scored rows first."""
+        return np.concatenate([self.scored, self.unscored])
+
+
+def check_enough(items: Items, protocol: Protocol) -> None:
+    """Refuse data on which no test could say anything."""
+    units = testable(items)
+    if items.qid is None and len(units) < FEWEST_ROWS:
+        raise ValueError(f"y has {len(units)} scores; comparing methods takes at least {FEWEST_ROWS}.")
+    if items.qid is not None and len(units) < FEWEST_QUERIES:
+        raise ValueError(
+            f"only {len(units)} queries have two rows with different scores; comparing methods takes at least "
+            f"{FEWEST_QUERIES}. Leave qid out if all rows compete with each other."
+        )
+    if items.qid is None and len(np.unique(items.y[items.scored])) < 2:
+        raise ValueError("y holds the same score everywhere: there is nothing to learn.")
+
+
+def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
+    """Every draw, those of the comparison itself first. Parts of the scored rows that come to the same are one."""
+    main = [Draw(repeat) for repeat in range(protocol.repeats)]
+    if not protocol.curves:
+        return main
+    few = range(min(protocol.repeats, protocol.rounds))
+    sizes = {len(split(items, protocol, Draw(0)).scored): 1.0}
+    for part in SCORED_PARTS:
+        sizes.setdefault(len(split(items, protocol, Draw(0, scored=part)).scored), part)
+    return [
+        *main,
+        *(Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)),
+        *(Draw(repeat, scored=part) for part in sizes.values() if part != 1 for repeat in few),
+        *(Draw(repeat, unscored=0.25) for repeat in few),
+    ]
+
+
+def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
+    """The rows of a draw. A part of the scored or unscored rows is always the first of the same order: draws nest."""
+    units, codes = testable(items), _units_of_rows(items)
+    rng = np.random.default_rng([protocol.seed, draw.repeat])
+    test = _test_units(units, protocol, draw.repeat)
+    has_score = items.scored
+    others = np.setdiff1d(np.unique(codes), test)
+    candidates = rng.permutation(np.intersect1d(units, others))
+    least = FEWEST_SCORED if items.qid is not None else 2 * FEWEST_SCORED
+    n_scored = max(least, round(protocol.share(items) * len(candidates)))
+    sizes = np.bincount(codes[has_score], minlength=int(codes.max()) + 1)
+    allowed = _within(candidates, sizes, protocol.max_scored, least)
+    kept = allowed[: max(least, round(draw.scored * min(n_scored, len(allowed))))]
+    scored = np.flatnonzero(np.isin(codes, kept) & has_score)
+    return Split(
+        scored,
+        _unscored_rows(items, codes, candidates, kept, others, protocol, draw, rng),
+        np.flatnonzero(np.isin(codes, test) & has_score),
+    )
+
+
+def _unscored_rows(
+    items: Items,
+    codes: Integers,
+    candidates: Integers,
+    kept: Integers,
+    others: Integers,
+    protocol: Protocol,
+    draw: Draw,
+    rng: np.random.Generator,
+) -> Integers:
+    """Rows of training queries whose scores are hidden or missing, query by query in a fixed order."""
+    rest = rng.permutation(np.setdiff1d(others, candidates))  # queries in which nothing can be compared
+    order = np.concatenate([candidates[::-1], rest])  # from the far end: scored ones last, so that draws nest
+    usable = np.isin(codes, others) & ~(np.isin(codes, kept) & items.scored)
+    sizes = np.bincount(codes[usable], minlength=int(codes.max()) + 1)
+    chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
+    chosen = chosen[: int(np.ceil(draw.unscored * len(chosen)))]
+    return np.flatnonzero(np.isin(codes, chosen) & usable)
+
+
+def _test_units(units: Integers, protocol: Protocol, repeat: int) -> Integers:
+    """One fold of a round of folds."""
+    rounds = protocol.rounds
+    order = np.random.default_rng([protocol.seed, repeat // rounds, 1]).permutation(units)
+    if protocol.test_share < 1 / rounds - 1e-9 or protocol.test_share > 0.5:  # not a fold: so many, in turn
+        size = max(1, round(protocol.test_share * len(units)))
+        return np.take(order, np.arange(size) + (repeat % rounds) * size, mode="wrap")
+    return order[repeat % rounds :: rounds]
+
+
+def _within(units: Integers, sizes: Integers, most: int, least: int) -> Integers:
+    """The first units that hold at most so many rows together, but not fewer than `least` of them."""
+    total = np.cumsum(sizes[units])
+    return units[: max(least, int(np.searchsorted(total, most, side="right")))] if most > 0 else units[:0]
+
+
+def _units_of_rows(items: Items) -> Integers:
+    """The query of every row; the row itself where there are none."""
+    return items.qid if items.qid is not None else np.arange(len(items))
+
+
+def testable(items: Items) -> Integers:
+    """What can be tested on: queries with two different scores; scored rows where there are no queries."""
+    if items.qid is None:
+        return np.flatnonzero(items.scored)
+    codes, y = items.qid[items.scored], items.y[items.scored]
+    low: Floats = np.full(int(items.qid.max()) + 1, np.inf)
+    high: Floats = np.full(int(items.qid.max()) + 1, -np.inf)
+    np.minimum.at(low, codes, y)
+    np.maximum.at(high, codes, y)
+    return np.flatnonzero(high > low)

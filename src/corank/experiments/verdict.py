@@ -1,0 +1,103 @@
+"""The verdict of a comparison in plain words, "cannot tell" included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from corank.experiments.estimates import Effect, Estimate, Gain
+from corank.experiments.measures import TITLES
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What there is to put into words: titles of the methods, the best mean first, and gains over the baseline."""
+
+    measure: str
+    baseline: str
+    order: Sequence[str]
+    gains: Mapping[str, Gain]
+    effects: Sequence[Effect]
+    by_query: bool
+
+
+def sentences(found: Finding) -> list[str]:
+    """The answer, then the methods against the baseline, then what unscored rows did."""
+    return [_answer(found), *_against(found), *(_effect(found, effect) for effect in found.effects)]
+
+
+def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
+    """A mean with its interval, disagreement in percent."""
+    sign = "+" if signed else ""
+    if measure == "disagreement":
+        mean, low, high = (
+            f"{100 * number:{sign}.2f}".replace("-", "−") for number in (value.mean, value.low, value.high)
+        )
+        return f"{mean} % ({low} to {high})"
+    mean, low, high = (f"{number:{sign}.3g}".replace("-", "−") for number in (value.mean, value.low, value.high))
+    return f"{mean} ({low} to {high})"
+
+
+def chance(p: float) -> str:
+    """A p-value as people write it."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
+
+
+def _answer(found: Finding) -> str:
+    best, base = found.order[0], found.baseline
+    against = found.gains.get(best)
+    winners = [title for title in found.order if title in found.gains and found.gains[title].verdict == "better"]
+    if against is None:
+        return f"Nothing was better than the baseline, {base}: it has the best mean itself."
+    if against.verdict == "better":
+        rest = [title for title in winners if title != best]
+        also = f" Also better than it: {', '.join(rest)}." if rest else ""
+        return f"{best} has the best mean, {_amount(against.gain, found)} better than {base}: more than chance explains.{also}"
+    if winners:
+        return f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly to be sure."
+    needed = _needed(against, found)
+    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}."
+
+
+def _against(found: Finding) -> list[str]:
+    lines = []
+    for title in found.order:
+        if title in found.gains:
+            gain = found.gains[title]
+            amount = in_numbers(gain.gain, found.measure, signed=True)
+            words = {"better": "better than", "worse": "worse than", "cannot tell": "cannot be told apart from"}
+            lines.append(f"{title}: {words[gain.verdict]} {found.baseline}; gain {amount}, {chance(gain.p_corrected)}.")
+    return lines
+
+
+def _effect(found: Finding, effect: Effect) -> str:
+    gain = effect.effect
+    rows = f"{effect.n_unscored:,.0f} unscored rows"
+    if gain.gain.mean == gain.gain.low == gain.gain.high == 0:
+        return f"{effect.title}: {rows} made no difference."
+    amount = f"gain {in_numbers(gain.gain, found.measure, signed=True)}, {chance(gain.p_corrected)}"
+    if gain.verdict == "cannot tell":
+        return f"{effect.title}: cannot tell whether {rows} helped; {amount}{_needed(gain, found)}."
+    return f"{effect.title}: {rows} {'helped' if gain.verdict == 'better' else 'hurt'}; {amount}."
+
+
+def _amount(gain: Estimate, found: Finding) -> str:
+    if found.measure == "disagreement":
+        low, high = 100 * gain.low, 100 * gain.high
+        return f"{100 * gain.mean:.2g} points of misordered pairs ({low:.2g} to {high:.2g})"
+    return f"{gain.mean:.3g} {TITLES[found.measure]} ({gain.low:.3g} to {gain.high:.3g})"
+
+
+def _needed(gain: Gain, found: Finding) -> str:
+    """Roughly how many queries would settle a difference of this size."""
+    half = (gain.gain.high - gain.gain.low) / 2
+    if not found.by_query or gain.gain.mean == 0 or half == 0:
+        return ""
+    needed = gain.units * (half / abs(gain.gain.mean)) ** 2
+    if needed <= gain.units or needed > 100 * gain.units:
+        return ""
+    return f"; about {_two_digits(needed)} test queries instead of {gain.units} would settle a difference of this size"
+
+
+def _two_digits(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.0f}"

@@ -1,0 +1,160 @@
+"""Parts of a self-contained HTML page: sections, tables with headers, figures as inline SVG with a description.
+
+The page asks for nothing from outside: styles and figures are inside it, and it has no scripts. Figures take the colour
+of the text around them, so that they are right on a light and on a dark page.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from corank.tables import check_target, replacing
+
+TEXT_COLOUR = "#010203"  # in a figure: becomes the colour of the page's text
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 11.0,
+    "text.color": TEXT_COLOUR,
+    "axes.labelcolor": TEXT_COLOUR,
+    "axes.edgecolor": TEXT_COLOUR,
+    "axes.titlecolor": TEXT_COLOUR,
+    "xtick.color": TEXT_COLOUR,
+    "ytick.color": TEXT_COLOUR,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.labelcolor": TEXT_COLOUR,
+}
+Html: TypeAlias = str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    parts: Sequence[Html]
+
+    @property
+    def anchor(self) -> str:
+        """What links to it."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: text, and perhaps an interval below it or a colour."""
+
+    text: str
+    small: str = ""
+    kind: str = ""
+
+
+def text(words: str, kind: str = "") -> Html:
+    """A paragraph."""
+    return f'<p class="{kind}">{escape(words)}</p>' if kind else f"<p>{escape(words)}</p>"
+
+
+def bullets(lines: Sequence[str]) -> Html:
+    """A list."""
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def code(words: str) -> Html:
+    """What was typed."""
+    return f"<pre><code>{escape(words)}</code></pre>"
+
+
+def folded(title: str, *parts: Html) -> Html:
+    """What is opened on demand."""
+    return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
+
+
+def verdict(first: str, rest: Sequence[str]) -> Html:
+    """The answer, and what it rests on."""
+    return f'<div class="verdict">{text(first)}{bullets(rest) if rest else ""}</div>'
+
+
+def facts(caption: str, pairs: dict[str, str]) -> Html:
+    """Names and what they are."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in pairs.items()
+    )
+    return f'<div class="scroll"><table><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table></div>'
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, words: Sequence[int] = ()
+) -> Html:
+    """A table whose first column names the rows; `words` are the other columns that hold no numbers."""
+    kinds = ["" if at == 0 or at in words else "number" for at in range(len(head))]
+    cells = "".join(f'<th scope="col" class="{k}">{escape(name)}</th>' for name, k in zip(head, kinds, strict=True))
+    lines = "".join("<tr>" + "".join(map(_cell, row, kinds, range(len(row)))) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _cell(value: str | Cell, kind: str, at: int) -> Html:
+    cell = value if isinstance(value, Cell) else Cell(value)
+    small = f'<br><span class="interval">{escape(cell.small)}</span>' if cell.small else ""
+    kinds = " ".join(part for part in (kind, cell.kind) if part)
+    name, scope = ("th", ' scope="row"') if at == 0 else ("td", "")
+    return f'<{name}{scope} class="{kinds}">{escape(cell.text)}{small}</{name}>'
+
+
+def figure(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float] = (8.0, 4.0)) -> Html:
+    """What `draw` draws on an axis, as SVG; `about` says in words what it shows, for those who do not see it."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": caption + about}):
+        picture = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(picture)
+        draw(picture.add_subplot())
+        file = io.StringIO()
+        picture.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    svg = file.getvalue()
+    svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in every figure; ids that are referred to are not
+    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 system-ui, 'Liberation Sans', Arial, sans-serif", svg)
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(about, quote=True)}" ', 1)
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def page(title: str, lead: Sequence[Html], sections: Sequence[Section]) -> Html:
+    """The whole page."""
+    style = resources.files("corank.report").joinpath("page.css").read_text(encoding="utf-8")
+    links = "".join(f'<li><a href="#{part.anchor}">{escape(part.title)}</a></li>' for part in sections)
+    body = "".join(
+        f'<section aria-labelledby="{part.anchor}"><h2 id="{part.anchor}">{escape(part.title)}</h2>{"".join(part.parts)}'
+        "</section>"
+        for part in sections
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
+        f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{style}</style></head>'
+        f"<body><header><h1>{escape(title)}</h1>{''.join(lead)}</header>"
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{body}</main></body></html>\n'
+    )
+
+
+def write(html: Html, path: str | PathLike[str], *, overwrite: bool) -> None:
+    """Whole or not at all."""
+    check_target(Path(path), overwrite=overwrite)
+    with replacing(Path(path), overwrite=overwrite) as file:
+        file.write(html.encode())

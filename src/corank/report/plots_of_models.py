@@ -1,0 +1,146 @@
+"""Plots of one fitted model that take an axis, or make one: what was tried, whether views agree, which atoms it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corank._backend import to_numpy
+from corank.report.plots import FAINT, INK, axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZES = {"n_atoms": "atoms", "n_components": "components"}
+ERRORS = {
+    "squared": "held-out squared error",
+    "rescaled": "held-out error, rescaled",
+    "disagreement": "held-out share of misordered pairs",
+}
+
+
+def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Held-out error against what was tuned: alpha, or the number of atoms or components.
+
+    The line is that of the chosen kernel width and agreement, its band one standard error; fainter lines are the other
+    ones, the dot is what was chosen, and the dotted line is what a constant would score.
+
+    Parameters
+    ----------
+    model : fitted learner that tuned something: it has a `path_`. An `AutoRanker` shows the model it chose
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    model = getattr(model, "best_estimator_", model)
+    path = getattr(model, "path_", None)
+    if path is None:
+        raise ValueError("model has no path_: it tuned nothing. Fit it with 'tune', or with a list of candidates.")
+    size = next((name for name in SIZES if getattr(path, name, None) is not None), None)
+    x = np.asarray(path.alpha if size is None else getattr(path, size), dtype=np.float64)
+    error, spread = np.asarray(path.error, dtype=np.float64), np.asarray(path.standard_error, dtype=np.float64)
+    groups = _groups(path, with_alpha=size is not None)
+    ax = axis(ax)
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
+        own = own[np.argsort(x[own], kind="stable")]
+        if group == groups[path.best]:
+            low, high = error[own] - spread[own], error[own] + spread[own]
+            ax.fill_between(x[own], low, high, color=INK, alpha=0.2, linewidth=0)
+            ax.plot(x[own], error[own], color=INK, zorder=3, marker="." if len(own) < 30 else None)
+        else:
+            ax.plot(x[own], error[own], color=FAINT, linewidth=0.6, alpha=0.5)
+    ax.plot(x[path.best], error[path.best], "o", color=INK, markersize=8, zorder=4, label="chosen")
+    if np.isfinite(path.constant):
+        ax.axhline(path.constant, color=FAINT, linestyle=":", label="a constant")
+    if size is None and (x > 0).all():
+        ax.set_xscale("log")
+    _limit(ax, error, float(path.constant))
+    ax.set(xlabel="alpha" if size is None else SIZES[size], ylabel=ERRORS.get(path.scoring, "held-out error"))
+    ax.legend(frameon=False)
+    return ax
+
+
+def _groups(path: Any, *, with_alpha: bool) -> Any:
+    """Candidates that differ in nothing but what the axis shows."""
+    others = [np.nan_to_num(np.asarray(path.gamma, dtype=np.float64), nan=-1.0)]
+    if path.agreement is not None:
+        others.append(np.asarray(path.agreement, dtype=np.float64))
+    if with_alpha:
+        others.append(np.nan_to_num(np.asarray(path.alpha, dtype=np.float64), nan=-1.0))
+    return np.unique(np.stack(others), axis=1, return_inverse=True)[1].ravel()
+
+
+def _limit(ax: Axes, error: Any, constant: float) -> None:
+    """Candidates that are far off would flatten the rest."""
+    known = error[np.isfinite(error)]
+    top = max(float(np.quantile(known, 0.75)), constant if np.isfinite(constant) else 0.0)
+    low = float(known.min())
+    if float(known.max()) > low + 2 * (top - low):
+        ax.set_ylim(low - 0.1 * (top - low), top + 0.25 * (top - low))
+
+
+def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
+    """Do the views agree? Predictions of two views against each other; of more, their rank correlations.
+
+    Parameters
+    ----------
+    model : fitted learner with several views
+    X : rows to predict, such as the unscored ones
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    model = getattr(model, "best_estimator_", model)
+    if not hasattr(model, "predict_views"):
+        raise ValueError("model has one view; plot_views shows learners with several, such as CoRankRLS.")
+    from scipy.stats import spearmanr
+
+    predicted = to_numpy(model.predict_views(X)).astype(np.float64)
+    names = [getattr(view, "name", None) or f"view {at + 1}" for at, view in enumerate(model.views_)]
+    ax = axis(ax)
+    if predicted.shape[1] == 2:
+        first, second = predicted.T
+        ax.plot(first, second, ".", color=INK, markersize=4, alpha=0.6)
+        ends = [float(predicted.min()), float(predicted.max())]
+        ax.plot(ends, ends, color=FAINT, linestyle=":")
+        same = float(spearmanr(first, second).statistic)
+        ax.set(xlabel=f"predicted by {names[0]}", ylabel=f"predicted by {names[1]}")
+        ax.set_title(f"rank correlation {same:.2f}", loc="left", fontsize="medium")
+        return ax
+    m = predicted.shape[1]
+    table = np.array([[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T])
+    ax.imshow(table, vmin=-1, vmax=1, cmap="RdBu")
+    for row, column in np.ndindex(m, m):
+        dark = abs(table[row, column]) > 0.6
+        ax.text(column, row, f"{table[row, column]:.2f}", ha="center", va="center", color="white" if dark else "black")
+    ax.set_xticks(range(m), names)
+    ax.set_yticks(range(m), names)
+    ax.set_title("rank correlation", loc="left", fontsize="medium")
+    return ax
+
+
+def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
+    """The atoms of a sparse model as bars, in order of entry.
+
+    Parameters
+    ----------
+    model : fitted RankingPursuit, MatchingPursuit or CoRankingPursuit
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    if not hasattr(model, "explain"):
+        raise ValueError("model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and CoRankingPursuit.")
+    shown: Axes = model.explain().plot(ax)
+    return shown
