@@ -153,6 +153,32 @@ def billion(torch: Any, quick: bool) -> dict[str, Any]:
 
 
 @case
+def parquet(torch: Any, quick: bool) -> dict[str, Any]:
+    """Unscored rows from Parquet files through `scan(..., device="cuda")`: the whole fit, beside reading them alone."""
+    import tempfile
+
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    from corank import CoRankRLS, scan
+
+    n, r, parts = (100_000, 100, 2) if quick else (10_000_000, BASIS, 10)
+    X, y, qid = scored_rows(torch)
+    with tempfile.TemporaryDirectory() as folder:
+        rng = np.random.default_rng(0)
+        for part in range(parts):
+            values = rng.standard_normal((n // parts, 2 * FEATURES), dtype=np.float32)
+            columns = {f"x{at:02d}": values[:, at] for at in range(2 * FEATURES)}
+            queries = (np.arange(n // parts) + part * (n // parts)) // QUERY
+            files.write_table(pa.table({**columns, "q": queries}), f"{folder}/{part:02d}.parquet")
+        rows = scan(folder, query="q", device="cuda", chunk_rows=None if quick else 500_000)
+        reading, _ = timed(torch, lambda: sum(chunk.n_rows for chunk in rows.chunks()), 2)
+        model = CoRankRLS(two_views(), basis=r, **FIXED)
+        seconds, _ = timed(torch, lambda: model.fit(X, y, qid=qid, unscored=rows), 2)
+    return {"rows": n, "seconds": seconds, "one_reading": reading, "readings": 2}
+
+
+@case
 def exact(torch: Any, quick: bool) -> dict[str, Any]:
     """Exact RankRLS on 30,000 rows at one alpha, beside the Cholesky factor of a matrix of that size."""
     from corank import RankRLS

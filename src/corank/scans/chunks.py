@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from corank._backend import Array
 from corank.tables import LARGEST, TableError, is_number, is_text, plain
 
+TURNED_ROWS = 2**11  # of columns that become rows at once
+
 Index = np.ndarray[Any, np.dtype[np.int64]]
 Ids = np.ndarray[Any, np.dtype[np.uint64]]
 Cursor = tuple[int, int]  # the unit of a scan, and which chunk of it
@@ -98,9 +100,12 @@ def feature_type(kinds: Sequence[pa.DataType]) -> type:
 
 def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> np.ndarray[Any, Any]:
     """The columns side by side: (n, d); NaN and infinity are refused by file and row."""
+    columns = [numbers_of(table.column(name), name, place) for name in names]
     result: np.ndarray[Any, Any] = np.empty((table.num_rows, len(names)), dtype=dtype)
-    for position, name in enumerate(names):
-        result[:, position] = numbers_of(table.column(name), name, place)
+    for begin in range(0, len(result), TURNED_ROWS):  # a piece at a time: what is written stays in the cache
+        rows = slice(begin, begin + TURNED_ROWS)
+        for position, values in enumerate(columns):
+            result[rows, position] = values[rows]
     check_finite(result, names, place)
     return result
 
@@ -108,7 +113,7 @@ def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Pl
 def check_finite(values: np.ndarray[Any, Any], names: Sequence[str] | None, place: Place) -> None:
     """Refuse NaN, infinity and numbers whose squares are no numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if values.size == 0 or np.abs(values).max() < LARGEST:
+        if values.size == 0 or max(values.max(), -values.min()) < LARGEST:  # NaN is not less than anything
             return
         row, column = (int(i[0]) for i in np.nonzero(~(np.abs(values) < LARGEST)))
     value = values[row, column]
