@@ -186,8 +186,8 @@ def test_kernels_that_are_functions_are_known_again(folders, tmp_path):
         return np.asarray(X @ Z.T)
 
     rows = scan(folders[0], score="y", query="q", chunk_rows=CHUNK_ROWS)
-    for _ in range(2):
-        RankRLS(1.0, 15, kernel=kernel).fit(rows, checkpoint=tmp_path / "kept")
+    first, again = (RankRLS(1.0, 15, kernel=kernel).fit(rows, checkpoint=tmp_path / "kept").coef_ for _ in range(2))
+    np.testing.assert_array_equal(again, first)
 
 
 def test_other_rows_in_memory_are_refused(folders, tmp_path):

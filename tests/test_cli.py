@@ -460,6 +460,7 @@ def test_rls_learns_from_queries_of_one_row(folder):
     books().assign(user=np.arange(160)).to_csv("odd.csv", index=False)
     words = ("--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
     run("fit", "odd.csv", "--method", "rls", *words)
+    assert load("b.corank").table_["queries"] == 160
 
 
 # ---- rank

@@ -59,7 +59,7 @@ def on_gpu(*arrays):
     return [torch.as_tensor(array, device="cuda") for array in arrays]
 
 
-def assert_same(found, expected, spread=None):
+def assert_same(found, expected):
     """To 1e-9 of the spread of what NumPy found."""
     assert found.is_cuda
     scale = float(np.ptp(expected)) or 1.0
