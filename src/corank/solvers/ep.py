@@ -30,6 +30,7 @@ from corank.problem import FloatArray
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
 ROOT_2_OVER_PI = float(np.sqrt(2 / np.pi))
 TOLERANCE, SWEEPS = 1e-9, 1000
+ROUNDED, STALLED = 1e-6, 100  # a residual below which rounding may keep it from falling, for so many sweeps
 SHRINK, GROW, PATIENCE = 0.5, 1.3, 20  # of the damping in one sweep; sweeps before it is shrunk at every turn
 LEAST = 0.01
 
@@ -91,9 +92,13 @@ def propagate(
     """
     sites = Sites.none(len(counts)) if start is None else start
     damping, last = np.ones(len(counts)), None
+    least, fallen = np.inf, 0
     for sweep in range(1, sweeps + 1):
         posterior, new, moves = _sweep(features, counts, sites, sweep)
-        if posterior.residual <= tolerance or sweep == sweeps:
+        if posterior.residual < 0.9 * least:
+            least, fallen = posterior.residual, sweep
+        as_far_as_it_goes = least < ROUNDED and sweep - fallen >= STALLED  # what is left is rounding
+        if posterior.residual <= tolerance or as_far_as_it_goes or sweep == sweeps:
             return posterior
         if last is not None:
             damping = _damped(damping, moves, last, cautious=sweep > PATIENCE)
