@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +15,7 @@ from corank import View
 from corank.datasets import make_ranking, make_two_views
 from corank.experiments import Fitted, Items, Method, Protocol, compare, known_methods, masking
 from corank.experiments.compare import run
-from corank.experiments.intervals import mean_interval
+from corank.experiments.intervals import two_way_interval
 from corank.experiments.jobs import JobsFailed, Keep, run_jobs
 from corank.experiments.methods import chosen_methods, default_methods
 from corank.experiments.peers import pairs_of
@@ -97,9 +100,24 @@ def test_tables_are_encoded_without_the_test_rows():
     rows = split(ITEMS, QUICK, Draw(0))
     wild = frame.copy()
     wild.loc[rows.test, "a"] *= 1e6
-    plain, _ = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)
-    other, _ = Items(wild, DATA.y, DATA.qid).features(rows.train, rows.test)
+    plain, _, _ = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)
+    other, _, _ = Items(wild, DATA.y, DATA.qid).features(rows.train, rows.test)
     np.testing.assert_array_equal(plain, other)
+
+
+def test_views_of_a_table_are_named_by_its_columns():
+    pd = pytest.importorskip("pandas")
+    kinds = np.array(["red", "green", "blue"])[DATA.qid % 3]
+    frame = pd.DataFrame({"text_a": DATA.X[:, 0], "kind": kinds, "text_b": DATA.X[:, 1], "size": DATA.X[:, 2]})
+    named = Items(frame, DATA.y, DATA.qid, views=[View("text_*"), View(["kind", "size"])])
+    rows = split(named, QUICK, Draw(0))
+    X, _, (text, rest) = named.features(rows.train, rows.test)
+    assert [list(text.columns), list(rest.columns)] == [[0, 4], [1, 2, 3, 5]]  # a column a kind
+    assert X.shape[1] == 6
+    halves = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)[2].views(6, np.random.default_rng(0))
+    assert sorted(np.concatenate([view.columns for view in halves])) == list(range(6))
+    assert any({1, 2, 3} <= set(view.columns) for view in halves)  # what one column became stays together
+    assert compare(named, ["ridge", "corankrls"], QUICK).rows()[1].estimates["disagreement"].mean < 0.5
 
 
 # ---------------------------------------------------------------- draws
@@ -218,7 +236,8 @@ def test_units_are_queries_averaged_over_repeats():
     row = found.rows()[1]
     gains = found.units("disagreement", "nearest") - found.units("disagreement", "first")
     assert row.against.p == signed_rank(gains)
-    assert (row.against.gain.low, row.against.gain.high) == mean_interval(gains)
+    table = found.values("disagreement", "nearest") - found.values("disagreement", "first")
+    assert (row.against.gain.low, row.against.gain.high) == two_way_interval(table)
     assert row.against.units == 24
 
 
@@ -403,6 +422,66 @@ def test_an_interrupted_comparison_goes_on_to_the_same_numbers(tmp_path):
     for one, other in zip(whole.records, resumed.records, strict=True):
         for name in ("queries", "disagreement", "ndcg", "rmse", "chosen", "seed"):
             assert one.result[name] == other.result[name]
+
+
+_KILLED = """
+import os, sys
+from corank.experiments import Items, Protocol, compare
+from corank.datasets import make_ranking
+
+def dying(total, done):
+    from contextlib import contextmanager
+    @contextmanager
+    def progress():
+        count = 0
+        def advance():
+            nonlocal count
+            count += 1
+            if count == 5:
+                os.kill(os.getpid(), 9)
+        yield advance
+    return progress()
+
+data = make_ranking(n_queries=24, query_size=8, n_features=4, random_state=0)
+protocol = Protocol(repeats=4, curves=False, scored_share=0.4, test_share=0.25)
+compare(Items(data.X, data.y, data.qid), ["ridge", "rankrls"], protocol, keep=sys.argv[1], progress=dying)
+"""
+
+
+def test_a_killed_comparison_goes_on_in_another_process_to_the_same_numbers(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    resumed, whole = (compare(ITEMS, ["ridge", "rankrls"], QUICK, keep=folder) for folder in (tmp_path, None))
+    assert resumed.run_now == 3  # five of eight were kept
+    for one, other in zip(whole.records, resumed.records, strict=True):
+        assert one.result["disagreement"] == pytest.approx(other.result["disagreement"], abs=1e-12)
+
+
+def test_a_method_that_fails_is_left_out_and_said(tmp_path):
+    def failing(task):
+        if task.seed % 2 == 0:
+            raise ValueError("no number")
+        return _nearest(task)
+
+    broken = Method("broken", "broken", "", failing)
+    found = compare(ITEMS, [NEAREST, FIRST, broken], replace(QUICK, repeats=12), keep=tmp_path)
+    assert [method.name for method in found.methods] == ["nearest", "first"]
+    assert "fits failed; the first: ValueError: no number" in found.failed["broken"]
+    with pytest.raises(JobsFailed, match=r"broken: .* no number"):
+        compare(ITEMS, [NEAREST, broken], replace(QUICK, repeats=12))
+    with pytest.raises(JobsFailed, match="no number"):
+        compare(ITEMS, [NEAREST, FIRST, broken], replace(QUICK, repeats=12), baseline="broken")
+
+
+def test_a_changed_method_of_the_same_name_is_fitted_again(tmp_path):
+    def mine(column):
+        return Method("mine", "mine", "", lambda task: Fitted(lambda rows: rows[:, column], {}, 1, 8))
+
+    first = compare(ITEMS, [NEAREST, mine(0)], QUICK, keep=tmp_path)
+    assert compare(ITEMS, [NEAREST, mine(0)], QUICK, keep=tmp_path).run_now == 0
+    other = compare(ITEMS, [NEAREST, mine(1)], QUICK, keep=tmp_path)
+    assert other.run_now == 4
+    assert first.rows()[1].estimates != other.rows()[1].estimates
 
 
 def test_several_processes_find_the_same(tmp_path):

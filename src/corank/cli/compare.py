@@ -66,7 +66,7 @@ def compare(
         str | None, typer.Option("--id", "--item", help="Column that names the items; left out.", show_default=False)
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write everything as one HTML page.", show_default=False)] = None,
-    max_scored: Annotated[int, typer.Option(help="Most scored rows in one fit.")] = 360,
+    max_scored: Annotated[int, typer.Option(help="Most scored rows in one fit.")] = 300,
     max_unscored: Annotated[int, typer.Option(help="Most unscored rows in one fit.")] = 600,
     curves: Annotated[bool, typer.Option("--curves/--no-curves", help="Also fit on fewer rows.")] = True,
     seed: Annotated[int, typer.Option(help="All draws follow from it.")] = 0,
@@ -238,14 +238,23 @@ def _show(found: Comparison, file: Path | None, report: Path | None) -> None:
     reading = f"{TITLES[found.measure]} decides: {READING[found.measure]}"
     main = [record.result for record in found.records if record.draw.scored == record.draw.unscored == 1]
     scored = sum(result["n_scored"] for result in main) / len(main)
-    done = f"{count(found.protocol.repeats, 'repeat')}, about {scored:,.0f} scored rows in training"
+    done = f"{count(found.protocol.repeats, 'repeat')}, about {scored:,.0f} scored rows in training{_capped(found)}"
+    failed = [Text(f"Left out: {name}: {why}", style="yellow") for name, why in found.failed.items()]
     effects = [line for line in rest if "unscored rows" in line]
     parts: list[Any] = [table, Text(reading, style="dim"), Text(), Text(answer, style="bold"), *map(Text, effects)]
-    show(*parts, Text(done, style="dim"))
+    show(*parts, *failed, Text(done, style="dim"))
     if report is not None:
         show(Text(f"The page is {report}: open it in a browser."))
     else:
         show(command("add --report report.html", "For intervals, curves and the model: "))
+
+
+def _capped(found: Comparison) -> str:
+    """A word on scored rows that were left out, where the share alone would have kept more."""
+    if not found.is_capped:
+        return ""
+    asked = f"{found.protocol.share(found.items):.0%}"
+    return f", fewer than {asked} of them (--max-scored {found.protocol.max_scored})"
 
 
 def _chance(gain: Any) -> str:

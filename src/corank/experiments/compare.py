@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from corank.experiments.items import Floats, Integers, Items, read_items
-from corank.experiments.jobs import Keep, run_jobs, sources_of_corank, version_of, written
+from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
 from corank.experiments.masking import Answers, Task, masked
 from corank.experiments.measures import measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
@@ -78,21 +78,48 @@ def compare(
     if isinstance(processes, bool) or processes < 1:
         raise ValueError(f"processes must be a whole number of at least 1, got {processes!r}.")
     begin = time.perf_counter()
-    jobs = _jobs(chosen, items, protocol)
-    done, run_now = run_jobs(
+    jobs = {_key(items, protocol, job): job for job in _jobs(chosen, items, protocol)}
+    done, failures = attempt_jobs(
         run,
         (items, protocol),
-        [(_key(items, protocol, job), job) for job in jobs],
+        list(jobs.items()),
         keep=None if keep is None else Keep(Path(keep), fresh=fresh),
         processes=processes,
         progress=progress,
     )
+    failed = _failed(chosen, jobs, failures, name)
     records = [
         Record(method.name, draw, one.result, one.seconds, one.warnings, one.memory)
-        for (method, draw), one in zip(jobs, done, strict=True)
+        for key, (method, draw) in jobs.items()
+        if method.name not in failed
+        for one in [done[key][0]]
     ]
-    seconds = time.perf_counter() - begin
-    return Comparison(items, protocol, tuple(chosen), name, tuple(records), processes, run_now, round(seconds, 2))
+    return Comparison(
+        items,
+        protocol,
+        tuple(method for method in chosen if method.name not in failed),
+        name,
+        tuple(records),
+        processes,
+        sum(now for _, now in done.values()),
+        round(time.perf_counter() - begin, 2),
+        failed,
+    )
+
+
+def _failed(
+    methods: Sequence[Method], jobs: Mapping[str, Job], failures: Mapping[str, str], baseline: str
+) -> dict[str, str]:
+    """Methods that are left out because a fit of theirs failed, and why; an error where too little is left."""
+    failed: dict[str, str] = {}
+    for method in methods:
+        own = [key for key, (other, _) in jobs.items() if other.name == method.name]
+        wrong = [failures[key] for key in own if key in failures]
+        if wrong:
+            failed[method.name] = f"{len(wrong)} of {len(own)} fits failed; the first: {wrong[0]}"
+    if baseline in failed or len(methods) - len(failed) < 2:
+        raise JobsFailed("; ".join(f"{name}: {why}" for name, why in failed.items()))
+    return failed
 
 
 def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
@@ -167,7 +194,17 @@ def _key(items: Items, protocol: Protocol, job: Job) -> str:
     asked = {key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")}
     distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
     library = version_of(*distributions[method.name]) if method.name in distributions else None
-    return written([items.digest, asked, sources_of_corank(), library, method.name, method.fit, draw])
+    return written([items.digest, asked, sources_of_corank(), library, method.name, _named(method.fit), draw])
+
+
+def _named(fit: Any) -> list[Any]:
+    """A way to fit by its name, its code and what it was given, so that a changed function is not taken for the old one."""
+    inner = getattr(fit, "func", fit)
+    name = [getattr(inner, "__module__", ""), getattr(inner, "__qualname__", type(inner).__qualname__)]
+    code = getattr(inner, "__code__", None)
+    body = [] if code is None else [code.co_code.hex(), code.co_names, code.co_consts]
+    given = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
+    return [*name, body, given, getattr(fit, "args", ()), getattr(fit, "keywords", {})]
 
 
 def _baseline(methods: Sequence[Method], asked: str | None) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
 LEVEL = 0.95
+ENTRIES = 2**22  # numbers held at a time
 
 
 def standard_error(values: Any) -> float:
@@ -20,21 +21,29 @@ def standard_error(values: Any) -> float:
 
 def mean_interval(values: Any) -> tuple[float, float]:
     """95 % bootstrap interval of the mean of (n,) values."""
-    values = np.asarray(values, dtype=float)
-    return _percentiles(_counts(np.random.default_rng(0), len(values)) @ values / len(values))
+    return two_way_interval(np.asarray(values, dtype=float)[None, :])
 
 
 def two_way_interval(values: Any) -> tuple[float, float]:
-    """95 % bootstrap interval of the mean of a table (draws, queries): both are drawn again, independently."""
+    """95 % bootstrap interval of the mean of a table (draws, queries): both are drawn again, independently.
+
+    NaN marks queries that were not tested in a draw. O(RESAMPLES · draws · queries).
+    """
     values = np.asarray(values, dtype=float)
-    rng = np.random.default_rng(0)
-    draws, queries = (_counts(rng, size) for size in values.shape)
-    return _percentiles(((draws @ values) * queries).sum(axis=1) / values.size)
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    rng, means, step = np.random.default_rng(0), [], max(1, ENTRIES // values.shape[1])
+    for begin in range(0, RESAMPLES, step):
+        draws, queries = (_counts(rng, size, min(step, RESAMPLES - begin)) for size in values.shape)
+        total = ((draws @ filled) * queries).sum(axis=1)
+        counted = ((draws @ known) * queries).sum(axis=1)
+        means.append(total[counted > 0] / counted[counted > 0])
+    return _percentiles(np.concatenate(means))
 
 
-def _counts(rng: np.random.Generator, size: int) -> Floats:
-    """How often each of so many is drawn in every resample: (RESAMPLES, size)."""
-    return rng.multinomial(size, np.full(size, 1 / size), size=RESAMPLES).astype(float)
+def _counts(rng: np.random.Generator, size: int, resamples: int) -> Floats:
+    """How often each of so many is drawn in every resample: (resamples, size)."""
+    return rng.multinomial(size, np.full(size, 1 / size), size=resamples).astype(float)
 
 
 def _percentiles(means: Floats) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from scipy import sparse
 from corank._backend import to_numpy
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
+from corank.views import random_bases, random_split, read_views
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,7 +30,7 @@ class Items:
         The columns of a table are encoded by a `TableEncoder`, fitted in every run on its training rows alone.
     y : (n,) scores, higher is better; NaN = unscored
     qid : (n,) query labels, or None: all rows compete
-    views : list of View, or a number of random halves, for methods with views
+    views : list of View, or a number of random parts, for methods with views; columns of a table by their names
     """
 
     X: Any
@@ -92,13 +93,27 @@ class Items:
             found.update(np.ascontiguousarray(X).tobytes())
         return found.hexdigest()[:16]
 
-    def features(self, fitted_on: Integers, rows: Integers) -> tuple[Any, Any]:
-        """Numbers of both sets of rows; an encoder sees the first set only."""
+    def features(self, fitted_on: Integers, rows: Integers) -> tuple[Any, Any, Any]:
+        """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
         if not self.is_table:
-            return self.X[fitted_on], self.X[rows]
+            return self.X[fitted_on], self.X[rows], self.views
         encoder = TableEncoder()
         first = encoder.fit_transform(_take(self.X, fitted_on))
-        return first, encoder.transform(_take(self.X, rows))
+        return first, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
+
+
+def _encoded(views: Any, encoder: TableEncoder) -> Any:
+    """Views of a table's columns as views of the matrix: what one column became stays together."""
+    names = np.asarray(encoder.feature_names_in_, dtype=object)
+    if isinstance(views, int):
+        fits = len(np.unique(encoder.attributes_)) >= views
+        return random_split(views, attributes=encoder.attributes_) if fits else random_bases(views)
+    if not isinstance(views, list | tuple):
+        return views
+    read = read_views(views, len(names), names, np.random.default_rng(0))
+    return [
+        replace(view, columns=np.flatnonzero(np.isin(encoder.attributes_, np.asarray(view.columns)))) for view in read
+    ]
 
 
 def read_items(data: Any) -> Items:

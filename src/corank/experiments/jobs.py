@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import json
 import multiprocessing
+import re
 import signal
 import sys
 import time
@@ -88,7 +89,24 @@ def run_jobs(
     processes: int = 1,
     progress: Callable[[int, int], Any] | None = None,
 ) -> tuple[list[Done], int]:
-    """Every job done, in order, and how many of them were done now.
+    """Every job done, in order, and how many of them were done now; JobsFailed where one fails. As `attempt_jobs`."""
+    found, failures = attempt_jobs(run, shared, jobs, keep=keep, processes=processes, progress=progress)
+    if failures:
+        told = "\n".join(f"{job}: {failures[key]}" for key, job in jobs if key in failures)
+        raise JobsFailed(f"{len(failures)} of {len(jobs)} fits failed:\n{told}")
+    return [found[key][0] for key, _ in jobs], sum(now for _, now in found.values())
+
+
+def attempt_jobs(
+    run: Run,
+    shared: Any,
+    jobs: Sequence[tuple[str, Any]],
+    *,
+    keep: Keep | None = None,
+    processes: int = 1,
+    progress: Callable[[int, int], Any] | None = None,
+) -> tuple[dict[str, tuple[Done, bool]], dict[str, str]]:
+    """By key: every job that was done, with whether it was done now, and what went wrong with the others.
 
     Parameters
     ----------
@@ -99,23 +117,21 @@ def run_jobs(
     processes : at a time; 1 works in this process
     progress : called with the number of jobs and of those that are there already; gives a context of an `advance`
     """
-    found: dict[str, Done] = {}
+    found: dict[str, tuple[Done, bool]] = {}
     if keep is not None and not keep.fresh:
-        found = {key: done for key, _ in jobs if (done := keep.read(key)) is not None}
+        found = {key: (done, False) for key, _ in jobs if (done := keep.read(key)) is not None}
     missing = [(key, job) for key, job in jobs if key not in found]
-    failures = []
+    failures: dict[str, str] = {}
     with (progress or quiet)(len(jobs), len(jobs) - len(missing)) as advance:
         for key, outcome in _outcomes(run, shared, missing, processes):
             if isinstance(outcome, Done):
                 if keep is not None:
                     keep.write(key, outcome)
-                found[key] = outcome
+                found[key] = (outcome, True)
             else:
-                failures.append(outcome)
+                failures[key] = outcome
             advance()
-    if failures:
-        raise JobsFailed(f"{len(failures)} of {len(jobs)} fits failed:\n" + "\n".join(failures))
-    return [found[key] for key, _ in jobs], len(missing)
+    return found, failures
 
 
 def _outcomes(
@@ -157,7 +173,7 @@ def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
         try:
             result = run(shared, job)
         except Exception as error:  # noqa: BLE001  (a fit that fails must not end the others)
-            return f"{job}: {type(error).__name__}: {error}"
+            return f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - begin
     told = tuple(sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught}))
     return Done(result, round(seconds, 4), told, _peak_memory())
@@ -174,8 +190,8 @@ def _peak_memory() -> int:
 
 
 def written(value: Any) -> str:
-    """A key: the same value gives the same text."""
-    return json.dumps(value, sort_keys=True, default=str)
+    """A key: the same value gives the same text in every process, so where an object lies in memory is left out."""
+    return json.dumps(value, sort_keys=True, default=lambda other: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(other)))
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from corank.experiments.estimates import Curve, Effect, Estimate, Gain, Row
-from corank.experiments.intervals import mean_interval
+from corank.experiments.intervals import two_way_interval
 from corank.experiments.items import Floats, Items
 from corank.experiments.measures import LOWER_IS_BETTER
 from corank.experiments.methods import Method
-from corank.experiments.protocol import MEASURES, Draw, Protocol
+from corank.experiments.protocol import MEASURES, Draw, Protocol, split
 from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
 from corank.experiments.verdict import Finding, sentences
 from corank.tables import replacing
@@ -47,6 +47,7 @@ class Comparison:
     items, protocol, methods, baseline : what was compared
     records : every fit
     processes, run_now, seconds : how it was run: fits made now (others were kept), wall time
+    failed : methods that are left out because they failed, and why
     """
 
     items: Items
@@ -57,6 +58,7 @@ class Comparison:
     processes: int
     run_now: int
     seconds: float
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def measure(self) -> str:
@@ -67,6 +69,12 @@ class Comparison:
     def has_queries(self) -> bool:
         """Whether the unit of tests is the query."""
         return self.items.qid is not None
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether fits were made on fewer scored rows than the share alone asks for."""
+        free = replace(self.protocol, max_scored=len(self.items))
+        return len(split(self.items, free, Draw(0)).scored) > len(split(self.items, self.protocol, Draw(0)).scored)
 
     def method(self, name: str) -> Method:
         """A method by its name."""
@@ -101,15 +109,17 @@ class Comparison:
 
     def estimate(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> Estimate | None:
         """Mean and interval; None where the measure means nothing for the method."""
-        units = self.units(measure, method, scored, unscored)
-        units = units[~np.isnan(units)]
-        return self._estimate(units) if len(units) else None
+        values = self.values(measure, method, scored, unscored)
+        return None if np.isnan(values).all() else self._estimate(values)
 
-    def _estimate(self, units: Floats) -> Estimate:
-        """Bootstrap over queries; the corrected interval over repeats, which are not independent."""
-        if self.has_queries:
-            return Estimate(float(units.mean()), *mean_interval(units))
-        return Estimate(float(units.mean()), *corrected_resampled(units, *self._sizes)[1])
+    def _estimate(self, values: Floats) -> Estimate:
+        """Of (repeats, queries): bootstrap over draws and queries; without queries the corrected interval over repeats.
+
+        The mean is that of the units that tests are made on.
+        """
+        if not self.has_queries:
+            return Estimate(float(values.mean()), *corrected_resampled(values[:, 0], *self._sizes)[1])
+        return Estimate(float(np.nanmean(over_repeats(values))), *two_way_interval(values))
 
     @property
     def _sizes(self) -> tuple[float, float]:
@@ -118,11 +128,12 @@ class Comparison:
         return float(self.items.scored.sum()) - n_test, n_test
 
     def _gain(self, first: Floats, second: Floats) -> tuple[Estimate, float, int]:
-        """Of the first over the second, paired."""
+        """Of the first over the second, both (repeats, queries), paired."""
         gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
-        gains = gains[~np.isnan(gains)]
-        p = signed_rank(gains) if self.has_queries else corrected_resampled(gains, *self._sizes)[0]
-        return self._estimate(gains), p, len(gains)
+        if not self.has_queries:
+            return self._estimate(gains), corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
+        units = over_repeats(gains)
+        return self._estimate(gains), signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
 
     def _gains(self, pairs: Sequence[tuple[Floats, Floats]]) -> list[Gain]:
         """Tests that are made together."""
@@ -132,9 +143,9 @@ class Comparison:
 
     @cached_property
     def _against(self) -> dict[str, Gain]:
-        own = self.units(self.measure, self.baseline)
+        own = self.values(self.measure, self.baseline)
         names = [m.name for m in self.methods if m.name != self.baseline and self.estimate(self.measure, m.name)]
-        gains = self._gains([(self.units(self.measure, name), own) for name in names])
+        gains = self._gains([(self.values(self.measure, name), own) for name in names])
         return dict(zip(names, gains, strict=True))
 
     def rows(self) -> list[Row]:
@@ -169,9 +180,9 @@ class Comparison:
         pairs = [
             method for method in self.methods if method.uses_unscored and (method.name, 1.0, 0.0) in self._by_place
         ]
-        units = [(self.units(self.measure, m.name), self.units(self.measure, m.name, unscored=0.0)) for m in pairs]
+        both = [(self.values(self.measure, m.name), self.values(self.measure, m.name, unscored=0.0)) for m in pairs]
         found = []
-        for method, gain in zip(pairs, self._gains(units), strict=True):
+        for method, gain in zip(pairs, self._gains(both), strict=True):
             with_them, without = (self.estimate(self.measure, method.name, unscored=part) for part in (1.0, 0.0))
             assert with_them is not None
             assert without is not None
@@ -216,8 +227,7 @@ class Comparison:
         return np.asarray(level - np.nanmean(level))
 
     def _point(self, place: tuple[str, float, float], common: Floats | float) -> Estimate:
-        units = self.units(self.measure, *place) - common
-        return self._estimate(units[~np.isnan(units)])
+        return self._estimate(self.values(self.measure, *place) - common)
 
     def probabilities(self) -> dict[str, tuple[Floats, Floats]]:
         """What came true (0 or 1) and the probability it was given, for every method that gives any."""
@@ -255,6 +265,7 @@ class Comparison:
             "methods": [_plain(asdict(row) | {"verdict": row.against and row.against.verdict}) for row in self.rows()],
             "unscored": [_plain(asdict(effect) | {"verdict": effect.effect.verdict}) for effect in self.effects()],
             "curves": [_plain(asdict(curve)) for over in ("scored", "unscored") for curve in self.curves(over)],
+            "failed": self.failed,
             "fits": len(self.records),
             "fits_made_now": self.run_now,
             "seconds": self.seconds,

@@ -40,7 +40,7 @@ class Protocol:
     repeats: int = 20
     test_share: float = 0.2
     curves: bool = True
-    max_scored: int = 360
+    max_scored: int = 300
     max_unscored: int = 600
     measure: Measure | None = None
     seed: int = 0

@@ -110,6 +110,7 @@ def _methods(found: Comparison) -> Section:
             bullets(reading),
             text(
                 f"Gains are over {base}, paired by {unit}; p is that of {test}, corrected by Holm for {len(rows) - 1} tests. "
+                f"Intervals are over {'training draws and test queries' if found.has_queries else 'repeats'}. "
                 f"A verdict takes p at most 0.05 and an interval without 0. All methods were tuned on the scored training "
                 "rows alone.",
                 "soft",
@@ -206,6 +207,11 @@ def _protocol(found: Comparison, command: str | None) -> Section:
         f"{found.processes} at a time",
     }
     parts: list[Html] = [facts("Protocol", pairs)]
+    if found.failed:
+        parts += [
+            text("Left out, because fits failed:"),
+            bullets([f"{name}: {why}" for name, why in found.failed.items()]),
+        ]
     warned = found.warnings()
     if warned:
         parts.append(folded("What fits warned of", bullets([f"{words} ({n} fits)" for words, n in warned.items()])))
