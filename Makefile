@@ -25,7 +25,7 @@ demo: $(STAMP)
 	$(BIN)/corank demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
