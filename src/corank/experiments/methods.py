@@ -167,7 +167,7 @@ _UNSCORED: dict[str, Any] = {"uses_unscored": True}
 _RANKS: dict[str, Any] = {"scale": "with queries"}
 _REGRESSES: dict[str, Any] = {"for_queries": False}
 for _method in (
-    Method(BASELINE, "ridge (baseline)", "ridge regression on the columns", peers.ridge, default=True),
+    Method(BASELINE, "ridge", "ridge regression on the columns", peers.ridge, default=True),
     _own("rankrls", "RankRLS", "one kernel model, scored rows only", "RankRLS", default=True, **_RANKS),
     _own("rls", "RLS", "one kernel model of the scores, scored rows only", "RLS", default=True, **_REGRESSES),
     _own("corankrls", "CoRankRLS", "views that agree on unscored rows", "CoRankRLS", default=True, **_RANKS, **_UNSCORED),
