@@ -14,7 +14,8 @@ from rich.text import Text
 
 from corank.cli.console import check_report_output, command, count, grid, note, show, typed, working
 from corank.cli.inputs import given, svmlight_columns, title_of
-from corank.cli.options import TABLE, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read
+from corank.cli.methods import check_views
+from corank.cli.options import TABLE, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
 
 if TYPE_CHECKING:
     from corank.experiments import Comparison, Items
@@ -63,6 +64,7 @@ def compare(
     features: Features = None,
     drop: Drop = None,
     id: IdLeftOut = None,
+    view: View = None,
     format: Read = None,
     report: Annotated[Path | None, typer.Option(help="Write everything as one HTML page.", show_default=False)] = None,
     max_scored: Annotated[int, typer.Option(help="Most scored rows in one fit.")] = 360,
@@ -89,7 +91,8 @@ def compare(
         score, query = svmlight_columns(source, score, query)
     if file is not None and score is None:
         raise ValueError("missing option '--score', the column with the scores")
-    if file is None and (score or query or features or drop or id):
+    check_views(view or [])
+    if file is None and (score or query or features or drop or id or view):
         raise ValueError("say which table: corank compare FILE --score COLUMN")
     if report is not None:
         check_report_output(report, source, force=force)
@@ -108,7 +111,7 @@ def compare(
             )  # fmt: skip
         except ValueError as error:
             raise ValueError(_as_options(str(error))) from error
-        items, columns = _built_in() if source is None else _read(source, score, query, id, features, drop, doing)
+        items, columns = _built_in() if source is None else _read(source, score, query, id, features, drop, view, doing)
         _check_enough(items, source, score, query)
     names = None if not methods else [name.strip() for word in methods for name in word.split(",") if name.strip()]
     console = Console(stderr=True, quiet=quiet)
@@ -150,9 +153,11 @@ def _read(
     item: str | None,
     wanted: list[str] | None,
     dropped: list[str] | None,
+    views: list[str] | None,
     doing: Callable[[str], None],
 ) -> tuple[Items, list[dict[str, str]]]:
     from corank.cli.columns import feature_columns, note_ids
+    from corank.cli.viewing import views_of_columns
     from corank.encoder import TableEncoder
     from corank.experiments import Items
     from corank.tables import query_column, read_table, score_column
@@ -168,7 +173,7 @@ def _read(
     encoder.fit(table.select(names))  # what it says of the columns; every fit has an encoder of its own
     if not (y == y).any():  # noqa: PLR0124  (all NaN)
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare by")
-    return Items(table.select(names), y, labels), encoder.summary()
+    return Items(table.select(names), y, labels, views_of_columns(views or [], names)), encoder.summary()
 
 
 def _built_in() -> tuple[Items, list[dict[str, str]]]:

@@ -6,16 +6,17 @@ import json
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from corank.cli.console import facts, show
+from corank.cli.options import AsJson
 
 PACKAGES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
 
 
-def info(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+def info(as_json: AsJson = False) -> None:
     """Show what is installed."""
     found = _installed()
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from rich.text import Text
 
 from corank.cli.choice import effect_in_words, in_words
-from corank.cli.console import command, count, facts, grid, held_out_error, note, show, size_of, typed
+from corank.cli.console import command, count, facts, held_out_error, note, show, size_of, typed
+from corank.cli.encoded import columns_table
 from corank.cli.evidence import (
     evidence_in_words,
     evidence_of,
@@ -21,7 +21,6 @@ from corank.cli.evidence import (
 )
 from corank.cli.inputs import DASH, title_of
 
-MOST_COLUMNS = 12  # that are listed one by one
 WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
 RANKING = ("RankRLS", "CoRankRLS")  # of which unscored rows are judged by pairs
 SIZES = ("alpha", "agreement", "n_components", "n_atoms")
@@ -94,7 +93,7 @@ def show_outcome(result: dict[str, Any], file: Path, items: Path | None, compari
     pairs = {**_facts(result, comparisons), "saved as": f"{out} ({size_of(out)})"}
     parts = [facts(f"{result['method']} fitted on {title_of(file)}", pairs)]
     if result["columns"]:
-        parts.append(_columns_table(result["columns"]))
+        parts.append(columns_table(result["columns"]))
     if isinstance(result["gamma"], list):
         parts += widths_table(result["gamma"], result["feature_names"])
     show(*parts, *_next(result, items or file, out, joined=items is not None))
@@ -189,22 +188,3 @@ def _gamma(result: dict[str, Any]) -> str:
 
 def _best_of(tried: int) -> str:
     return f", the best of {tried}" if tried > 1 else ""
-
-
-def _columns_table(columns: list[dict[str, str]]) -> Any:
-    """What becomes of each column, or of the first few and those that are dropped."""
-    listed = columns
-    if len(columns) > MOST_COLUMNS:
-        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:4]
-        others = [column for column in columns if column not in dropped]
-        listed = others[: MOST_COLUMNS - len(dropped)] + dropped
-    table = grid("", ("column", "kind"), last="what becomes of it")
-    for column in listed:
-        style = "dim" if column["treatment"].startswith("dropped") else ""
-        cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    rest = Counter(column["kind"] for column in columns if column not in listed)
-    if rest:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in rest.items())
-        table.add_row(Text(f"and {sum(rest.values())} more", style="dim"), "", Text(kinds, style="dim"))
-    return table
