@@ -63,10 +63,12 @@ def fitted(
     training: Training, method: Method, asked: Asked, options: dict[str, Any], views: Any, doing: Callable[[str], None]
 ) -> tuple[Any, dict[str, Any] | None]:
     """A model of rows in memory and, where methods were compared, what came of it."""
+    from corank.views import random_bases
+
     training.check_scores(ranks=(asked.plain if method is AUTO else method) in RANKERS)
     found = None
-    if method is AUTO and not asked.views and not training.n_unscored:
-        method = asked.plain
+    if method is AUTO and not asked.views and (not training.n_unscored or isinstance(views, random_bases)):
+        method = asked.plain  # nothing to agree on, or a single column that cannot be divided
     if method is AUTO:
         doing(f"comparing ways to learn from {training.size}")
         model, found = _compared(training, asked, options, views)

@@ -85,7 +85,7 @@ def sentence(error: Exception) -> str:
         where = Path(str(error.filename)) if error.filename else None
         if where is not None and where.suffix == ".part":  # a file that was to get its name once complete
             where = where.parent
-        return f"{where}: {_lower(error.strerror or '')}" if where else str(error.strerror or error)
+        return f"{where}: {_lower(error.strerror or '')}" if where else _lower(error.strerror or str(error))
     if isinstance(error, ValueError | TypeError | OSError):
         return as_options(str(error))
     return f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug shows where"
@@ -198,10 +198,10 @@ def check_output(path: Path, source: Path | None = None, *, force: bool) -> None
 
 def check_table_output(path: Path, source: Path | None = None, *, force: bool) -> None:
     """The same for a table, whose ending says how it is written."""
-    from corank.tables import SVMLIGHT, kind_of_file
+    from corank.tables import SVMLIGHT, is_table_name, kind_of_file
 
-    if path != DASH and kind_of_file(path)[0] in SVMLIGHT:
-        raise ValueError(f"--out {path}: svmlight files are only read; use .csv, .tsv, .parquet or .jsonl")
+    if path != DASH and not path.is_dir() and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT):
+        raise ValueError(f"--out {path}: a table that is written ends with .csv, .tsv, .parquet or .jsonl")
     check_output(path, source, force=force)
 
 

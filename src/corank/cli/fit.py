@@ -29,7 +29,8 @@ from corank.cli.outcome import note_no_better, result_of, show_outcome, write_pa
 if TYPE_CHECKING:
     from corank.cli.training import Source
 
-MANY_ROWS = "Unscored rows, and more rows than memory"  # a panel of the help
+SETTINGS = "How it learns"  # panels of the help
+MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
 def fit(
@@ -55,10 +56,11 @@ def fit(
     method: Annotated[
         Method,
         typer.Option(
+            metavar="NAME",
             help="auto learns from unscored rows too where the scores show that it helps; by itself it ranks with --query "
             "or --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of "
             "items) rank; rls, kpcr and matching predict scores; corankrls and corls learn from unscored rows; preference "
-            "and difference (from who wins, or by how much) say how sure they are and what to ask next."
+            "and difference (from who wins, or by how much) say how sure they are and what to ask next.",
         ),
     ] = Method.auto,
     features: Features = None,
@@ -70,43 +72,72 @@ def fit(
             help="Table that describes the items which FILE scores, by the names in --id.", show_default=False
         ),
     ] = None,
-    kernel: Annotated[str, typer.Option(help="How alike two rows are: rbf, linear, poly, cosine, …")] = "rbf",
+    kernel: Annotated[
+        str, typer.Option(rich_help_panel=SETTINGS, help="How alike two rows are: rbf, linear, poly, cosine, …")
+    ] = "rbf",
     gamma: Annotated[
         str,
         typer.Option(
+            rich_help_panel=SETTINGS,
             help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale. "
-            "preference and difference also know columns: one width for each."
+            "preference and difference also know columns: one width for each.",
         ),
     ] = "auto",
     basis: Annotated[
         str | None,
-        typer.Option(help="Rows that span the model: auto, all, features or a number.", show_default="auto"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Rows that span the model: auto, all, features or a number.",
+            show_default="auto",
+        ),
     ] = None,
     alpha: Annotated[
         str | None,
-        typer.Option(help="Strength of smoothing: tune, a number, or several to try.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Strength of smoothing: tune, a number, or several to try.",
+            show_default="tune",
+        ),
     ] = None,
     components: Annotated[
         str | None,
-        typer.Option(help="Number of components of kpcrank and kpcr, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Number of components of kpcrank and kpcr, or tune.", show_default="tune"
+        ),
     ] = None,
     atoms: Annotated[
         str | None,
-        typer.Option(help="Number of items that make up a pursuit's model, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Number of items that make up a pursuit's model, or tune.",
+            show_default="tune",
+        ),
     ] = None,
     amplitude: Annotated[
         str | None,
-        typer.Option(help="Variance of the scores in preference and difference, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Variance of the scores in preference and difference, or tune.",
+            show_default="tune",
+        ),
     ] = None,
     noise: Annotated[
         str | None,
-        typer.Option(help="Variance of the noise in difference, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Variance of the noise in difference, or tune.", show_default="tune"
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Where to compute: cuda for a GPU (needs PyTorch).", show_default="CPU")
+        str | None,
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Where to compute: cuda for a GPU (needs PyTorch).", show_default="CPU"
+        ),
     ] = None,
     weighting: Annotated[
-        Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
+        Weighting | None,
+        typer.Option(
+            rich_help_panel=SETTINGS, help="What counts the same: items (size), pairs (unit) or queries (query)."
+        ),
     ] = None,
     comparisons: Annotated[
         Path | None,

@@ -44,20 +44,29 @@ Read = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="What kind of table is read, where its ending does not say. Default for -: known by its first bytes.",
+        metavar="KIND",
+        help="What is read, where an ending does not say: csv, tsv, parquet, jsonl or svmlight. Default for -: known by its "
+        "first bytes.",
         show_default=False,
     ),
 ]
-Printed = Annotated[OutFormat | None, typer.Option("--out-format", help="What --out - prints.", show_default="csv")]
+Printed = Annotated[
+    OutFormat | None,
+    typer.Option(
+        "--out-format", metavar="KIND", help="What --out - prints: csv, tsv, parquet or jsonl.", show_default="csv"
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)]
 
 # ---- columns, as fit and compare are told them
 
 Features = Annotated[
     list[str] | None,
-    typer.Option(help="Columns to learn from, such as a,b,'text_*'. Default: all others.", show_default=False),
+    typer.Option(
+        metavar="NAMES", help="Columns to learn from, such as a,b,'text_*'. Default: all others.", show_default=False
+    ),
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out.", show_default=False)]
+Drop = Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Columns to leave out.", show_default=False)]
 IdLeftOut = Annotated[
     str | None,
     typer.Option("--id", "--item", help="Column that names the items; it is left out.", show_default=False),
@@ -65,6 +74,7 @@ IdLeftOut = Annotated[
 View = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="NAMES",
         help="Columns of one view, such as 'text_*' or text='text_*,title' (with a name); once a view.",
         show_default="two random halves",
     ),

@@ -102,8 +102,12 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise if a file of this name cannot be written: worth asking before long work."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} is no ordinary file and is not replaced: give the name of a file")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is already there: pass overwrite=True to replace it")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(f"{path.parent} is a file, so that {path} cannot be written: choose another place")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
 
@@ -119,6 +123,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
         with part.open("rb+") as written:
             os.fsync(written.fileno())  # a name must not be there before what it names
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk does not say which file it was
         raise
