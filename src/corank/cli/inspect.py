@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.text import Text
 
 from corank.cli.console import count, facts, grid, held_out_error, in_bytes, show
+from corank.cli.encoded import columns_table, encoding_of, with_categories
 from corank.cli.evidence import (
     comparisons_of,
     evidence_in_words,
@@ -19,6 +20,7 @@ from corank.cli.evidence import (
     plain_gamma,
     widths_table,
 )
+from corank.cli.options import AsJson, ModelFile
 
 WHAT = {
     "RankRLS": "ranks items within a query",
@@ -38,8 +40,8 @@ NUMBERS = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_at
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    model: ModelFile,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a model is, how it was fitted and, where it has few atoms, each of them."""
     found = _model(model)
@@ -47,6 +49,8 @@ def inspect(
         typer.echo(json.dumps(found, indent=2))
         return
     show(facts(str(model), _in_words(found)))
+    if found["encoding"] is not None:
+        show(columns_table(with_categories(found["encoding"])))
     if found.get("atoms"):
         show(_atoms(found["atoms"]))
     if isinstance(found.get("gamma"), list):
@@ -71,6 +75,7 @@ def _model(path: Path) -> dict[str, Any]:
         **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
         "features": model.n_features_in_,
         "columns": _columns(model),
+        "encoding": None if model.encoder_ is None else encoding_of(model.encoder_),
         **{name: getattr(model, f"{name}_") for name in NUMBERS if hasattr(model, f"{name}_")},
         **evidence_of(model),
         "atoms": _read_atoms(model) if hasattr(model, "explain") else None,
@@ -213,7 +218,8 @@ def _rows(found: dict[str, Any]) -> str:
     words = f"{found['rows']:,} rows" + ("" if found["scored"] is None else f", {found['scored']:,} scored")
     if found["comparisons"]:
         words = f"{count(found['comparisons'], 'comparison')} of {count(found['scored'], 'item')}"
-    if found["queries"] is None or (found["comparisons"] and found["query_column"] is None):
+    alone = found["comparisons"] or found["queries"] == 1
+    if found["queries"] is None or (alone and found["query_column"] is None):
         return words
     name = found["query_column"]
     return f"{words}, {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")

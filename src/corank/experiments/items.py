@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy import sparse
 from corank._backend import to_numpy
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
-from corank.views import random_bases, random_split, read_views
+from corank.views import of_encoded, random_bases, random_split, read_views
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -108,12 +108,9 @@ def _encoded(views: Any, encoder: TableEncoder) -> Any:
     if isinstance(views, int):
         fits = len(np.unique(encoder.attributes_)) >= views
         return random_split(views, attributes=encoder.attributes_) if fits else random_bases(views)
-    if not isinstance(views, list | tuple):
-        return views
-    read = read_views(views, len(names), names, np.random.default_rng(0))
-    return [
-        replace(view, columns=np.flatnonzero(np.isin(encoder.attributes_, np.asarray(view.columns)))) for view in read
-    ]
+    if isinstance(views, list | tuple):
+        views = read_views(views, len(names), names, np.random.default_rng(0))
+    return of_encoded(views, encoder.attributes_)
 
 
 def read_items(data: Any) -> Items:
