@@ -192,3 +192,17 @@ def test_a_device_that_is_not_there_is_refused_before_any_work(tmp_path):
         *("fit", tmp_path / "items.csv", "--score", "y", "--device", "nonsense", "--out", tmp_path / "m.corank"), code=2
     )
     assert not (tmp_path / "m.corank").exists()
+
+
+def test_columns_of_an_older_ranking_stay_beside_the_new_one(folder):
+    run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
+    rows = parquet.read_table(folder / "rows.parquet")
+    older = rows.append_column("rank", pa.array(range(240))).append_column("score", pa.array(range(240)))
+    write_parts(older, folder / "older", [100])
+    run("rank", folder / "m.corank", folder / "older", "--out", folder / "new.parquet")
+    assert {"rank", "score", "predicted_rank", "predicted_score"} <= set(
+        read_table(folder / "new.parquet").column_names
+    )
+    write_parts(read_table(folder / "new.parquet"), folder / "twice", [100])
+    said = run("rank", folder / "m.corank", folder / "twice", "--out", folder / "newer.parquet", code=2)
+    assert "have columns 'rank' and 'predicted_rank'" in " ".join(said.split())

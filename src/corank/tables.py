@@ -43,7 +43,7 @@ def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
     """
     columns: Iterable[tuple[object, Any]]
     if isinstance(table, pa.Table):
-        _check_unique(table.column_names, "the table")
+        check_unique(table.column_names, "the table")
         columns = zip(table.column_names, table.columns, strict=True)
     elif isinstance(table, Mapping):
         columns = table.items()
@@ -79,7 +79,8 @@ def _arrow_column(name: object, values: Any) -> Any:
         raise TableError(f"column {name!r} does not hold values of one known kind: {error}") from error
 
 
-def _check_unique(names: list[str], where: str) -> None:
+def check_unique(names: list[str], where: str) -> None:
+    """Refuse columns that have the same name."""
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise TableError(f"{where} has several columns of one name: {', '.join(map(repr, twice))}")
@@ -127,7 +128,7 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read, it may be damaged or cut off: {what}") from error
-    _check_unique(table.column_names, str(path))
+    check_unique(table.column_names, str(path))
     if table.num_rows == 0:
         raise TableError(f"{path} has a header but no rows")
     return table

@@ -90,9 +90,13 @@ class Scan:
     @cached_property
     def _first(self) -> tuple[int, list[str] | None]:
         """Width and names of what the maps make of the first rows."""
-        few = replace(self, chunk_rows=min(self.chunk_rows, 64), device=None)
-        for raw in few.source.read(few.source.units[0], few.wanted, few.chunk_rows):
-            return few._mapped(few._encoded(raw), raw)[1:]
+        return self._of_first_rows()[1:]
+
+    def _of_first_rows(self) -> tuple[Any, int, list[str] | None]:
+        """What encoder and maps make of the first rows."""
+        for unit in self.source.units:
+            for raw in self.source.read(unit, self.wanted, min(self.chunk_rows, 64)):
+                return self._mapped(self._encoded(raw), raw)
         raise TableError("the files have no rows")
 
     def map(self, f: Callable[[Any], Any]) -> Scan:
@@ -131,10 +135,12 @@ class Scan:
         """The chunks from a cursor on, read ahead; before it lie `first_row` rows."""
         return read_ahead(lambda: self._read(start, first_row, features=features))
 
-    def unit_chunks(self, number: int, first_row: int = 0, *, features: bool = True) -> Generator[Chunk, None, None]:
-        """The chunks of one unit."""
+    def unit_chunks(
+        self, number: int, first_row: int = 0, *, skipped: int = 0, features: bool = True
+    ) -> Generator[Chunk, None, None]:
+        """The chunks of one unit but for the first few."""
         unit = self.source.units[number]
-        return read_ahead(lambda: self._read_unit(number, unit, 0, first_row, features=features))
+        return read_ahead(lambda: self._read_unit(number, unit, skipped, first_row, features=features))
 
     def _read(self, start: Cursor, row: int, *, features: bool) -> Iterator[Chunk]:
         first, skipped = start
@@ -198,9 +204,7 @@ class Scan:
         """The names of the maps, and what they make of the first rows: a name says nothing of what a scaler has learned."""
         if not self.maps:
             return []
-        unit = self.source.units[0]
-        raw = next(self.source.read(unit, self.wanted, min(self.chunk_rows, 64)))
-        values = np.ascontiguousarray(self._mapped(self._encoded(raw), raw)[0])
+        values = np.ascontiguousarray(self._of_first_rows()[0])
         names = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
         return [*names, hashlib.sha256(values.tobytes()).hexdigest()]
 
@@ -383,6 +387,8 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
     if kind == "svmlight":
         return None
     source: Any = SeparatedSource(files, text) if kind == "csv" else ParquetSource(files, n_rows)
+    if not source.units:
+        raise TableError("the files have no rows")
     units = [source.units[int(k)] for k in np.unique(np.linspace(0, len(source.units) - 1, 10).astype(int))]
     everything = Wanted(None, None, None, extra=tuple(source.names))
     source.check(everything)
@@ -393,5 +399,11 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
 def with_extra(rows: Scan, names: Sequence[str]) -> Scan:
     """The same rows with other columns carried along."""
     own = replace(rows.wanted, extra=tuple(names))
+    gone = [name for name in names if name not in rows.columns]
+    if gone and rows.kept is not None:
+        raise TableError(
+            f"column {gone[0]!r} cannot be carried along: shuffle_queries=True keeps features, score and query only; "
+            "sort the files by query and scan them without it"
+        )
     rows.source.check(own)
     return replace(rows, wanted=own)

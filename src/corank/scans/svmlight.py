@@ -7,6 +7,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,13 @@ class SvmlightSource:
     def _lines(self, file: File, chunk_rows: int) -> Iterator[list[bytes]]:
         """Lines that hold a row, so many at a time."""
         lines: list[bytes] = []
-        try:
-            with _opened(file.path) as opened:
-                for line in opened:
-                    if line.split(b"#", 1)[0].strip():
-                        lines.append(line)
-                    if len(lines) == chunk_rows:
-                        yield lines
-                        lines = []
-        except (OSError, EOFError, zlib.error) as error:
-            raise TableError(f"{file.path} cannot be read, it may be damaged or cut off: {error}") from error
+        with _reading(file) as opened:
+            for line in opened:
+                if line.split(b"#", 1)[0].strip():
+                    lines.append(line)
+                if len(lines) == chunk_rows:
+                    yield lines
+                    lines = []
         if lines:
             yield lines
 
@@ -122,12 +120,18 @@ class SvmlightSource:
 
     def _last_feature(self, file: File) -> int:
         highest = 0
-        with _opened(file.path) as opened:
+        with _reading(file) as opened:
             while block := opened.read(2**24):
                 block += opened.readline()
                 highest = max(highest, *map(int, LAST_FEATURE.findall(block)), 0)
         return highest
 
 
-def _opened(path: str) -> Any:
-    return gzip.open(path, "rb") if path.lower().endswith(".gz") else Path(path).open("rb")
+@contextmanager
+def _reading(file: File) -> Iterator[Any]:
+    """The lines of a file; what breaks meanwhile names it."""
+    try:
+        with gzip.open(file.path, "rb") if file.path.lower().endswith(".gz") else Path(file.path).open("rb") as opened:
+            yield opened
+    except (OSError, EOFError, zlib.error) as error:
+        raise TableError(f"{file.path} cannot be read, it may be damaged or cut off: {error}") from error
