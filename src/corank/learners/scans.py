@@ -94,23 +94,23 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         return
     if not any(is_scan(value) for value in rows.values()):
         check_no_checkpoint(checkpoint)
-    parameters = {name: _in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
+    parameters = {name: in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
     about = {
         "learner": type(learner).__name__,
         "parameter": parameters,
         "scan": {name: value.about() for name, value in rows.items() if is_scan(value)},
-        "rows": {name: _digest(value) for name, value in rows.items() if value is not None and not is_scan(value)},
+        "rows": {name: digest_of(value) for name, value in rows.items() if value is not None and not is_scan(value)},
     }
     with stopping_at_sigterm():
         yield Passes(Checkpoint(checkpoint, about))
 
 
-def _in_words(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A parameter without where it lies in memory, which differs from run to run."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _digest(values: Any) -> str:
+def digest_of(values: Any) -> str:
     """Of an array, a frame or a list; of chunks only that they are some."""
     if is_sparse(values):
         parts = [values.data, values.indices, values.indptr]
