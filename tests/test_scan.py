@@ -219,6 +219,11 @@ def test_folders_may_name_a_column(tmp_path):
     assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [[1], [10], [2]]
     days = [chunk.features[0, -1] for chunk in scan(tmp_path, features=["x0", "day"]).chunks()]
     assert days == [1.0, 10.0, 2.0]
+    for pattern in ("day=*", "day=*/*.parquet", "**/*.parquet"):
+        assert "day" in scan(str(tmp_path / pattern), features=NAMES).columns
+    (tmp_path / "day=1").rename(tmp_path / "day=98765432109876543210")  # more than 64 bits
+    chunks = scan(tmp_path, features=NAMES, query="day").chunks()
+    assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [["10"], ["2"], ["98765432109876543210"]]
 
 
 def test_only_columns_that_are_needed_are_read(tmp_path):

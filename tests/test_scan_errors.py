@@ -117,6 +117,13 @@ def test_arguments(folder):
         scan(folder, shuffle_queries=True)
     with pytest.raises(TypeError, match="map needs a function"):
         scan(folder).map(3)
+    with pytest.raises(ValueError, match="features is empty"):
+        scan(folder, features=[])
+    with pytest.raises(TypeError, match="features must be names or patterns of columns, got 3"):
+        scan(folder, features=3)
+    for name, wrong in (("score", 5), ("query", ["q"]), ("encoder", "e"), ("client", "tcp://127.0.0.1:1")):
+        with pytest.raises(TypeError, match=f"^{name} must be"):
+            scan(folder, **{name: wrong})
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device='nowhere' cannot be used"):
         scan(folder, device="nowhere")
@@ -214,6 +221,16 @@ def test_a_file_that_changes_after_the_scan_was_made(folder):
     (folder / "part-009.parquet").unlink()
     with pytest.raises(TableError, match=r"part-009\.parquet is gone"):
         RankRLS(basis=5).fit(rows)
+
+
+def test_maps_that_change_their_width(folder):
+    def narrower(part):
+        return part if len(part) == 64 or part[0, 0] == X[0, 0] else part[:, :3]
+
+    with pytest.raises(
+        ValueError, match=r"map gives 3 columns from data row 1 of .*part-001\.parquet on, and 6 at first"
+    ):
+        RankRLS(1.0, 5).fit(scan(folder, score="y", query="q").map(narrower))
 
 
 def test_maps_that_do_not_keep_rows(folder):

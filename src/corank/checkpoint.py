@@ -40,7 +40,7 @@ class Checkpoint:
         if self.folder.exists() and not self.folder.is_dir():
             raise NotADirectoryError(f"checkpoint {self.folder} is a file; give the name of a folder")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._next, self._written = 0.0, 0.0
+        self._next = 0.0
         about = json.loads(json.dumps(about, default=repr))
         file = self.folder / ABOUT
         if file.exists():

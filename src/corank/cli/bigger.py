@@ -131,6 +131,8 @@ def rank_scan(
     wanted = [by, id_column] if id_column is not None else rows.columns
     rows = with_extra(rows, list(dict.fromkeys(name for name in wanted if name is not None)))
     names = _free_names(rows.wanted.extra)
+    if rows.n_rows == 0:
+        raise TableError(f"{file} has no rows")
     n_rows = n_queries = 0
     if by is None:
         note("no query column: rows stay in their order, with their scores but without ranks")

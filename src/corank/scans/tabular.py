@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,6 +28,7 @@ from corank.scans.sources import Raw, Unit, Wanted, rechunked
 from corank.tables import MISSING, TableError, check_unique, csv_layout, is_number, near_names, plain_type
 
 READ_BYTES = 2**24  # of CSV text at a time
+WHOLE = re.compile(r"-?[0-9]{1,18}")  # a value of a folder's name that fits into 64 bits
 
 
 class TabularSource:
@@ -50,7 +52,7 @@ class TabularSource:
 
     def _key_type(self, name: str) -> pa.DataType:
         values = [dict(file.keys)[name] for file in self.files]
-        whole = all(value is None or value.removeprefix("-").isdecimal() for value in values)
+        whole = all(value is None or WHOLE.fullmatch(value) for value in values)
         return pa.int64() if whole else pa.string()
 
     @property
@@ -78,7 +80,8 @@ class TabularSource:
                 if kind is None:
                     near = near_names(name, self.schemas[position].names)
                     guess = f"; did you mean {near[0]!r}?" if near else ""
-                    raise TableError(f"{file.path} has no {role} column {name!r}{guess}")
+                    what = "column" if role == "extra" else f"{role} column"
+                    raise TableError(f"{file.path} has no {what} {name!r}{guess}")
                 self._check_kind(position, name, role, kind, as_table=wanted.as_table)
 
     def _check_kind(self, position: int, name: str, role: str, kind: pa.DataType, *, as_table: bool) -> None:
