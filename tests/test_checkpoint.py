@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,11 +10,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scan_files import NAMES, make_rows, table, write_parts
 from sklearn.preprocessing import StandardScaler
 
 from corank import CoRankRLS, RankRLS, View, looking, scan
+from corank.persistence import read_model, write_model
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 X, Y, QID = make_rows(n=160)
@@ -220,6 +223,43 @@ def test_damaged_checkpoints_are_refused(folders, tmp_path):
     (tmp_path / "kept" / "about.json").write_text("{")
     with pytest.raises(ValueError, match=r"about\.json is damaged"):
         several(folders, Breaks(), tmp_path / "kept")
+
+
+def test_files_that_are_no_checkpoints_are_refused(folders, tmp_path):
+    RankRLS(1.0).fit(X, Y, qid=QID).save(tmp_path / "model")
+    for header in ({}, None):
+        with pytest.raises(KeyboardInterrupt):
+            single(folders, Breaks(5), tmp_path / "kept")
+        file = tmp_path / "kept" / "look-X.sums"
+        if header is None:  # a model under the name of a checkpoint
+            file.write_bytes((tmp_path / "model").read_bytes())
+        else:
+            known, arrays = read_model(file)
+            write_model(file, {"job": known["job"], **header}, arrays, overwrite=True)
+        with pytest.raises(ValueError, match=r"delete (it|the folder)"):
+            single(folders, Breaks(), tmp_path / "kept")
+        shutil.rmtree(tmp_path / "kept")
+
+
+def test_a_fit_that_was_refused_leaves_the_folder_to_the_next(folders, tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        single(folders, Breaks(3, ZeroDivisionError), tmp_path / "kept")  # two calls are for the width
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["about.json"]
+    found = single(folders, Breaks(), tmp_path / "kept", basis=10)
+    np.testing.assert_array_equal(coefficients(found), coefficients(single(folders, Breaks(), basis=10)))
+
+
+def test_chunks_that_can_only_be_read_in_order_go_with_a_checkpoint(folders, tmp_path):
+    class Chunks:
+        def __iter__(self):
+            for part in (slice(0, 70), slice(70, None)):
+                yield pd.DataFrame(X[part], columns=NAMES), QID[part]
+
+    rows = scan(folders[0], score="y", query="q", chunk_rows=CHUNK_ROWS)
+    model = CoRankRLS(VIEWS, 1.0, 0.1, 15)
+    expected = coefficients(model.fit(rows, unscored=Chunks()))
+    found = coefficients(model.fit(rows, unscored=Chunks(), checkpoint=tmp_path / "kept"))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(folders, tmp_path):

@@ -196,3 +196,46 @@ def test_a_device_that_is_not_there_is_refused_before_any_work(tmp_path):
         *("fit", tmp_path / "items.csv", "--score", "y", "--device", "nonsense", "--out", tmp_path / "m.corank"), code=2
     )
     assert not (tmp_path / "m.corank").exists()
+
+
+def test_columns_of_an_older_ranking_stay_beside_the_new_one(folder):
+    run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
+    rows = parquet.read_table(folder / "rows.parquet")
+    older = rows.append_column("rank", pa.array(range(240))).append_column("score", pa.array(range(240)))
+    write_parts(older, folder / "older", [100])
+    run("rank", folder / "m.corank", folder / "older", "--out", folder / "new.parquet")
+    assert {"rank", "score", "predicted_rank", "predicted_score"} <= set(
+        read_table(folder / "new.parquet").column_names
+    )
+    write_parts(read_table(folder / "new.parquet"), folder / "twice", [100])
+    said = run("rank", folder / "m.corank", folder / "twice", "--out", folder / "newer.parquet", code=2)
+    assert "have columns 'rank' and 'predicted_rank'" in " ".join(said.split())
+
+
+def test_whole_numbers_in_csv_files_are_numbers(folder):
+    whole = table(np.round(X * 10), Y, QID)
+    kinds = [pa.field(field.name, pa.int64()) if field.name.startswith("x") else field for field in whole.schema]
+    rows = whole.cast(pa.schema(kinds))
+    parquet.write_table(rows, folder / "whole.parquet")
+    write_parts(rows, folder / "whole", [30, 111], "csv")
+    for name in ("whole.parquet", "whole"):
+        run("fit", folder / name, *COLUMNS[:4], *COLUMNS[6:], "--out", folder / f"{name}.corank")
+    one, many = (load(folder / f"{name}.corank") for name in ("whole.parquet", "whole"))
+    expected = one.predict(rows)
+    np.testing.assert_allclose(many.predict(rows), expected, atol=1e-8 * np.ptp(expected))
+
+
+def test_columns_of_two_kinds_name_their_files(folder):
+    for number, values in enumerate(([1, 2], ["a", "b"])):
+        rows = table(X[:2], Y[:2], QID[:2]).append_column("c", pa.array(values))
+        parquet.write_table(rows, folder / f"c{number}.parquet")
+    said = run("fit", folder / "c?.parquet", *COLUMNS, "--out", folder / "c.corank", code=2)
+    assert "column 'c' holds string in" in " ".join(said.split())
+
+
+def test_files_without_rows_are_not_ranked(folder):
+    run("fit", folder / "rows.parquet", *COLUMNS, "--out", folder / "m.corank")
+    write_parts(parquet.read_table(folder / "rows.parquet").slice(0, 0), folder / "none")
+    said = run("rank", folder / "m.corank", folder / "none", "--out", folder / "none.parquet", code=2)
+    assert "has no rows" in said
+    assert not (folder / "none.parquet").exists()

@@ -1,5 +1,6 @@
 """Dask: real worker processes give the model of the rows in memory, the same bits every time, whoever dies."""
 
+import json
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ import pytest
 from scan_files import NAMES, make_rows, table, write_parts
 
 from corank import RLS, CoRankRLS, RankRLS, View, looking, scan
+from corank.persistence import read_model
 
 distributed = pytest.importorskip("distributed")
 dask_array = pytest.importorskip("dask.array")
@@ -254,3 +256,43 @@ def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, m
         again = scan(folders[0], score="y", query="q", chunk_rows=16, client=other)
         found = RankRLS(basis=20).fit(again, checkpoint=tmp_path / "kept").coef_
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, nothing_held):
+    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [100], "csv")
+    seen = []
+
+    def breaks(part):
+        seen.append(len(part))
+        if len(seen) == 17:  # in the middle of the first file, in the second pass
+            raise KeyboardInterrupt
+        return part
+
+    model = RankRLS(1.0, 20)
+    expected = model.fit(scan(folder, score="y", query="q", chunk_rows=30)).coef_
+    rows = scan(folder, score="y", query="q", chunk_rows=30)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(rows.map(breaks), checkpoint=tmp_path / "kept")
+    header, _ = read_model(tmp_path / "kept" / "sums-scored-1.sums")
+    assert header["cursor"][0] == 0
+    assert 0 < header["cursor"][1] < 4
+    about = tmp_path / "kept" / "about.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "scan": {"X": rows.about()}}))
+    again = scan(folder, score="y", query="q", chunk_rows=30, client=client)
+    np.testing.assert_allclose(model.fit(again, checkpoint=tmp_path / "kept").coef_, expected, atol=1e-10)
+
+
+def test_partitions_without_rows(client, tmp_path, monkeypatch, nothing_held):
+    from corank import cluster
+
+    monkeypatch.setattr(cluster, "BATCH", 2)
+    frame = pd.DataFrame(X, columns=NAMES).assign(y=Y, q=QID, number=range(len(X)))
+    rows = dask_frame.from_pandas(frame, npartitions=8, sort=False)
+    rows = rows[rows["number"] < 120]  # the last ones, a whole batch of them, are empty
+    kept = frame.iloc[:120]
+    expected = RankRLS(1.0, 20).fit(kept[NAMES], kept["y"], qid=kept["q"])
+    found = RankRLS(1.0, 20).fit(rows[NAMES], rows["y"], qid=rows["q"])
+    close(found.predict(frame[NAMES]), expected.predict(frame[NAMES]))
+    assert found.predict_to(rows[NAMES], tmp_path / "found") == 120
+    written = pd.read_parquet(tmp_path / "found")["prediction"]
+    np.testing.assert_allclose(written, found.predict(kept[NAMES]), atol=1e-12)

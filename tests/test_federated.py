@@ -24,8 +24,9 @@ from corank.federated import (
     Site,
     StateError,
 )
-from corank.federated.messages import KINDS, decoded
+from corank.federated.messages import KINDS, Terms, decoded
 from corank.federated.predicting import ModelServer
+from corank.federated.state import read_state, write_state
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -366,6 +367,10 @@ FAULTS = {
     ),
     "it sent 24 predictions for 25 shared items": lambda reply: replace(reply, numbers=np.zeros(24)),
     "it answered round 2 in round 3": lambda reply: replace(reply, fields={**reply.fields, "round": 2}),
+    "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(reply, numbers=np.r_[0, 1e200, np.zeros(23)]),
+    "its report is .1.0, 1.0, 1e[+]200. instead": lambda reply: replace(
+        reply, fields={**reply.fields, "report": [1.0, 1.0, 1e200]}
+    ),
     "its report is": lambda reply: replace(reply, fields={**reply.fields, "report": [1.0]}),
 }
 
@@ -456,9 +461,51 @@ def test_a_state_of_other_settings_is_refused(items, tmp_path):
     run(make_sites(learners, SharedItems(items)), state=state)
     with pytest.raises(StateError, match="under other settings; give this run a name and a state of its own"):
         run(make_sites(learners, SharedItems(items)), state=state, agreement=2.0)
+    facts, arrays = read_state(state)
+    write_state(state, {**facts, "sites": None}, arrays)
+    with pytest.raises(StateError, match="not the state of a coordinator; move it away"):
+        run(make_sites(learners, SharedItems(items)), state=state)
     state.write_bytes(b"nonsense")
     with pytest.raises(StateError, match="damaged"):
         run(make_sites(learners, SharedItems(items)), state=state)
+
+
+def test_a_run_that_had_ended_says_so_again(items, tmp_path):
+    learners = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
+    how = {"state": tmp_path / "coordinator.state"}
+    first = run(make_sites(learners, SharedItems(items), state=tmp_path), **how)
+    again = run(make_sites(learners, SharedItems(items), state=tmp_path), **how)
+    assert (again.n_rounds, again.converged, again.rounds) == (first.n_rounds, True, [])
+    np.testing.assert_array_equal(again.predictions, first.predictions)
+
+
+@pytest.mark.parametrize("change", ["scores", "rows", "alpha", "items"])
+def test_a_site_with_other_data_does_not_take_up_what_it_said_before(items, tmp_path, change):
+    X, y = site_rows(1)
+    learners = [CoRLS(alpha=1.0, gamma=0.3, basis=5) for _ in range(2)]
+    report = run(make_sites(learners, SharedItems(items, ids=range(25)), state=tmp_path))
+    given = {"X": X, "y": y, "learner": learners[0], "shared": SharedItems(items, ids=range(25))}
+    other = {"scores": {"y": -y}, "rows": {"X": X + 1}, "alpha": {"learner": CoRLS(alpha=2.0, gamma=0.3, basis=5)}}
+    other["items"] = {"shared": SharedItems(items + 1, ids=range(25))}
+    site = Site("a", limits=MANY, state=tmp_path / "a.state", **{**given, **other[change]})
+    assert site.answered == report.n_rounds
+    site.handle(Terms("test", ("a", "b"), "regression", 0.4, 25, site.shared.fingerprint.digest).message())
+    with pytest.raises(Refused, match=f"ended at round {report.n_rounds}, but the last one here is 0"):
+        site.handle(Message("finish", {"run": "test", "round": report.n_rounds, "converged": True}))
+
+
+def test_an_agreement_beyond_all_numbers_is_refused_in_words(items):
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
+    with np.errstate(all="ignore"), pytest.raises(RunStopped, match="finds no finite answer to round 2"):
+        run(sites, agreement=1e308)
+
+
+def test_a_site_that_says_it_has_less_than_no_items(items):
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
+    hello = sites[1].hello
+    sites[1].hello = lambda: replace(hello(), fields={**hello().fields, "items": -5})
+    with pytest.raises(RunStopped, match="site 'b' introduced itself as something else"):
+        run(sites)
 
 
 # ------------------------------------------------------------------ models

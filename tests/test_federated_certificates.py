@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from federated_processes import corank, make_run
 
-from corank.federated import Fault, Message
+from corank.federated import Fault, Message, Refused
 from corank.federated.certificates import (
     CertificateError,
     Identity,
@@ -18,7 +18,7 @@ from corank.federated.certificates import (
     pem,
 )
 from corank.federated.client import Connection, JoinError
-from corank.federated.server import METHOD, GrpcChannel
+from corank.federated.server import METHOD, GrpcChannel, Line
 from corank.federated.settings import read_coordinator, read_site
 
 grpc = pytest.importorskip("grpc")
@@ -132,6 +132,53 @@ def test_a_message_that_is_too_long_is_a_fault(server, authority):
     assert not thread.is_alive()
 
 
+class Forgetful(Silent):
+    def handle(self, message):
+        raise Refused("the run ended at round 9, but the last one here is 0.")
+
+
+def test_a_site_that_has_no_part_in_the_end_of_a_run_is_told_so(server, authority):
+    line = Connection(f"127.0.0.1:{server.port}", issued(authority, "south", 1), authority.certificate, patience=1)
+    found = []
+
+    def join():
+        with pytest.raises(JoinError) as error:
+            line.answer(Forgetful())
+        found.append(str(error.value))
+
+    thread = threading.Thread(target=join, daemon=True)
+    thread.start()
+    assert isinstance(server.hello(["south"])["south"], Message)
+    fault = server.ask({"south": Message("finish", {"run": "r", "round": 9, "converged": True})})["south"]
+    assert isinstance(fault, Fault)
+    server._lines["south"].hang_up()
+    thread.join(10)
+    assert "the run is over, but this site has no part in its end: the run ended at round 9" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "late", "answer"),
+    [
+        (
+            Message("predict", {"request": "rows 6 to 9", "columns": [], "texts": {"id": ["a"]}, "rows": 1}),
+            Message("prediction", {"request": "rows 1 to 5", "reason": None}, [1.0]),
+            Message("prediction", {"request": "rows 6 to 9", "reason": None}, [2.0]),
+        ),
+        (
+            Message("compare", {"upto": 5}),
+            Message("digest", {"upto": 9, "digest": "d"}),
+            Message("digest", {"upto": 5, "digest": "d"}),
+        ),
+    ],
+)
+def test_an_answer_to_an_earlier_question_is_not_taken_for_this_one(asked, late, answer):
+    line = Line("south", lambda *what: None)
+    line.ask(asked)
+    line.heard(late)
+    line.heard(answer)
+    assert line.reply(0.0) == answer
+
+
 # ------------------------------------------------------------------ files
 
 
@@ -147,6 +194,27 @@ def test_init_makes_folders_that_read_back(tmp_path):
     corank("federated", "init", tmp_path / "run", "--site", "west")
     assert list(read_coordinator(tmp_path / "run/coordinator/coordinator.toml").pins) == ["north", "south", "west"]
     read_site(tmp_path / "run/west/site.toml").certificates.load("west")
+
+
+def test_init_writes_any_name_of_a_run(tmp_path):
+    corank("federated", "init", tmp_path, "--site", "north", "--site", "south", "--run", 'a "run" \\ é')
+    assert read_coordinator(tmp_path / "coordinator/coordinator.toml").plan.run == 'a "run" \\ é'
+
+
+def test_added_sites_do_not_outlive_their_authority(tmp_path):
+    corank("federated", "init", tmp_path / "run", "--site", "north", "--site", "south", "--days", 3)
+    corank("federated", "init", tmp_path / "run", "--site", "west", "--days", 100)
+    identity, authority = read_site(tmp_path / "run/west/site.toml").certificates.load("west")
+    assert identity.certificate.not_valid_after_utc <= authority.not_valid_after_utc
+
+
+def test_sites_are_added_only_where_the_coordinator_is(tmp_path, capsys):
+    corank("federated", "init", tmp_path / "run", "--site", "north", "--site", "south")
+    (tmp_path / "run/coordinator").rename(tmp_path / "elsewhere")
+    with pytest.raises(AssertionError):
+        corank("federated", "init", tmp_path / "run", "--site", "west")
+    assert "is not there, to which new sites are added" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run/west").exists()
 
 
 def test_init_overwrites_nothing(tmp_path, capsys):

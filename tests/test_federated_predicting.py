@@ -8,7 +8,8 @@ from federated_processes import NAMES, edit, in_one_place, make_run
 from corank import load
 from corank.cli.federated.data import predictor_of, site_of
 from corank.federated import InProcess, Message, RunStopped
-from corank.federated.predicting import joint_prediction, question
+from corank.federated.messages import decoded
+from corank.federated.predicting import items_of, joint_prediction, question, questions
 from corank.federated.settings import read_site
 from corank.tables import read_table
 
@@ -74,3 +75,13 @@ def test_ranking_sites_are_made_from_their_settings(tmp_path):
     make_run(tmp_path, ranking=True)
     models = in_one_place(tmp_path)
     assert {type(model).__name__ for model in models.values()} == {"CoRankRLS"}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts"])
+def test_wide_items_are_asked_about_in_messages_that_sites_take(kind):
+    n = 6_000
+    wide = {"numbers": {f"c{k}": np.arange(n) + k for k in range(250)}, "texts": {"t": ["word " * 300] * n}}
+    table = pa.table({"id": [f"i{k}" for k in range(n)], **wide[kind]})
+    asked = [decoded(message.encoded(), max_values=1_000_000) for message in questions(table)]
+    assert len(asked) > 2
+    assert pa.concat_tables([items_of(message) for message in asked])["id"].to_pylist() == table["id"].to_pylist()

@@ -36,6 +36,7 @@ def test_a_mistake_in_a_sites_file_is_named(tmp_path, change, words):
         (("report = true", 'report = "yes"'), "report should be true or false, got 'yes'"),
         (('schedule = "sequential"', 'shedule = "parallel"'), "shedule is not known; did you mean 'schedule'"),
         (("address", "# address"), "address is missing"),
+        (('name = "south"', 'name = "north"'), "names 'north' twice"),
     ],
 )
 def test_a_mistake_in_the_coordinators_file_is_named(tmp_path, change, words):

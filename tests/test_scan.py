@@ -219,6 +219,11 @@ def test_folders_may_name_a_column(tmp_path):
     assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [[1], [10], [2]]
     days = [chunk.features[0, -1] for chunk in scan(tmp_path, features=["x0", "day"]).chunks()]
     assert days == [1.0, 10.0, 2.0]
+    for pattern in ("day=*", "day=*/*.parquet", "**/*.parquet"):
+        assert "day" in scan(str(tmp_path / pattern), features=NAMES).columns
+    (tmp_path / "day=1").rename(tmp_path / "day=98765432109876543210")  # more than 64 bits
+    chunks = scan(tmp_path, features=NAMES, query="day").chunks()
+    assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [["10"], ["2"], ["98765432109876543210"]]
 
 
 def test_only_columns_that_are_needed_are_read(tmp_path):
@@ -299,6 +304,29 @@ def test_shuffle_queries_brings_them_together(tmp_path, kind, monkeypatch):
     assert not where.exists()
 
 
+@pytest.mark.parametrize("first", [pa.int32(), pa.int64()])
+def test_grouped_files_may_hold_labels_and_features_in_several_types(tmp_path, first):
+    rows = table(X, Y, QID)
+    wide, narrow = (rows.set_column(7, "q", rows["q"].cast(kind)) for kind in (pa.int64(), pa.int32()))
+    parts = [wide, narrow] if first == pa.int64() else [narrow, wide]
+    for number, part in enumerate(parts):
+        parquet.write_table(part.slice(100 * number, 100 if number == 0 else None), tmp_path / f"{number}.parquet")
+    rows = scan(tmp_path, score="y", query="q", shuffle_queries=True)
+    expected = RankRLS(1.0, "features", kernel="linear").fit(X, Y, qid=QID).predict(NEW)
+    close(RankRLS(1.0, "features", kernel="linear").fit(rows).predict(NEW), expected)
+
+
+@pytest.mark.parametrize("learner", [RankRLS, CoRankRLS])
+def test_queries_of_one_scored_row_leave_nothing_to_hold_out(tmp_path, learner, nothing_held):
+    y = np.where(np.arange(len(X)) % 2, Y, np.nan)
+    folder = write_parts(table(X, y, np.arange(len(X))), tmp_path / "rows")
+    model = learner(kernel="linear", basis="features")
+    with pytest.warns(UserWarning, match="tuned|tied|chosen"):
+        found = model.fit(scan(folder, score="y", query="q"))
+    assert found.path_ is None
+    np.testing.assert_allclose(found.predict(NEW), 0, atol=1e-12)
+
+
 # ------------------------------------------------------------------ predictions and scores
 
 
@@ -324,6 +352,28 @@ def test_predictions_of_a_scan(fitted, tmp_path, chunk_rows):
         np.testing.assert_array_equal(written["q"].to_numpy(), QID)
     with pytest.raises(FileExistsError, match="already there"):
         model.predict_to(rows, tmp_path / "out.csv")
+
+
+def test_labels_of_a_csv_are_written_as_they_were_read(fitted, tmp_path):
+    model, _ = fitted
+    labels = [*(f"{k:03}" for k in range(100)), *(str(2**53 + k) for k in range(100, len(X)))]
+    rows = table(X).append_column("id", pa.array(labels)).append_column("late", pa.array([None] * 100 + labels[100:]))
+    folder = write_parts(rows, tmp_path / "texts", [100], "csv")
+    own = scan(folder, features="x*", chunk_rows=30)
+    for ending in ("csv", "parquet"):
+        model.predict_to(own, tmp_path / f"out.{ending}", columns=["id", "late"])
+        written = read_table(tmp_path / f"out.{ending}", text=["id", "late"])
+        assert written["id"].to_pylist() == labels
+        assert written["late"].to_pylist()[100:] == labels[100:]
+
+
+def test_a_column_in_several_types_is_written_in_the_first(fitted, tmp_path):
+    model, folder = fitted
+    for path, kind in zip(sorted(folder.iterdir()), (pa.int64(), pa.int32(), pa.int16(), pa.int64()), strict=True):
+        rows = parquet.read_table(path)
+        parquet.write_table(rows.append_column("id", pa.array(range(len(rows)), kind)), path)
+    model.predict_to(scan(folder, features="x*"), tmp_path / "out.parquet", columns=["id"])
+    assert read_table(tmp_path / "out.parquet").schema.field("id").type == pa.int64()
 
 
 def test_a_model_picks_its_columns_by_name(fitted, tmp_path):

@@ -1,5 +1,7 @@
 """What scans refuse: by file, row and column, before the pass where footers and headers tell."""
 
+import gzip
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -115,6 +117,13 @@ def test_arguments(folder):
         scan(folder, shuffle_queries=True)
     with pytest.raises(TypeError, match="map needs a function"):
         scan(folder).map(3)
+    with pytest.raises(ValueError, match="features is empty"):
+        scan(folder, features=[])
+    with pytest.raises(TypeError, match="features must be names or patterns of columns, got 3"):
+        scan(folder, features=3)
+    for name, wrong in (("score", 5), ("query", ["q"]), ("encoder", "e"), ("client", "tcp://127.0.0.1:1")):
+        with pytest.raises(TypeError, match=f"^{name} must be"):
+            scan(folder, **{name: wrong})
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device='nowhere' cannot be used"):
         scan(folder, device="nowhere")
@@ -152,6 +161,14 @@ def test_a_gzip_file_that_is_cut_off(tmp_path):
     (folder / "part-001.csv.gz").write_bytes(content[: len(content) // 2])
     with pytest.raises(TableError, match=r"part-001\.csv\.gz cannot be read, it may be damaged or cut off"):
         RankRLS(basis=5).fit(scan(folder, score="y", query="q"))
+
+
+def test_a_gzipped_svmlight_file_that_is_cut_off(tmp_path):
+    folder = write_parts(ROWS, tmp_path / "rows", (), "svmlight")
+    content = gzip.compress((folder / "part-000.svm").read_bytes())
+    (tmp_path / "rows.svm.gz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(TableError, match=r"rows\.svm\.gz cannot be read, it may be damaged or cut off"):
+        scan(tmp_path / "rows.svm.gz", score="score", query="qid")
 
 
 def test_a_line_that_is_no_svmlight(tmp_path):
@@ -204,6 +221,16 @@ def test_a_file_that_changes_after_the_scan_was_made(folder):
     (folder / "part-009.parquet").unlink()
     with pytest.raises(TableError, match=r"part-009\.parquet is gone"):
         RankRLS(basis=5).fit(rows)
+
+
+def test_maps_that_change_their_width(folder):
+    def narrower(part):
+        return part if len(part) == 64 or part[0, 0] == X[0, 0] else part[:, :3]
+
+    with pytest.raises(
+        ValueError, match=r"map gives 3 columns from data row 1 of .*part-001\.parquet on, and 6 at first"
+    ):
+        RankRLS(1.0, 5).fit(scan(folder, score="y", query="q").map(narrower))
 
 
 def test_maps_that_do_not_keep_rows(folder):
@@ -326,3 +353,49 @@ def test_a_full_disk_leaves_nothing_behind(folder, tmp_path):
         model.predict_to(rows, tmp_path / "none" / "out.csv")
     with pytest.raises(ValueError, match="'x1' is the name of the predictions"):
         model.predict_to(rows, tmp_path / "out.csv", columns=["x1"], name="x1")
+
+
+def test_files_without_rows_leave_no_file(tmp_path):
+    model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
+    rows = scan(write_parts(ROWS.slice(0, 0), tmp_path / "rows"), features=NAMES)
+    with pytest.raises(ValueError, match="the scan has no rows"):
+        model.predict_to(rows, tmp_path / "out.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+    with pytest.raises(TableError, match="the files have no rows"):
+        _ = rows.map(lambda part: part).n_features
+
+
+def test_columns_that_cannot_be_written(folder, tmp_path):
+    model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
+    changed(folder, 0, ROWS.slice(0, 20).append_column("other", pa.array([{"a": 1}] * 20)))
+    rows = scan(folder / "part-000.parquet", features=NAMES)
+    with pytest.raises(TableError, match=r"cannot be written as \.csv: Unsupported Type"):
+        model.predict_to(rows, tmp_path / "out.csv", columns=["other"])
+    for number, values in ((0, range(20)), (1, [f"n{k}" for k in range(20)])):
+        changed(folder, number, ROWS.slice(20 * number, 20).append_column("id", pa.array(values)))
+    rows = scan([folder / "part-000.parquet", folder / "part-001.parquet"], features=NAMES)
+    with pytest.raises(TableError, match="column 'id' holds string in some files and int64 in those before"):
+        model.predict_to(rows, tmp_path / "out.parquet", columns=["id"])
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+
+def test_grouped_rows_carry_no_other_columns_along(folder, tmp_path):
+    changed(folder, 0, ROWS.slice(0, 20).append_column("id", pa.array(range(20))))
+    rows = scan(folder / "part-000.parquet", features=NAMES, query="q", shuffle_queries=True)
+    with pytest.raises(TableError, match="'id' cannot be carried along: shuffle_queries=True keeps"):
+        RankRLS(1.0, basis=5).fit(X, Y, qid=QID).predict_to(rows, tmp_path / "out.csv", columns=["id"])
+
+
+def test_two_columns_of_one_name_in_a_parquet_file(folder):
+    parquet.write_table(pa.table([*ROWS.columns, ROWS["x0"]], [*ROWS.column_names, "x0"]), folder / "part-003.parquet")
+    with pytest.raises(TableError, match=r"part-003\.parquet has several columns of one name: 'x0'"):
+        scan(folder, score="y", query="q")
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": -1.0}, {"gamma": "no"}, {"scoring": "no"}, {"basis": "no"}, {"basis": 0}])
+def test_parameters_are_checked_before_the_first_pass(folder, wrong):
+    calls = []
+    rows = scan(folder, score="y", query="q").map(lambda part: (calls.append(1), part)[1])
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        RankRLS(**wrong).fit(rows)
+    assert not calls

@@ -40,7 +40,7 @@ class Checkpoint:
         if self.folder.exists() and not self.folder.is_dir():
             raise NotADirectoryError(f"checkpoint {self.folder} is a file; give the name of a folder")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._next, self._written = 0.0, 0.0
+        self._next = 0.0
         about = json.loads(json.dumps(about, default=repr))
         file = self.folder / ABOUT
         if file.exists():
@@ -51,8 +51,11 @@ class Checkpoint:
                 raise FileExistsError(
                     f"the folder {self.folder} holds other files ({others[0]}); give checkpoint a folder of its own"
                 )
-            with replacing(file, overwrite=False) as opened:
-                opened.write(json.dumps(about, indent=1).encode())
+            self._write(about, overwrite=False)
+
+    def _write(self, about: dict[str, Any], *, overwrite: bool) -> None:
+        with replacing(self.folder / ABOUT, overwrite=overwrite) as opened:
+            opened.write(json.dumps(about, indent=1).encode())
 
     def _compare(self, file: Path, about: dict[str, Any]) -> None:
         try:
@@ -60,7 +63,9 @@ class Checkpoint:
         except ValueError as error:
             raise ValueError(f"{file} is damaged; delete the folder {self.folder} to start anew") from error
         found = next(differences(before, about), None)
-        if found is not None:
+        if found is not None and not any(self.folder.glob("*.sums")):  # of a fit that was refused before it began
+            self._write(about, overwrite=True)
+        elif found is not None:
             raise ValueError(
                 f"the checkpoint in {self.folder} belongs to another fit: {found}. Fit as before, give another folder, or "
                 "delete this one"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -102,11 +102,21 @@ def unit_offsets(scan: Scan) -> list[int]:
     return result
 
 
-def batches(scan: Scan, job: Any, start: tuple[int, int]) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
-    """Result, cursor behind it and rows of one batch of units after the other; the next is on its way meanwhile."""
+def batches(
+    scan: Scan, job: Any, start: tuple[int, int], first_row: int
+) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
+    """Result, cursor behind it and rows of one batch of units after the other; the next is on its way meanwhile.
+
+    A unit that was begun elsewhere, before `first_row`, is ended here: workers take whole ones.
+    """
     client = scan.client
     offsets = unit_offsets(scan)
-    first = start[0] if start[1] == 0 else start[0] + 1
+    first, skipped = start
+    if skipped:
+        with closing(scan.unit_chunks(first, first_row, skipped=skipped)) as rest:
+            for chunk in rest:
+                yield job(chunk), chunk.cursor, chunk.n_rows
+        first += 1
     with reachable(client):
         units, work = Units(scan), sent(client, job)
         waiting: list[tuple[Any, int]] = []

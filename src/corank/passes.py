@@ -16,6 +16,7 @@ import numpy as np
 from corank._backend import Array
 from corank.checkpoint import Checkpoint
 from corank.cluster import batches
+from corank.persistence import ModelFileError
 from corank.progress import shown
 from corank.scans import Chunk, Scan
 
@@ -59,8 +60,10 @@ class State:
     rows: int = 0
 
     def after(self, part: Any, cursor: tuple[int, int], rows: int) -> State:
-        """The state with one more part."""
-        return State(part if self.result is None else self.result.merged(part), cursor, self.rows + rows)
+        """The state with one more part, None where it has no rows."""
+        both = self.result is not None and part is not None
+        result = self.result.merged(part) if both else part if self.result is None else self.result
+        return State(result, cursor, self.rows + rows)
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Passes:
         total = scan.n_rows if total is None else total
         try:
             with shown(what, total, state.rows) as advance:
-                steps = _here(scan, job, state) if scan.client is None else batches(scan, job, state.cursor)
+                steps = _here(scan, job, state) if scan.client is None else batches(scan, job, state.cursor, state.rows)
                 with closing(steps):
                     for part, cursor, rows in steps:
                         state = state.after(part, cursor, rows)  # at once: an interruption finds the old or the new
@@ -103,13 +106,18 @@ class Passes:
             return State(), False
         header, arrays = found
         assert self.checkpoint is not None
-        if header["job"] != job.digest():
+        if header.get("job") != job.digest():
             raise ValueError(
                 f"the checkpoint in {self.checkpoint.folder} was made with other basis rows or folds ({name}); delete it"
             )
-        reference = scan.reference()
-        result = job.unpacked(header["result"], arrays, reference)
-        return State(result, tuple(header["cursor"]), header["rows"]), header["done"]
+        try:
+            result = job.unpacked(header["result"], arrays, scan.reference())
+            unit, chunk = header["cursor"]
+            return State(result, (int(unit), int(chunk)), int(header["rows"])), bool(header["done"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ModelFileError(
+                f"{name} in the checkpoint {self.checkpoint.folder} is damaged; delete the folder to start anew"
+            ) from error
 
     def _save(self, state: State, job: Job, name: str, *, done: bool = False) -> None:
         assert self.checkpoint is not None

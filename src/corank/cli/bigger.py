@@ -16,8 +16,8 @@ from corank.cli.methods import AGREEING, LEARNERS, STREAMED, Method
 from corank.cli.training import Source
 from corank.cli.viewing import views_of
 from corank.encoder import TableEncoder
-from corank.learners.scans import carrying, fitted_scan, predicted_chunks, whole_queries
-from corank.scans import Scan, scan
+from corank.learners.scans import fitted_scan, predicted_chunks, whole_queries
+from corank.scans import Scan, scan, with_extra
 from corank.scans.scanning import sampled_table
 from corank.scans.writing import table_writer
 from corank.tables import TableError, near_names
@@ -129,7 +129,10 @@ def rank_scan(
     """Write the rows of every query in order, as they are read, the first `top` or all: numbers of rows and queries."""
     rows = scan(file, query=by, client=client, **_features(model))
     wanted = [by, id_column] if id_column is not None else rows.columns
-    rows = carrying(rows, list(dict.fromkeys(name for name in wanted if name is not None)), "rank")
+    rows = with_extra(rows, list(dict.fromkeys(name for name in wanted if name is not None)))
+    names = _free_names(rows.wanted.extra)
+    if rows.n_rows == 0:
+        raise TableError(f"{file} has no rows")
     n_rows = n_queries = 0
     if by is None:
         note("no query column: rows stay in their order, with their scores but without ranks")
@@ -142,11 +145,19 @@ def rank_scan(
             if top is not None:
                 order, ranks = order[ranks <= top], ranks[ranks <= top]
             table = part.take(pa.array(order))
-            names = [name if name not in table.column_names else f"predicted_{name}" for name in ("rank", "score")]
             own = {} if by is None else {names[0]: pa.array(ranks)}
             write(pa.table({**own, names[1]: pa.array(scores[order]), **_columns(table)}))
             n_rows += len(order)
     return n_rows, n_queries
+
+
+def _free_names(taken: Sequence[str]) -> list[str]:
+    """What rank and score are called beside other columns."""
+    names = [name if name not in taken else f"predicted_{name}" for name in ("rank", "score")]
+    both = [name for name in names if name in taken]
+    if both:
+        raise ValueError(f"the files have columns {both[0].removeprefix('predicted_')!r} and {both[0]!r}: rename them")
+    return names
 
 
 def _features(model: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def introduced(channel: Channel, sites: Sequence[str]) -> dict[str, Message]:
     for name, hello in channel.hello(sites).items():
         if isinstance(hello, Fault):
             raise RunStopped(f"site {name!r} did not join: {hello.reason}.")
-        if hello.kind != "hello" or hello["version"] != VERSION or hello["site"] != name:
+        if hello.kind != "hello" or hello["version"] != VERSION or hello["site"] != name or hello["items"] < 0:
             raise RunStopped(f"site {name!r} introduced itself as something else; do all sites run the same corank?")
         if hello["items"] == 0:
             raise RunStopped(f"site {name!r} has its model and only predicts; start it with --force to learn anew.")

@@ -20,6 +20,11 @@ class Fault:
     reason: str
 
 
+def refused(why: str) -> Fault:
+    """A site that does not do what it was asked for."""
+    return Fault(f"it refused: {why.rstrip('.')}")
+
+
 class Channel(Protocol):
     """Questions to sites and their answers, in bytes that are counted."""
 
@@ -100,7 +105,7 @@ class InProcess:
         try:
             return self._from(name, self.sites[name].handle(decoded(content)))
         except Refused as error:
-            return Fault(f"it refused: {error}")
+            return refused(str(error))
         except MessageError as error:
             return Fault(str(error))
 

@@ -85,10 +85,13 @@ class Connection:
                 message = decoded(content, max_values=self.max_items)
                 if message.kind == "stop":
                     return message, True
-                said.put(answered(party, message).encoded())
+                reply = answered(party, message)
+                said.put(reply.encoded())
                 if message.kind == "finish":
                     said.put(None)
                     _wait_for_end(call)
+                    if reply.kind == "refusal":
+                        raise JoinError(f"the run is over, but this site has no part in its end: {reply['reason']}")
                     return message, True
         except grpc.RpcError as error:
             error.heard = heard

@@ -18,6 +18,7 @@ from corank.federated.plan import Plan, Report, Round
 from corank.federated.rounds import Distance, Extrapolation, disagreement, spread
 from corank.federated.shared import Fingerprint
 from corank.federated.state import StateError, read_state, write_state
+from corank.tables import LARGEST
 
 STILL = 12  # rounds without any gain
 ROUNDING = 1e4  # times tol: a joint gradient above that is more than rounding
@@ -81,7 +82,7 @@ class Coordinator:
             except _SitesLost as lost:
                 self._go_on_without(at, lost.faults)
         self._finish(at)
-        return Report(self.plan.run, tuple(at.sites), at.lost, at.converged, self.rounds, values)
+        return Report(self.plan.run, tuple(at.sites), at.lost, at.converged, at.completed, self.rounds, values)
 
     # ---------------------------------------------------------------- joining
 
@@ -113,19 +114,23 @@ class Coordinator:
                 f"{self.state} belongs to the run {facts.get('run')!r} under other settings; give this run a name and a "
                 "state of its own, or move the file away."
             )
-        note("resuming", run=self.plan.run, after=facts["round"])
-        return _Progress(
-            list(facts["sites"]),
-            int(facts["round"]),
-            int(facts["completed"]),
-            arrays["x"],
-            float(facts["scale"]),
-            bool(facts["exact"]),
-            float(facts["strictness"]),
-            np.inf if facts["measured"] is None else float(facts["measured"]),
-            dict(facts["lost"]),
-            bool(facts["converged"]),
-        )
+        try:
+            at = _Progress(
+                list(facts["sites"]),
+                int(facts["round"]),
+                int(facts["completed"]),
+                arrays["x"],
+                float(facts["scale"]),
+                bool(facts["exact"]),
+                float(facts["strictness"]),
+                np.inf if facts["measured"] is None else float(facts["measured"]),
+                dict(facts["lost"]),
+                bool(facts["converged"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"{self.state} is not the state of a coordinator; move it away to begin anew.") from error
+        note("resuming", run=self.plan.run, after=at.number)
+        return at
 
     def _save(self, at: _Progress) -> None:
         if self.state is not None and at.x is not None:
@@ -251,13 +256,14 @@ class Coordinator:
         assert reply.numbers is not None
         if len(reply.numbers) != self.terms.items:
             return f"it sent {len(reply.numbers):,} predictions for {self.terms.items:,} shared items"
-        if not np.isfinite(reply.numbers).all():
-            row = int(np.argmin(np.isfinite(reply.numbers)))
+        sound = np.abs(reply.numbers) < LARGEST  # NaN is not less than anything
+        if not sound.all():
+            row = int(np.argmin(sound))
             return f"it sent {reply.numbers[row]} as prediction of item {row + 1:,}"
         report = reply["report"]
         if self.plan.report:
             numbers = isinstance(report, list) and len(report) == 3
-            if not numbers or not all(type(own) in (int, float) and 0 <= own < np.inf for own in report):
+            if not numbers or not all(type(own) in (int, float) and 0 <= own < LARGEST for own in report):
                 return f"its report is {report!r:.80} instead of loss, norm and gradient norm"
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"

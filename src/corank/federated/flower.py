@@ -15,7 +15,7 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from corank.federated.channel import Fault, answered
+from corank.federated.channel import Fault, answered, refused
 from corank.federated.journal import note
 from corank.federated.messages import Message, MessageError, decoded
 from corank.federated.site import Site
@@ -128,5 +128,5 @@ class FlowerChannel:
 def _judged(reply: Message | Fault) -> Message | Fault:
     """A refusal is a fault."""
     if isinstance(reply, Message) and reply.kind == "refusal":
-        return Fault(f"it refused: {reply['reason']}")
+        return refused(reply["reason"])
     return reply

@@ -61,10 +61,18 @@ class Message:
 
     def encoded(self) -> bytes:
         """As bytes: a prefix, the JSON header, the numbers as little-endian float64."""
-        length = {} if self.numbers is None else {"length": len(self.numbers)}
-        header = json.dumps({"kind": self.kind, **length, **self.fields}, allow_nan=False).encode()
+        header = self._header()
         body = b"" if self.numbers is None else np.ascontiguousarray(self.numbers, dtype="<f8").tobytes()
         return PREFIX.pack(MAGIC, len(header)) + header + body
+
+    @property
+    def header_size(self) -> int:
+        """Bytes of the JSON header."""
+        return len(self._header())
+
+    def _header(self) -> bytes:
+        length = {} if self.numbers is None else {"length": len(self.numbers)}
+        return json.dumps({"kind": self.kind, **length, **self.fields}, allow_nan=False).encode()
 
 
 def decoded(content: bytes, *, max_values: int | None = None) -> Message:

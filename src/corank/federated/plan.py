@@ -97,15 +97,11 @@ class Report:
     sites: tuple[str, ...]
     lost: dict[str, str]
     converged: bool
-    rounds: list[Round]
+    n_rounds: int  # the number of the last complete one, also where that was before a restart
+    rounds: list[Round]  # since the last start
     predictions: FloatArray  # (M, m), as sites answered last
 
     @property
-    def n_rounds(self) -> int:
-        """The number of the last round."""
-        return self.rounds[-1].number if self.rounds else 0
-
-    @property
     def bytes(self) -> int:
-        """Of all rounds, both ways."""
+        """Of all rounds since the last start, both ways."""
         return sum(own.sent + own.received for own in self.rounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from corank.federated.agreeing import RunStopped
 from corank.federated.channel import Channel, Fault
-from corank.federated.messages import VERSION, FloatArray, Message
+from corank.federated.messages import MAX_HEADER, VERSION, FloatArray, Message
 from corank.federated.site import Refused
 from corank.tables import is_number, numbers
 
 BATCH = 5_000  # items a question
+MOST_NUMBERS = 500_000  # in one: half of what sites take unless they say otherwise
 
 
 class ModelServer:
@@ -47,7 +48,7 @@ class ModelServer:
             if len(table) > self._left:
                 raise Refused(f"{self.name!r} scores {self._left:,} more items at most; raise rows in its [predict].")
             scores = np.asarray(self._score(table), dtype=np.float64)
-        except ValueError as error:
+        except (ValueError, pa.ArrowException) as error:
             return Message("prediction", {"request": message["request"], "reason": str(error)})
         self._left -= len(table)
         return Message("prediction", {"request": message["request"], "reason": None}, scores)
@@ -60,6 +61,20 @@ def question(table: pa.Table, request: str) -> Message:
     values = [numbers(table[name], name) for name in names]
     wide = np.stack(values, axis=1).ravel() if values else None
     return Message("predict", {"request": request, "columns": names, "texts": texts, "rows": len(table)}, wide)
+
+
+def questions(table: pa.Table) -> Iterator[Message]:
+    """All items in messages that no site finds too long."""
+    numeric = sum(is_number(kind) for kind in table.schema.types)
+    begin, size = 0, max(1, min(BATCH, MOST_NUMBERS // max(numeric, 1)))
+    while begin < len(table):
+        batch = table.slice(begin, size)
+        asked = question(batch, f"rows {begin + 1} to {begin + len(batch)}")
+        if len(batch) > 1 and asked.header_size > MAX_HEADER:
+            size = len(batch) // 2
+            continue
+        yield asked
+        begin += len(batch)
 
 
 def items_of(message: Message) -> pa.Table:
@@ -82,10 +97,8 @@ def joint_prediction(channel: Channel, sites: Sequence[str], table: pa.Table) ->
         if isinstance(hello, Fault):
             raise RunStopped(f"site {name!r} is not there to predict: {hello.reason}; does it run join --serve?")
     parts: dict[str, list[FloatArray]] = {name: [] for name in sites}
-    for begin in range(0, len(table), BATCH):
-        batch = table.slice(begin, BATCH)
-        asked = question(batch, f"rows {begin + 1} to {begin + len(batch)}")
-        for name, scores in _scores(channel.ask(dict.fromkeys(sites, asked)), len(batch)).items():
+    for asked in questions(table):
+        for name, scores in _scores(channel.ask(dict.fromkeys(sites, asked)), asked["rows"]).items():
             parts[name].append(scores)
     return {name: np.concatenate(own) for name, own in parts.items()}
 

@@ -20,7 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from corank.federated.certificates import Identity, key_pem, pem
-from corank.federated.channel import Fault
+from corank.federated.channel import Fault, refused
 from corank.federated.journal import note
 from corank.federated.messages import MAX_HEADER, Message, MessageError, decoded
 
@@ -121,12 +121,17 @@ class Line:
                 return
             if isinstance(message, Message):
                 if message.kind == "refusal":
-                    message = Fault(f"it refused: {message['reason']}")
+                    message = refused(message["reason"])
                 elif message.kind == "accepted" and question.kind != "terms":
                     return  # of a site that came back
                 elif message.kind == "answer" and question.kind == "round" and message["round"] < question["round"]:
                     note("ignored", level=logging.WARNING, site=self.name, why="old round", round=message["round"])
                     return
+                elif message.kind == "prediction" and message["request"] != question.fields.get("request"):
+                    note("ignored", level=logging.WARNING, site=self.name, why="old request")
+                    return
+                elif message.kind == "digest" and message["upto"] != question.fields.get("upto"):
+                    return  # of a question that was put twice
                 elif message.kind != REPLIES.get(question.kind):
                     message = Fault(f"it answered with {message.kind} to a {question.kind}")
             self._reply = message

@@ -176,7 +176,10 @@ def read_coordinator(path: Path) -> CoordinatorSettings:
     certificates = Certificates.read(_needed(top.section("certificates")))
     pins: dict[str, str | None] = {}
     for own in top.sections("sites"):
-        pins[check_name(own.text("name"))] = own.text("fingerprint", None)
+        name = check_name(own.text("name"))
+        if name in pins:
+            raise SettingsError(f"{path}: [[sites]] names {name!r} twice.")
+        pins[name] = own.text("fingerprint", None)
         own.end()
     shared = top.section("shared", needed=False)
     given = {

@@ -18,6 +18,7 @@ from corank.federated.messages import VERSION, FloatArray, Message, Terms
 from corank.federated.shared import SharedItems
 from corank.federated.state import StateError, read_state, write_state
 from corank.learners import CoRankRLS, CoRLS
+from corank.learners.scans import digest_of, in_words
 from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features
 from corank.solvers.pulled import PulledView
@@ -94,7 +95,8 @@ class Site:
         self._block = _block(self.model, shared)
         self._allowed = self.limits.norm or REASONABLE * _size(self._block)
         self.terms: Terms | None = None
-        self._memory = _Memory.read(state, self._coefficients_size)
+        given = _digest(learner, X, y, shared, qid, sample_weight)
+        self._memory = _Memory.read(state, self._coefficients_size, given)
 
     @property
     def _coefficients_size(self) -> int:
@@ -177,7 +179,12 @@ class Site:
                 "raise rounds in its limits."
             )
         pull, towards = self._pull(terms, sites, target)
-        self._memory.remember(number, asked, *self._solved(pull, towards))
+        white, values, report = self._solved(pull, towards)
+        if not (np.isfinite(values).all() and np.isfinite(report).all()):
+            raise Refused(
+                f"{self.name!r} finds no finite answer to round {number}; agreement is {terms.agreement:.3g}."
+            )
+        self._memory.remember(number, asked, white, values, report)
         return self._said(number)
 
     def _pull(self, terms: Terms, sites: int, target: FloatArray | None) -> tuple[float, Array]:
@@ -228,6 +235,7 @@ class _Memory:
 
     path: Path | None
     coefficients: FloatArray
+    given: str  # digest of data and settings
     run: str = ""
     round: int = 0
     asked: str = ""
@@ -236,9 +244,9 @@ class _Memory:
     values: FloatArray | None = None
 
     @classmethod
-    def read(cls, path: Path | None, size: int) -> _Memory:
+    def read(cls, path: Path | None, size: int, given: str) -> _Memory:
         found = None if path is None else read_state(path)
-        memory = cls(path, np.zeros(size))
+        memory = cls(path, np.zeros(size), given)
         if found is None:
             return memory
         facts, arrays = found
@@ -248,9 +256,10 @@ class _Memory:
             memory.report = None if facts["report"] is None else [float(number) for number in facts["report"]]
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{path} is not the state of a site; move it away to begin anew.") from error
-        if arrays.get("coefficients", memory.coefficients[:0]).shape == memory.coefficients.shape:
+        shape = arrays.get("coefficients", memory.coefficients[:0]).shape
+        if facts.get("given") == given and shape == memory.coefficients.shape:
             memory.coefficients, memory.values = arrays["coefficients"], arrays.get("values")
-        else:  # other data or another basis: rounds count on, but what was said no longer holds
+        else:  # rounds count on, but what was said no longer holds
             note(
                 "changed", level=logging.WARNING, why="data or settings are others than in the last round; begins anew"
             )
@@ -269,7 +278,7 @@ class _Memory:
         self.coefficients, self.values, self.report = white, values, report
         if self.path is not None:
             facts = {"run": self.run, "round": number, "asked": asked, "answered": self.answered, "report": report}
-            write_state(self.path, facts, {"coefficients": white, "values": values})
+            write_state(self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values})
 
 
 def comparison_of(learner: CoRLS | CoRankRLS) -> str:
@@ -295,6 +304,14 @@ def _alone(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_w
         X, y, qid=qid, sample_weight=sample_weight, unscored=shared.features, unscored_qid=queries
     )
     return model
+
+
+def _digest(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_weight: Any) -> str:
+    """Of all that a site's answers follow from, beside what it is asked."""
+    words = [f"{name}={in_words(value)}" for name, value in sorted(learner.get_params(deep=False).items())]
+    arrays = (X, y, shared.features, shared.queries, qid, sample_weight)
+    words += ["" if array is None else digest_of(array) for array in arrays]
+    return hashlib.sha256("\n".join([type(learner).__name__, *words]).encode()).hexdigest()
 
 
 def _block(model: Any, shared: SharedItems) -> PulledView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -83,6 +84,7 @@ class KernelLearner(SingleLearner):
         kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
         if kernel.precomputed:
             raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
+        self._check_parameters()
         note_features(self, scan)
         size = int(self.basis) if isinstance(self.basis, numbers.Integral) else AUTO_SIZE
         with passing(self, checkpoint, {"X": scan}) as passes:
@@ -95,6 +97,15 @@ class KernelLearner(SingleLearner):
                 return self._fit_rows(everything, rows, with_queries=scan.has_queries)
             level = look.level if self._centred else 0.0
             return self._fit_sums(ScoredScan(scan, look, passes, comparison, level))
+
+    def _check_parameters(self) -> None:
+        """Refuse what no rows could make right, before they are passed over."""
+        candidates(self.gamma, "gamma", ("scale", "tune"))
+        candidates(self.alpha, "alpha", ("tune",))
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
+        if isinstance(self.basis, str | numbers.Integral):
+            check_basis(self.basis, sys.maxsize, sys.maxsize)
 
     def _fit_sums(self, rows: ScoredScan) -> Self:
         """Fit more scored rows than fit into memory."""

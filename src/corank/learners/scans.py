@@ -6,8 +6,9 @@ import hashlib
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from corank.scans.chunks import ClosedQueries
 from corank.scans.collections import scan_of
 from corank.scans.writing import table_writer
 from corank.statistics import Index
+from corank.tables import check_target
 
+NO_ROWS = "the scan has no rows."
 TOO_MANY = "the scored rows of the scan do not fit into memory ({rows:,} of them)"
 
 
@@ -91,27 +94,27 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         return
     if not any(is_scan(value) for value in rows.values()):
         check_no_checkpoint(checkpoint)
-    parameters = {name: _in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
+    parameters = {name: in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
     about = {
         "learner": type(learner).__name__,
         "parameter": parameters,
         "scan": {name: value.about() for name, value in rows.items() if is_scan(value)},
-        "rows": {name: _digest(value) for name, value in rows.items() if value is not None and not is_scan(value)},
+        "rows": {name: digest_of(value) for name, value in rows.items() if value is not None and not is_scan(value)},
     }
     with stopping_at_sigterm():
         yield Passes(Checkpoint(checkpoint, about))
 
 
-def _in_words(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A parameter without where it lies in memory, which differs from run to run."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _digest(values: Any) -> str:
+def digest_of(values: Any) -> str:
     """Of an array, a frame or a list; of chunks only that they are some."""
     if is_sparse(values):
         parts = [values.data, values.indices, values.indptr]
-    elif isinstance(values, Iterable) and (is_frame(values) or hasattr(values, "shape") or np.ndim(values[0]) == 0):  # type: ignore[index]
+    elif is_frame(values) or hasattr(values, "shape") or (isinstance(values, Sequence) and np.ndim(values[0]) == 0):
         array = to_numpy(values) if hasattr(values, "dtype") else np.asarray(values)
         parts = [array.astype(str) if array.dtype == object else array]
     else:
@@ -143,7 +146,7 @@ def predict_scan(learner: Any, scan: Scan) -> Any:
     else:
         parts = [values for _, values in predicted_chunks(learner, scan, "predicting")]
     if not parts:
-        raise ValueError("the scan has no rows.")
+        raise ValueError(NO_ROWS)
     return namespace(parts[0]).concat(parts)
 
 
@@ -153,11 +156,21 @@ def _predicted_unit(scan: Scan, number: int, learner: Any) -> list[Any]:
 
 
 def _written_unit(scan: Scan, number: int, learner: Any, folder: Path, name: str) -> int:
-    """Runs on a worker, perhaps twice: the file of one unit, whole or not at all."""
+    """Runs on a worker, perhaps twice: the file of one unit, whole or not at all; none where it has no rows."""
+    with closing(scan.unit_chunks(number)) as chunks:
+        rows = ((chunk, learner._values(chunk.features)) for chunk in chunks)
+        return _written(rows, folder / f"part-{number:06}.parquet", name, overwrite=True)
+
+
+def _written(rows: Iterator[tuple[Chunk, Any]], path: Any, name: str, *, overwrite: bool) -> int:
+    """The number of rows that were written; no file for none, which would be no table."""
+    first = next(rows, None)
+    if first is None:
+        return 0
     count = 0
-    with table_writer(folder / f"part-{number:06}.parquet", overwrite=True) as write:
-        for chunk in scan.unit_chunks(number):
-            write(beside(chunk, learner._values(chunk.features), name))
+    with table_writer(path, overwrite=overwrite) as write:
+        for chunk, values in chain([first], rows):
+            write(beside(chunk, values, name))
             count += chunk.n_rows
     return count
 
@@ -171,12 +184,14 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
     part = path.absolute().with_name(f".corank-{secrets.token_hex(8)}.part")
     part.mkdir()
     try:
-        counts = every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name)
+        count: int = sum(every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name))
+        if count == 0:
+            raise ValueError(NO_ROWS)
         part.rename(path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    return sum(counts)
+    return count
 
 
 def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: str, *, overwrite: bool) -> int:
@@ -184,11 +199,10 @@ def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: s
     scan = carrying(scan, columns, name)
     if scan.client is not None:
         return _write_folder(learner, scan, Path(path), name)
-    count = 0
-    with table_writer(path, overwrite=overwrite) as write:
-        for chunk, values in predicted_chunks(learner, scan, "predicting"):
-            write(beside(chunk, values, name))
-            count += chunk.n_rows
+    check_target(Path(path), overwrite=overwrite)
+    count = _written(predicted_chunks(learner, scan, "predicting"), path, name, overwrite=overwrite)
+    if count == 0:
+        raise ValueError(NO_ROWS)
     return count
 
 

@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -68,9 +69,10 @@ def _expanded(path: Any, format: str | None) -> list[tuple[Path, Path | None]]:
     matches = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - it may begin anywhere
     if not matches:
         raise TableError(f"no file is called like {text}")
+    fixed = Path(*takewhile(lambda part: not glob.has_magic(part), Path(text).parts))
     result: list[tuple[Path, Path | None]] = []
     for match in matches:
-        result += [(file, match) for file in _inside(match, format)] if match.is_dir() else [(match, None)]
+        result += [(file, fixed) for file in (_inside(match, format) if match.is_dir() else [match])]
     return result
 
 

@@ -19,13 +19,16 @@ from pyarrow import parquet
 
 from corank._backend import first_appearance
 from corank.progress import shown
+from corank.scans.chunks import label_kind
 from corank.scans.files import File, find_files
 from corank.scans.scanning import Scan
 from corank.scans.sources import Raw
 from corank.scans.tabular import ParquetSource
+from corank.tables import alike
 
 BUCKET_BYTES = 2**25  # of the files that were given, in one file of the folder
 MOST_BUCKETS = 256
+WIDEST = {"whole numbers": pa.int64(), "text": pa.large_string(), "numbers": pa.float64()}  # of labels in several files
 
 
 @dataclass
@@ -56,10 +59,12 @@ def grouped(scan: Scan) -> Scan:
 def _divide(scan: Scan, folder: Path, buckets: int) -> None:
     """Every row into one of the files, by its query."""
     writers: dict[int, Any] = {}
+    schema: pa.Schema | None = None
     with shown("grouping queries", scan.n_rows) as advance:
         try:
             for raw in _rows(scan):
                 table = _table(raw, scan)
+                table = alike(table, schema := schema or table.schema)
                 owner = (raw.runs.ids * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) % np.uint64(buckets)
                 of_row = owner[raw.runs.codes(raw.n_rows)]
                 for bucket in np.unique(owner):
@@ -88,7 +93,8 @@ def _table(raw: Raw, scan: Scan) -> pa.Table:
     if wanted.score is not None:
         columns[wanted.score] = pa.array(raw.scores)
     assert wanted.query is not None
-    columns[wanted.query] = raw.runs.labels.take(pa.array(raw.runs.codes(raw.n_rows)))
+    labels = raw.runs.labels.take(pa.array(raw.runs.codes(raw.n_rows)))
+    columns[wanted.query] = labels.cast(WIDEST.get(label_kind(labels.type), labels.type))
     return pa.table(columns)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -90,9 +90,13 @@ class Scan:
     @cached_property
     def _first(self) -> tuple[int, list[str] | None]:
         """Width and names of what the maps make of the first rows."""
-        few = replace(self, chunk_rows=min(self.chunk_rows, 64), device=None)
-        for raw in few.source.read(few.source.units[0], few.wanted, few.chunk_rows):
-            return few._mapped(few._encoded(raw), raw)[1:]
+        return self._of_first_rows()[1:]
+
+    def _of_first_rows(self) -> tuple[Any, int, list[str] | None]:
+        """What encoder and maps make of the first rows."""
+        for unit in self.source.units:
+            for raw in self.source.read(unit, self.wanted, min(self.chunk_rows, 64)):
+                return self._mapped(self._encoded(raw), raw)
         raise TableError("the files have no rows")
 
     def map(self, f: Callable[[Any], Any]) -> Scan:
@@ -131,10 +135,12 @@ class Scan:
         """The chunks from a cursor on, read ahead; before it lie `first_row` rows."""
         return read_ahead(lambda: self._read(start, first_row, features=features))
 
-    def unit_chunks(self, number: int, first_row: int = 0, *, features: bool = True) -> Generator[Chunk, None, None]:
-        """The chunks of one unit."""
+    def unit_chunks(
+        self, number: int, first_row: int = 0, *, skipped: int = 0, features: bool = True
+    ) -> Generator[Chunk, None, None]:
+        """The chunks of one unit but for the first few."""
         unit = self.source.units[number]
-        return read_ahead(lambda: self._read_unit(number, unit, 0, first_row, features=features))
+        return read_ahead(lambda: self._read_unit(number, unit, skipped, first_row, features=features))
 
     def _read(self, start: Cursor, row: int, *, features: bool) -> Iterator[Chunk]:
         first, skipped = start
@@ -155,7 +161,10 @@ class Scan:
             row += raw.n_rows
 
     def _features(self, raw: Raw) -> Any:
-        return self._placed(self._mapped(self._encoded(raw), raw)[0])
+        values, width, _ = self._mapped(self._encoded(raw), raw)
+        if self.maps and width != self._first[0]:
+            raise ValueError(f"map gives {width} columns from {raw.place.of(0)} on, and {self._first[0]} at first")
+        return self._placed(values)
 
     def _encoded(self, raw: Raw) -> Any:
         return raw.features if self.encoder is None else self.encoder.transform(raw.features)
@@ -198,9 +207,7 @@ class Scan:
         """The names of the maps, and what they make of the first rows: a name says nothing of what a scaler has learned."""
         if not self.maps:
             return []
-        unit = self.source.units[0]
-        raw = next(self.source.read(unit, self.wanted, min(self.chunk_rows, 64)))
-        values = np.ascontiguousarray(self._mapped(self._encoded(raw), raw)[0])
+        values = np.ascontiguousarray(self._of_first_rows()[0])
         names = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
         return [*names, hashlib.sha256(values.tobytes()).hexdigest()]
 
@@ -247,7 +254,7 @@ def scan(
     Parameters
     ----------
     paths : path, folder, pattern such as ``"rows/*.parquet"``, or a list of those
-        Parquet (folders such as `year=2024` name a column), CSV as `corank.tables` reads it (`.gz` too), SVMlight or
+        Parquet (folders such as `year=2024`, below what is given or matched by a pattern, name a column), CSV as `corank.tables` reads it (`.gz` too), SVMlight or
         LETOR. Files of a folder or pattern come in the order of their names.
     features : list of names and patterns, default=None
         Columns to learn from; None takes all but score and query, or those that a fitted model knows. For SVMlight
@@ -288,6 +295,7 @@ def scan(
     >>> float(RankRLS(kernel="linear", basis="features").fit(rows).score(rows))
     1.0
     """
+    _check_kinds(score, query, encoder, client)
     files, kind = find_files(paths, format)
     limit = _check_chunk_rows(chunk_rows)
     if kind == "svmlight":
@@ -325,6 +333,16 @@ def _digest(encoder: TableEncoder) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _check_kinds(score: Any, query: Any, encoder: Any, client: Any) -> None:
+    for name, value in (("score", score), ("query", query)):
+        if not isinstance(value, str | None):
+            raise TypeError(f"{name} must be the name of a column, got {value!r}")
+    if not isinstance(encoder, TableEncoder | None):
+        raise TypeError(f"encoder must be a fitted TableEncoder, got {encoder!r}")
+    if client is not None and not hasattr(client, "submit"):
+        raise TypeError(f"client must be a dask.distributed.Client, got {client!r}")
+
+
 def _check_chunk_rows(chunk_rows: Any) -> int | None:
     if chunk_rows is None:
         return None
@@ -357,7 +375,11 @@ def _feature_columns(
 
 
 def _matching(source: Source, features: Any, others: Sequence[str | None]) -> list[str]:
+    if not isinstance(features, Iterable):
+        raise TypeError(f"features must be names or patterns of columns, got {features!r}")
     patterns = [features] if isinstance(features, str) else list(features)
+    if not patterns:
+        raise ValueError("features is empty: name at least one column, or leave it out to take all")
     chosen: list[str] = []
     for pattern in patterns:
         if not isinstance(pattern, str):
@@ -383,15 +405,39 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
     if kind == "svmlight":
         return None
     source: Any = SeparatedSource(files, text) if kind == "csv" else ParquetSource(files, n_rows)
+    if not source.units:
+        raise TableError("the files have no rows")
     units = [source.units[int(k)] for k in np.unique(np.linspace(0, len(source.units) - 1, 10).astype(int))]
-    everything = Wanted(None, None, None, extra=tuple(source.names))
+    everything = Wanted(tuple(source.names), None, None, as_table=True)
     source.check(everything)
-    found = [next(source.read(unit, everything, -(-n_rows // len(units)))).extra for unit in units]
+    found: list[Any] = [next(source.read(unit, everything, -(-n_rows // len(units)))).features for unit in units]
+    for unit, part in zip(units, found, strict=True):
+        for name, kind in zip(part.column_names, part.schema.types, strict=True):
+            first = found[0].schema.field(name).type
+            if not _mixable(kind, first):
+                paths = f"{unit.file.path} and {first} in {units[0].file.path}"
+                raise TableError(f"column {name!r} holds {kind} in {paths}; make them alike, or leave it out")
     return import_module("pyarrow").concat_tables(found, promote_options="permissive")
+
+
+def _mixable(kind: Any, other: Any) -> bool:
+    """Whether columns of these types make one."""
+    pa = import_module("pyarrow")
+    try:
+        pa.unify_schemas([pa.schema([("", own)]) for own in (kind, other)], promote_options="permissive")
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def with_extra(rows: Scan, names: Sequence[str]) -> Scan:
     """The same rows with other columns carried along."""
     own = replace(rows.wanted, extra=tuple(names))
+    gone = [name for name in names if name not in rows.columns]
+    if gone and rows.kept is not None:
+        raise TableError(
+            f"column {gone[0]!r} cannot be carried along: shuffle_queries=True keeps features, score and query only; "
+            "sort the files by query and scan them without it"
+        )
     rows.source.check(own)
     return replace(rows, wanted=own)

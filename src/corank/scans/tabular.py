@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,10 @@ from corank.scans.chunks import (
 )
 from corank.scans.files import File
 from corank.scans.sources import Raw, Unit, Wanted, rechunked
-from corank.tables import MISSING, TableError, csv_layout, is_number, near_names, plain_type
+from corank.tables import MISSING, TableError, check_unique, csv_layout, is_number, near_names, plain_type
 
 READ_BYTES = 2**24  # of CSV text at a time
+WHOLE = re.compile(r"-?[0-9]{1,18}")  # a value of a folder's name that fits into 64 bits
 
 
 class TabularSource:
@@ -34,6 +37,8 @@ class TabularSource:
     def __init__(self, files: Sequence[File]) -> None:
         self.files = files
         self.schemas = [self._schema_of(file) for file in files]
+        for file, schema in zip(files, self.schemas, strict=True):
+            check_unique(schema.names, file.path)
         keys = {tuple(name for name, _ in file.keys) for file in files}
         if len(keys) > 1:
             raise TableError(f"the folders of {files[0].path} and of other files name different columns")
@@ -47,7 +52,7 @@ class TabularSource:
 
     def _key_type(self, name: str) -> pa.DataType:
         values = [dict(file.keys)[name] for file in self.files]
-        whole = all(value is None or value.removeprefix("-").isdecimal() for value in values)
+        whole = all(value is None or WHOLE.fullmatch(value) for value in values)
         return pa.int64() if whole else pa.string()
 
     @property
@@ -75,7 +80,8 @@ class TabularSource:
                 if kind is None:
                     near = near_names(name, self.schemas[position].names)
                     guess = f"; did you mean {near[0]!r}?" if near else ""
-                    raise TableError(f"{file.path} has no {role} column {name!r}{guess}")
+                    what = "column" if role == "extra" else f"{role} column"
+                    raise TableError(f"{file.path} has no {what} {name!r}{guess}")
                 self._check_kind(position, name, role, kind, as_table=wanted.as_table)
 
     def _check_kind(self, position: int, name: str, role: str, kind: pa.DataType, *, as_table: bool) -> None:
@@ -192,7 +198,7 @@ class SeparatedSource(TabularSource):
 
     def _schema_of(self, file: File) -> pa.Schema:
         try:
-            with self._opened(file, None, set()) as reader:
+            with self._opened(file, None, set(), set()) as reader:
                 schema = reader.schema
                 if reader.read_next_batch().num_rows == 0:
                     raise StopIteration
@@ -203,19 +209,16 @@ class SeparatedSource(TabularSource):
         except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TableError(f"{file.path} cannot be read, it may be damaged or cut off: {what}") from error
-        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-        if twice:
-            raise TableError(f"{file.path} has several columns of one name: {', '.join(map(repr, twice))}")
         return schema
 
-    def _opened(self, file: File, names: list[str] | None, numbers: set[str]) -> Any:
+    def _opened(self, file: File, names: list[str] | None, numbers: AbstractSet[str], texts: AbstractSet[str]) -> Any:
         """The rows of a file in pieces; `numbers` are read as such even where the first ones are missing."""
         path = Path(file.path)
         skip, layout, decimal_point = csv_layout(path)
         values = arrow_csv.ConvertOptions(
             null_values=list(MISSING),
             strings_can_be_null=True,
-            column_types={**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(self._as_text, pa.string())},
+            column_types={**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(self._as_text | texts, pa.string())},
             include_columns=names,
             decimal_point=decimal_point,
         )
@@ -229,6 +232,13 @@ class SeparatedSource(TabularSource):
         needed = {wanted.score, *(() if wanted.as_table else wanted.features or ())}
         needed |= {field.name for field in schema if is_number(field.type)}  # whole numbers at first, others later
         numbers = {name for name in needed if name in names and not pa.types.is_boolean(schema.field(name).type)}
-        with self._opened(unit.file, names, numbers) as reader:
+        carried = set(names) - {wanted.score, *(wanted.features or ())}  # 007 is written as it was read
+        texts = {name for name in carried if _may_be_label(schema.field(name).type)}
+        with self._opened(unit.file, names, numbers - texts, texts) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
+
+
+def _may_be_label(kind: pa.DataType) -> bool:
+    """Whether what looked like this in the first rows may be names: whole numbers, or nothing yet."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))

@@ -99,14 +99,16 @@ def solve_streamed_views(
     alpha, agreement, path, found = float(grid.alphas[-1]), float(grid.agreements[-1]), None, None
     offset = system.total.mean_score if settings.centred else 0.0
     folding = None
-    if folds is None and settings.tunes:
-        alpha = system.scale if isinstance(settings.alpha, str) and system.scale > 0 else alpha
-        agreement = 0.0 if isinstance(settings.agreement, str) else agreement
-    elif folds is not None:
+    if folds is not None:
         errors = errors_from_sums(
             system, [system.penalised()], folds.n_folds, grid, centred=settings.centred, together=True
         )
         found = joined(errors, settings.scoring)
+        found = found if len(found.sizes) else None  # nothing that was held out can be told apart
+    if found is None and settings.tunes:
+        alpha = system.scale if isinstance(settings.alpha, str) and system.scale > 0 else alpha
+        agreement = 0.0 if isinstance(settings.agreement, str) else agreement
+    elif found is not None and folds is not None:
         folding = Folding([np.arange(folds.n_folds)], items=False)
         pairs = np.asarray([grid.pair(k) for k in range(grid.size)])
         path = Path(

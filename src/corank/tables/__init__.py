@@ -7,6 +7,7 @@ from corank.tables.columns import (
     LARGEST,
     MISSING,
     TableError,
+    check_unique,
     column,
     column_names,
     is_number,
@@ -33,7 +34,7 @@ from corank.tables.kinds import (
 )
 from corank.tables.reading import csv_layout, read_table
 from corank.tables.svmlight import with_zeros
-from corank.tables.writing import check_target, pieces_to, replacing, write_table, write_to
+from corank.tables.writing import alike, check_target, pieces_to, replacing, write_table, write_to
 
 __all__ = [
     "FORMATS",
@@ -43,7 +44,9 @@ __all__ = [
     "SEPARATORS",
     "SVMLIGHT",
     "TableError",
+    "alike",
     "check_target",
+    "check_unique",
     "column",
     "column_names",
     "csv_layout",

@@ -8,6 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +69,13 @@ def parsed_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
 def lines_of(path: Path, number: int | None) -> Iterator[list[bytes]]:
     """Lines that hold a row, so many at a time; None for all of them."""
     lines: list[bytes] = []
-    try:
-        with _opened(path) as opened:
-            for line in opened:
-                if line.split(b"#", 1)[0].strip():
-                    lines.append(line)
-                if len(lines) == number:
-                    yield lines
-                    lines = []
-    except (OSError, EOFError, zlib.error) as error:
-        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {error}") from error
+    with _opened(path) as opened:
+        for line in opened:
+            if line.split(b"#", 1)[0].strip():
+                lines.append(line)
+            if len(lines) == number:
+                yield lines
+                lines = []
     if lines:
         yield lines
 
@@ -104,5 +102,11 @@ def last_feature(path: Path) -> int:
     return highest
 
 
-def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The bytes of a file; what breaks meanwhile names it."""
+    try:
+        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as opened:
+            yield opened
+    except (OSError, EOFError, zlib.error) as error:
+        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {error}") from error

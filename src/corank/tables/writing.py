@@ -55,7 +55,7 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
         try:
             if not opened:
                 opened.append(_writer(stream, kind, table.schema))
-            opened[0].write_table(table)
+            opened[0].write_table(alike(table, opened[0].schema) if kind in PARQUET else table)  # text takes any type
         except pa.ArrowException as error:
             raise TableError(f"the table cannot be written as {kind}: {error}") from error
 
@@ -66,6 +66,20 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
             writer.close()
         if compressed:
             stream.close()  # the end of a gzip file; the file below is closed by whom it was opened
+
+
+def alike(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table as those before it are; files may hold a column in several types."""
+    if table.schema.equals(schema):
+        return table
+    try:
+        return table.cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        other = next(name for name in schema.names if table.schema.field(name).type != schema.field(name).type)
+        raise TableError(
+            f"column {other!r} holds {table.schema.field(other).type} in some files and {schema.field(other).type} in "
+            f"those before, and one cannot be told as the other: {error}"
+        ) from error
 
 
 def _writer(stream: Any, kind: str, schema: pa.Schema) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from corank.cli.options import AsJson, Quiet
 
 COORDINATOR_TOML = """\
 # The coordinator of a federated run. It sees predictions on the shared items, never rows.
-run = "{run}"                  # a new name for every new run
+run = {run}                    # a new name for every new run
 address = "0.0.0.0:{port}"     # where it listens
 agreement = 0.01               # how much sites should agree on the shared items: sums over items, as in CoRLS
 schedule = "sequential"        # or "parallel": all sites at once
@@ -33,7 +34,7 @@ key = "coordinator.key"
 SITE_TOML = """\
 # One site of a federated run.
 name = "{name}"
-coordinator = "{host}:{port}"   # where to dial
+coordinator = {address}   # where to dial
 model = "{name}.corank"         # where its own model is kept
 
 [certificates]
@@ -92,6 +93,8 @@ def init(
         pem,
     )
 
+    if not run:
+        raise ValueError("--run needs a name")
     names = [check_name(name) for name in site]
     if len(set(names)) < len(names):
         raise ValueError("--site: two sites have the same name")
@@ -100,7 +103,14 @@ def init(
     taken = [folder / name for name in ([] if adding else [COORDINATOR]) + names if (folder / name).exists()]
     if taken:
         raise FileExistsError(f"{taken[0]} is already there: choose another folder, or move it away")
+    settings = folder / COORDINATOR / "coordinator.toml"
+    if adding and not settings.is_file():
+        raise FileNotFoundError(f"{settings} is not there, to which new sites are added: bring it back first")
     authority = Identity.read(own / "authority.pem", own / "authority.key") if adding else new_authority(days)
+    left = (authority.certificate.not_valid_after_utc - datetime.now(UTC)).days
+    if adding and left < 1:
+        raise ValueError(f"the authority in {own} expires within a day: make all certificates anew in another folder")
+    days = min(days, left) if adding else days  # none outlives whoever signed it
     if not adding:
         own.mkdir(parents=True)
         own.chmod(0o700)
@@ -114,13 +124,14 @@ def init(
         (place / "authority.pem").write_bytes(pem(authority.certificate))
         if name != COORDINATOR:
             pins += f'\n[[sites]]\nname = "{name}"\nfingerprint = "{fingerprint(identity.certificate)}"\n'
-            (place / "site.toml").write_text(SITE_TOML.format(name=name, host=host, port=port), encoding="utf-8")
-    settings = folder / COORDINATOR / "coordinator.toml"
+            (place / "site.toml").write_text(
+                SITE_TOML.format(name=name, address=_quoted(f"{host}:{port}")), encoding="utf-8"
+            )
     if adding:
         with settings.open("a", encoding="utf-8") as file:
             file.write(pins)
     else:
-        settings.write_text(COORDINATOR_TOML.format(run=run, port=port, sites=pins), encoding="utf-8")
+        settings.write_text(COORDINATOR_TOML.format(run=_quoted(run), port=port, sites=pins), encoding="utf-8")
     if as_json:
         result = {"folder": str(folder), "sites": names, "coordinator": str(settings), "added": adding, "days": days}
         typer.echo(json.dumps(result, indent=2))
@@ -140,3 +151,8 @@ def _show(folder: Path, names: list[str], days: int, coordinator: str, *, adding
             },
         )
     )
+
+
+def _quoted(text: str) -> str:
+    """Text as TOML writes it, which is how JSON does."""
+    return json.dumps(text, ensure_ascii=False)
