@@ -9,14 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from corank.cli.console import command, count, facts, grid, held_out_error, note, show, size_of, typed
-from corank.cli.evidence import (
-    evidence_in_words,
-    evidence_of,
-    is_no_better_than_coins,
-    names_of_features,
-    plain_gamma,
-    widths_table,
-)
+from corank.cli.evidence import is_no_better_than_coins, widths_table
+from corank.description import evidence_of, names_of_features, plain_gamma
+from corank.summary import evidence_in_words
 
 MOST_COLUMNS = 12  # that are listed one by one
 WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
