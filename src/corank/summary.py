@@ -34,8 +34,8 @@ class Summary:
 
     Attributes
     ----------
-    title : name of the learner, and what it does
-    facts : what was fitted on what, by name
+    title : which learner it is, and what it does
+    facts : what was fitted on what, one sentence a fact
     details : more text below, such as the atoms of a sparse model; may be empty
     """
 
