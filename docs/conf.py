@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import os
+import re
 
 import corank
 
@@ -43,13 +44,14 @@ pygments_style = "tango"
 # ---- Markdown
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.header", "toc.empty_glob"]  # a place for pages that are still to come
+suppress_warnings = ["myst.header"]
 
 # ---- reference: one page a name
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 default_role = "autolink"
+rst_prolog = ".. currentmodule:: corank"  # so that `RankRLS` is found, in examples too
 napoleon_use_rtype = False
 
 # ---- examples
@@ -67,3 +69,40 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 10_000,
 }
+
+
+# ---- docstrings: "y : (n,) scores, NaN = unscored" is a description, not a type in italics
+_ENTRY = re.compile(r"^(?P<indent>\s*)(?P<names>[\w*]+(, [\w*]+)*) : (?P<text>.+)$")
+_SECTION = re.compile(r"^\s*(Parameters|Attributes|Other Parameters)$")
+
+
+def entries_in_words(_app, _what, _name, _object, _options, lines):
+    """Move the text of an entry below its names, unless it is a type with a description of its own."""
+    within, at = False, 0
+    while at < len(lines):
+        underlined = at + 1 < len(lines) and set(lines[at + 1].strip()) == {"-"}
+        within = bool(_SECTION.match(lines[at])) if underlined else within
+        found = _ENTRY.match(lines[at]) if within else None
+        if found:
+            below = lines[at + 1] if at + 1 < len(lines) else ""
+            deeper = len(below) - len(below.lstrip()) > len(found["indent"]) and below.strip()
+            typed = deeper and ("default=" in found["text"] or below.strip()[0].isupper())
+            if not typed:
+                lines[at : at + 1] = [f"{found['indent']}{found['names']}", f"{found['indent']}    {found['text']}"]
+        if underlined and lines[at].strip() == "Returns":
+            _returns_in_words(lines, at)
+        at += 1
+
+
+def _returns_in_words(lines, at):
+    """A sentence below `Returns` is a sentence; a type with a description stays."""
+    end = next((n for n in range(at + 2, len(lines)) if not lines[n].strip()), len(lines))
+    body = lines[at + 2 : end]
+    depths = {len(line) - len(line.lstrip()) for line in body}
+    if len(depths) == 1:
+        lines[at:end] = [f"{' ' * depths.pop()}:returns: {' '.join(line.strip() for line in body)}"]
+
+
+def setup(app):
+    """Read docstrings before napoleon does."""
+    app.connect("autodoc-process-docstring", entries_in_words, priority=400)

@@ -63,3 +63,7 @@ plt.show()
 # The fitted pipeline; open the box to see what was chosen.
 sklearn.set_config(enable_metadata_routing=False)
 search.best_estimator_
+
+# %%
+# What the ranker at its end has learned, in words.
+search.best_estimator_[-1].summary()

@@ -23,7 +23,7 @@ print(model.summary())
 
 # %%
 # The band is one standard error over users, the dotted line what a constant would score: a model above it has learned
-# nothing. Here there is something to learn, and it takes strong smoothing to get it: each user says little about others.
+# nothing. Here there is a little to learn: what one user likes says something, but not much, about others.
 model.path_.plot()
 plt.show()
 

@@ -23,7 +23,7 @@ folder = TemporaryDirectory()
 path = Path(folder.name) / "model.corank"
 
 first = data.qid < 5
-RankRLS(basis=40).fit(data.X[first], data.y[first], qid=data.qid[first]).save(path)
+RankRLS().fit(data.X[first], data.y[first], qid=data.qid[first]).save(path)
 queries, scores = [5], [load(path).score(data.X[test], data.y[test], qid=data.qid[test])]
 for day in range(1, 12):
     batch = (data.qid >= 5 * day) & (data.qid < 5 * day + 5)
@@ -34,8 +34,9 @@ for day in range(1, 12):
 print(model.summary())
 
 # %%
-# An update keeps the kernel, the basis rows and `alpha`, which were chosen on the first five queries. The dashed line is a
-# fit on all sixty at once, which chooses them anew: after much new data that pays.
+# An update keeps the kernel and `alpha`, which were chosen on the first five queries; the new rows join those that span the
+# function. The dashed line is a fit on all sixty queries at once, which chooses anew: now and then that pays. (A model with
+# `basis=500` keeps its 500 rows, and an update only adds to its sums, however many rows it has seen.)
 train = data.qid < 60
 anew = RankRLS().fit(data.X[train], data.y[train], qid=data.qid[train])
 _, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")

@@ -112,7 +112,7 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scans`, which brings its scores and queries
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN = unscored (left out)
         qid : (n,) labels; rows with the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors
@@ -223,7 +223,7 @@ class RankRLS(RankerMixin, KernelLearner):
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scans`, which brings its scores and queries
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN = unscored (left out)
         qid : (n,) query labels, any hashable, in any order; None = one query
         sample_weight : (n,) weights; a pair counts the product of its two
