@@ -38,7 +38,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": []}
 pygments_style = "tango"
 
 # ---- Markdown
@@ -53,6 +53,7 @@ autodoc_member_order = "bysource"
 default_role = "autolink"
 rst_prolog = ".. currentmodule:: corank"  # so that `RankRLS` is found, in examples too
 napoleon_use_rtype = False
+napoleon_custom_sections = ["Returns"]  # sentences, not types
 
 # ---- examples
 sphinx_gallery_conf = {
@@ -86,21 +87,13 @@ def entries_in_words(_app, _what, _name, _object, _options, lines):
         if found:
             below = lines[at + 1] if at + 1 < len(lines) else ""
             deeper = len(below) - len(below.lstrip()) > len(found["indent"]) and below.strip()
-            typed = deeper and ("default=" in found["text"] or below.strip()[0].isupper())
+            short = len(found["text"]) < 60 and not set(":;.") & set(found["text"])
+            typed = deeper and ("default=" in found["text"] or (short and below.strip()[0].isupper()))
             if not typed:
                 lines[at : at + 1] = [f"{found['indent']}{found['names']}", f"{found['indent']}    {found['text']}"]
-        if underlined and lines[at].strip() == "Returns":
-            _returns_in_words(lines, at)
+        if underlined and lines[at].strip() == "Returns" and lines[at + 2].strip() == "self":
+            del lines[at : at + 3]
         at += 1
-
-
-def _returns_in_words(lines, at):
-    """A sentence below `Returns` is a sentence; a type with a description stays."""
-    end = next((n for n in range(at + 2, len(lines)) if not lines[n].strip()), len(lines))
-    body = lines[at + 2 : end]
-    depths = {len(line) - len(line.lstrip()) for line in body}
-    if len(depths) == 1:
-        lines[at:end] = [f"{' ' * depths.pop()}:returns: {' '.join(line.strip() for line in body)}"]
 
 
 def setup(app):

@@ -154,7 +154,7 @@ def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
 
 
 class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
-    r"""Regression on the leading kernel principal components: robust where scores are noisy.
+    r"""Regression on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
 
@@ -267,7 +267,7 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
 
 
 class KPCRank(RankerMixin, ComponentLearner):
-    r"""Ranking on the leading kernel principal components: robust where scores are noisy.
+    r"""Ranking on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
               \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
