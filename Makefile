@@ -11,7 +11,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make bench   speed and memory beside other libraries"
-	@echo "make docs    build the documentation"
+	@echo "make docs    build the documentation, running its examples"
 	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
 	@echo "make browser add headless Chromium, in which tests open reports (needs apt-get and root)"
@@ -50,10 +50,11 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --group docs
-	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+	rm -rf docs/reference docs/gallery-of  # pages of names that are no more would be left behind
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 release-check: $(STAMP)
 	$(BIN)/python tools/release_check.py
 
 clean:
-	rm -rf $(VENV) docs/_build dist
+	rm -rf $(VENV) docs/_build docs/reference docs/gallery-of docs/auto_examples dist

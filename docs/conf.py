@@ -1,6 +1,11 @@
 """Sphinx configuration."""
 
+import os
+import re
+
 import corank
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 project = "corank"
 copyright = "2026, the corank developers"
@@ -11,17 +16,86 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py.md5"]
+templates_path = ["_templates"]
+
+# ---- what a page looks like
 html_theme = "pydata_sphinx_theme"
 html_title = "corank"
+html_static_path = ["_static"]
+html_css_files = ["corank.css"]
 html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "corank"},
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "start": []}
+pygments_style = "tango"
+
+# ---- Markdown
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]
+
+# ---- reference: one page a name
+autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_default_options = {
-    "members": True,
-    "inherited-members": "BaseEstimator",
-    "exclude-members": "set_fit_request, set_score_request, set_transform_request, get_metadata_routing, set_output",
-}
+default_role = "autolink"
+rst_prolog = ".. currentmodule:: corank"  # so that `RankRLS` is found, in examples too
 napoleon_use_rtype = False
-exclude_patterns = ["_build"]
-suppress_warnings = ["myst.header"]
+napoleon_custom_sections = ["Returns"]  # sentences, not types
+
+# ---- examples
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_",
+    "ignore_pattern": r"flower|__init__",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "abort_on_example_error": True,
+    "backreferences_dir": "gallery-of",
+    "doc_module": ("corank",),
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "min_reported_time": 10_000,
+}
+
+
+# ---- docstrings: "y : (n,) scores, NaN = unscored" is a description, not a type in italics
+_ENTRY = re.compile(r"^(?P<indent>\s*)(?P<names>[\w*]+(, [\w*]+)*) : (?P<text>.+)$")
+_SECTION = re.compile(r"^\s*(Parameters|Attributes|Other Parameters)$")
+
+
+def entries_in_words(_app, _what, _name, _object, _options, lines):
+    """Move the text of an entry below its names, unless it is a type with a description of its own."""
+    within, at = False, 0
+    while at < len(lines):
+        underlined = at + 1 < len(lines) and set(lines[at + 1].strip()) == {"-"}
+        within = bool(_SECTION.match(lines[at])) if underlined else within
+        found = _ENTRY.match(lines[at]) if within else None
+        if found:
+            below = lines[at + 1] if at + 1 < len(lines) else ""
+            deeper = len(below) - len(below.lstrip()) > len(found["indent"]) and below.strip()
+            short = len(found["text"]) < 60 and not set(":;.") & set(found["text"])
+            typed = deeper and ("default=" in found["text"] or (short and below.strip()[0].isupper()))
+            if not typed:
+                lines[at : at + 1] = [f"{found['indent']}{found['names']}", f"{found['indent']}    {found['text']}"]
+        if underlined and lines[at].strip() == "Returns" and lines[at + 2].strip() == "self":
+            del lines[at : at + 3]
+        at += 1
+
+
+def setup(app):
+    """Read docstrings before napoleon does."""
+    app.connect("autodoc-process-docstring", entries_in_words, priority=400)

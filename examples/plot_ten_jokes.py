@@ -37,15 +37,6 @@ errors = [disagreement_error(data.y[test], column, qid=data.qid[test]) for colum
 whole = RankRLS(gamma=model.gamma_).fit(data.X[train], data.y[train], qid=data.qid[train])
 whole_error = disagreement_error(data.y[test], whole.predict(jokes)[data.item[test] - 1], qid=data.qid[test])
 
-figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained", width_ratios=(1.1, 1, 1.3))
-model.explain().plot(axes[0])
-axes[0].set_title("Ten jokes and their weights")
-axes[1].plot(np.arange(1, len(errors) + 1), errors, marker="o", color="#2b6cb0")
-axes[1].axhline(0.5, color="0.6", linestyle=":", label="chance")
-axes[1].axhline(whole_error, color="#c05621", linestyle="--", label=f"RankRLS, all {len(whole.coef_):,} rows")
-axes[1].set(xlabel="atoms", ylabel="disagreement on 200 other users", title="Error against atoms")
-axes[1].legend(frameon=False)
-
 # %%
 # Two views, one a half of the reference users, that must agree on jokes nobody of the 60 rated: each view keeps a solution
 # of its own, and the mean of both predicts.
@@ -57,6 +48,20 @@ paired = CoRankingPursuit(views, n_atoms=10, agreement=0.01).fit(
     data.X[train], data.y[train], qid=data.qid[train], unscored=jokes
 )
 numbers = data.item[train]
+scores = paired.predict(jokes)[data.item[test] - 1]
+paired_error = disagreement_error(data.y[test], scores, qid=data.qid[test])
+print(f"disagreement: ten atoms {errors[-1]:.3f}, two views {paired_error:.3f}, RankRLS on all rows {whole_error:.3f}")
+
+# %%
+# Weights of the ten jokes and what each took off the loss; error against atoms; the two solutions side by side.
+figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained", width_ratios=(1.1, 1, 1.3))
+model.explain().plot(axes[0])
+axes[0].set_title("Ten jokes and their weights")
+axes[1].plot(np.arange(1, len(errors) + 1), errors, marker="o", color="#2b6cb0")
+axes[1].axhline(0.5, color="0.6", linestyle=":", label="chance")
+axes[1].axhline(whole_error, color="#c05621", linestyle="--", label=f"RankRLS, all {len(whole.coef_):,} rows")
+axes[1].set(xlabel="atoms", ylabel="disagreement on 200 other users", title="Error against atoms")
+axes[1].legend(frameon=False)
 for solution, colour, shift in zip(paired.solutions_, ("#2b6cb0", "#c05621"), (-0.5, 0.5), strict=True):
     names = numbers[solution.atoms]
     axes[2].bar(names + shift, solution.coefficients, width=1.0, color=colour, label=solution.name)
@@ -65,8 +70,4 @@ axes[2].set(xlabel="joke", ylabel="weight", title="The solutions of two views")
 axes[2].legend(frameon=False)
 for ax in axes[1:]:
     ax.spines[["top", "right"]].set_visible(False)
-
-scores = paired.predict(jokes)[data.item[test] - 1]
-paired_error = disagreement_error(data.y[test], scores, qid=data.qid[test])
-print(f"disagreement: ten atoms {errors[-1]:.3f}, two views {paired_error:.3f}, RankRLS on all rows {whole_error:.3f}")
 plt.show()

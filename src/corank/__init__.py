@@ -78,7 +78,7 @@ _PLACES = {
     "scan": "corank.scans",
     "side_by_side": "corank.views",
 }
-_MODULES = ("datasets", "federated", "metrics")
+_MODULES = ("datasets", "experiments", "federated", "metrics", "report")
 
 
 def __getattr__(name: str) -> Any:
@@ -90,4 +90,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*__all__, *_MODULES})

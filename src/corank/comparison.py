@@ -67,7 +67,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class Blend:
-    """beta times the regression loss plus (1 − beta) times the ranking loss: 003 sect. 4."""
+    """beta times the regression loss plus (1 − beta) times the ranking loss (ranking pursuit, section 4)."""
 
     weighting: Weighting = "size"
     beta: float = 0.5

@@ -236,7 +236,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         header : dict
             Can be written as JSON.
-        arrays : dict of ndarray of shape (n_columns,)
+        arrays : dict of ndarray
+            Each of shape (n_columns,).
         """
         check_is_fitted(self)
         columns = [{key: getattr(column, key) for key in _HEADER} for column in self.columns_]

@@ -64,7 +64,7 @@ def disagreement_error(
         A pair counts w_i * w_j; rows of weight zero are left out.
     ties : {"skip", "half"}
         "skip" compares the pairs with different true scores; one tied in `y_score` costs 1/2.
-        "half" compares all pairs; one tied on exactly one side costs 1/2, on both sides 0 (004 eq. 1, math.md E-X-2).
+        "half" compares all pairs; one tied on exactly one side costs 1/2, on both sides 0.
     average : bool
         True: the plain mean over the queries that have a pair to compare. False: one value per query.
 

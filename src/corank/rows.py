@@ -391,11 +391,21 @@ def read_rows(
     return features, rows if bool(xp.all(keep)) else rows.take(xp.nonzero(keep)[0])
 
 
+def row_labels(table: Any) -> Any:
+    """The index of a pandas frame that has one of its own, else None."""
+    index = getattr(table, "index", None)
+    plain = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)  # type: ignore[union-attr]
+    return index if hasattr(index, "dtype") and not plain else None
+
+
 def read_comparisons(
-    winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int
+    winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int, table: Any = None
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights dropped."""
-    first, second = (_as_indices(v, n_rows, name) for v, name in ((winners, "winners"), (losers, "losers")))
+    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights dropped.
+
+    table : X as it was given; where it is a pandas frame with an index of its own, winners and losers may be labels
+    """
+    first, second = (_as_indices(v, n_rows, name, table) for v, name in ((winners, "winners"), (losers, "losers")))
     if len(first) != len(second):
         raise ValueError(f"winners has {len(first)} rows and losers {len(second)}; a comparison needs one of each.")
     if len(first) == 0:
@@ -414,11 +424,30 @@ def read_comparisons(
     return first[keep], second[keep], size[keep], weight[keep]
 
 
-def _as_indices(values: Any, n_rows: int, name: str) -> np.ndarray[Any, Any]:
+def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> np.ndarray[Any, Any]:
     array = to_numpy(values)
+    labels = row_labels(table)
+    if labels is not None and array.ndim == 1 and array.size and array.dtype.kind not in "iuf":
+        return _rows_of_labels(array, labels, name)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(f"{name} must be row numbers of X (whole numbers, one dimension), got {array.dtype} values.")
+        raise ValueError(
+            f"{name} must be row numbers of X (whole numbers, one dimension), or labels of its index where X is a pandas "
+            f"frame that has one; got {array.dtype} values."
+        )
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         wrong = int(array.min() if array.min() < 0 else array.max())
         raise ValueError(f"{name} points at row {wrong}, but X has rows 0 to {n_rows - 1}.")
     return array.astype(np.int64)
+
+
+def _rows_of_labels(array: np.ndarray[Any, Any], labels: Any, name: str) -> np.ndarray[Any, Any]:
+    """Row numbers of labels of an index."""
+    if not labels.is_unique:
+        label = labels[labels.duplicated()][0]
+        raise ValueError(f"{name} are labels, but the index of X has {label!r} twice; give row numbers instead.")
+    found = np.asarray(labels.get_indexer(array), dtype=np.int64)
+    if np.any(found < 0):
+        raise ValueError(
+            f"{name} holds {array.tolist()[int(np.argmin(found))]!r}, which is no label of the index of X."
+        )
+    return found

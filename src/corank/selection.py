@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -22,6 +23,7 @@ from corank.learners.scoring import R2Mixin, RankerMixin
 from corank.rows import encode_queries, read_features, read_scores, read_weights
 from corank.solvers.effect import UnscoredEffect, difference
 from corank.solvers.holdout import HeldOut
+from corank.summary import Summary
 from corank.views import View
 
 CAUTION = 1.0  # standard errors by which a less simple model must be better
@@ -52,6 +54,7 @@ class _Auto(QueryEstimator):
     """Fits the candidates, judges them, keeps one."""
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _learned = "best_estimator_"
 
     def _own(self) -> dict[str, Any]:
         """The parameters that regressors or rankers have alone."""
@@ -158,6 +161,27 @@ class _Auto(QueryEstimator):
         if not self.candidates_:
             lines.append("There are too few scores to compare anything, so the simplest model was taken.")
         return "\n".join(lines)
+
+    def _at_a_glance(self) -> Self:
+        seen = copy(self)
+        if hasattr(self, "best_estimator_"):
+            seen.best_estimator_, seen._together = self.best_estimator_._at_a_glance(), self._together._at_a_glance()
+        return seen
+
+    def summary(self) -> Summary:
+        """Which model was chosen and why, and that model in words: see `RankRLS.summary`."""
+        check_is_fitted(self)
+        chosen = self.best_estimator_.summary()
+        first, *others = self.reason_.splitlines()
+        return Summary(
+            f"{type(self).__name__}: takes unscored rows into account where the scores show that they help",
+            {
+                "chosen": first.removeprefix("Chosen: "),
+                "held out": " ".join(others),
+                "model": chosen.title,
+                **chosen.facts,
+            },
+        )
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:

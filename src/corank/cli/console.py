@@ -22,6 +22,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from corank.cli.inputs import DASH, Spool
+from corank.wording import count as count  # noqa: PLC0414, commands take it from here
+from corank.wording import held_out_error as held_out_error  # noqa: PLC0414
 
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 FAILED, INTERRUPTED, NOBODY_READS = 2, 130, 141  # the last as the shell has it for a closed pipe
@@ -288,20 +290,3 @@ def command(words: str, before: str = "Next: ") -> Text:
 def show(*parts: Any) -> None:
     """Print results on stdout."""
     Console(highlight=False).print(*parts, sep="\n")
-
-
-def count(number: int, what: str, plural: str | None = None) -> str:
-    """`1 row`, `27,919 rows`."""
-    return f"{number:,} {what if number == 1 else plural or what + 's'}"
-
-
-def held_out_error(error: float | None, spread: float | None, constant: float | None) -> str:
-    """A held-out error beside that of a constant."""
-    if error is None:
-        return "not measured, as nothing was tuned"
-    words = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
-    return words if constant is None else f"{words}, against {_rounded(constant)} for a constant"
-
-
-def _rounded(value: float, digits: int = 3) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:#.{digits}g}".rstrip(".")

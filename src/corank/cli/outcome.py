@@ -11,15 +11,10 @@ from rich.text import Text
 from corank.cli.choice import effect_in_words, in_words
 from corank.cli.console import command, count, facts, held_out_error, note, show, size_of, typed
 from corank.cli.encoded import columns_table
-from corank.cli.evidence import (
-    evidence_in_words,
-    evidence_of,
-    is_no_better_than_coins,
-    names_of_features,
-    plain_gamma,
-    widths_table,
-)
+from corank.cli.evidence import is_no_better_than_coins, widths_table
 from corank.cli.inputs import DASH, title_of
+from corank.description import evidence_of, names_of_features, plain_gamma
+from corank.summary import evidence_in_words
 
 WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
 RANKING = ("RankRLS", "CoRankRLS")  # of which unscored rows are judged by pairs

@@ -1,4 +1,4 @@
-"""Sites that may not share their data: each learns from its own rows, all agree on shared items (001 sect. 4).
+"""Sites that may not share their data: each learns from its own rows, all agree on shared items (coRLSR, section 4).
 
 `Site` and `Coordinator` know nothing of networks; `InProcess` connects them inside one process, `corank.federated.grpc`
 over TLS. What leaves a site are its predictions on the shared items and three numbers a round, or the predictions alone.

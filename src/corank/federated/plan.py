@@ -21,7 +21,8 @@ class Plan:
     run : its name
     sites : names of at least two sites, in the order of their turns
     agreement : weight of the disagreement on shared items, as in `CoRLS`
-    schedule : "sequential": one site after the other, each seeing the latest answers (001 Algorithm 1); "parallel": all
+    schedule : "sequential": one site after the other, each seeing the latest answers (Algorithm 1 of Brefeld
+        and others, 2006); "parallel": all
         at once, less waiting but up to twice the rounds
     accelerate : whether to extrapolate from past rounds
     report : whether sites tell loss, norm and gradient norm; else predictions are all that leaves them

@@ -154,11 +154,11 @@ def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
 
 
 class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
-    r"""Regression on the leading kernel principal components: robust where scores are noisy.
+    r"""Regression on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
 
-    with the components ψ of the kernel centred on the scored rows, largest first (002).
+    with the components ψ of the kernel centred on the scored rows, largest first.
 
     Parameters
     ----------
@@ -267,13 +267,14 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
 
 
 class KPCRank(RankerMixin, ComponentLearner):
-    r"""Ranking on the leading kernel principal components: robust where scores are noisy.
+    r"""Ranking on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
               \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
 
-    with the components ψ of the kernel centred on the scored rows, largest first, and c as in `RankRLS` (002 eq. 8,
-    for all numbers of components at once). With one query it is the same as `KPCR` but for a constant.
+    with the components ψ of the kernel centred on the scored rows, largest first, and c as in `RankRLS`; all
+    numbers of components at once. With one query it is the same as `KPCR` but for a constant. After Tsivtsivadze, Cseke
+    and Heskes, "Kernel Principal Component Ranking: Robust Ranking on Noisy Data".
 
     Parameters
     ----------
@@ -375,7 +376,7 @@ class KPCRank(RankerMixin, ComponentLearner):
         Parameters
         ----------
         X : (n, d) items
-        winners, losers : (p,) row numbers of X
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
         qid : (n,) one label a row of X; comparisons of one query are held out together

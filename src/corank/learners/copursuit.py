@@ -13,13 +13,12 @@ from corank._backend import Array
 from corank._warnings import warn_user
 from corank.comparison import Comparison, Queries
 from corank.learners.cosolutions import SparseViews
-from corank.learners.explanation import row_labels
 from corank.learners.parameters import candidates, check_choice, read_comparison, seed
 from corank.learners.scans import is_scan
 from corank.learners.scoring import RankerMixin
 from corank.learners.viewbasis import BasisMaker
 from corank.learners.viewscores import Scored
-from corank.rows import read_features
+from corank.rows import read_features, row_labels
 from corank.solvers.agreement import Unscored, same_scores
 from corank.solvers.cochoice import Pursued, Wishes, pursue
 from corank.solvers.cogreedy import Atoms, Rules
@@ -31,14 +30,15 @@ from corank.unscored import UnscoredRows
 
 
 class CoRankingPursuit(RankerMixin, SparseViews):
-    r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows (003).
+    r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows.
 
     .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
               f_v = \sum_p a_p^{(v)} k_v(\cdot, x_{\gamma_p^{(v)}})
 
     The atoms of a view are kernels at its scored rows, or at the rows of `View.basis`. What is found is a few items a
     view whose weighted kernels rank: read them with `explain`. There is no norm penalty: the number of atoms is what
-    keeps a model simple, and `View.penalty` plays no part.
+    keeps a model simple, and `View.penalty` plays no part. After Tsivtsivadze and Heskes,
+    "Semi-supervised Ranking Pursuit".
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values around the point
         where the disagreement weighs as much as the loss on the scored rows.
     objective : "exact" or "paper", default="exact"
-        "exact": a step is the one that makes F least. "paper": as 003 prints it, with one residual for all views, that
+        "exact": a step is the one that makes F least. "paper": as the paper prints it, with one residual for all views, that
         of their mean, and no regard to how much the views disagree already; F may grow.
     search : "full" or "tied", default="full"
         "full": all combinations of atoms, for two views. "tied": the same row in every view, for any number of views

@@ -21,10 +21,13 @@ from corank.unscored import UnscoredRows
 
 
 class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
-    r"""Co-regularised least squares: views that fit the scores and agree on unscored rows (001).
+    r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
               + 2\,\text{agreement} \sum_{u<v} \sum_j (f_v(x_j) - f_u(x_j))^2
+
+    with i over the scored rows and j over the unscored ones; the prediction is the mean of the views. After Brefeld,
+    Gärtner, Scheffer and Wrobel, "Efficient Co-Regularised Least Squares Regression" (2006).
 
     Parameters
     ----------
@@ -45,8 +48,8 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
         Whether the mean of all given scores is taken out first and put back.
     solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
         How the chosen parameters are solved for: Cholesky; the same for two views by halves; one view after the other
-        (001, Algorithm 1) until the gradient is `tol` times the right-hand side, at most `max_iter` sweeps; or conjugate gradients with such
-        sweeps as preconditioner.
+        (Algorithm 1 of Brefeld and others) until the gradient is `tol` times the right-hand side, at most `max_iter`
+        sweeps; or conjugate gradients with such sweeps as preconditioner.
     kernel, gamma : as in `RLS`
         For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for
         all views together.
@@ -164,10 +167,14 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
 
 
 class CoRankRLS(RankerMixin, CoLearner):
-    r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones (000).
+    r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones.
 
     .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
               + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2
+
+    where ‖J·‖² is the loss of `RankRLS` on the scored rows and J̄ the same on the unscored ones; the prediction is the
+    mean of the views. A subset of the rows as basis gives Sparse Co-RankRLS of Tsivtsivadze, Pahikkala, Boberg,
+    Salakoski and Heskes, "Co-Regularized Least-Squares for Label Ranking" (2010).
 
     Parameters
     ----------
@@ -190,8 +197,8 @@ class CoRankRLS(RankerMixin, CoLearner):
         Share of the plain squared error in the loss on scored rows.
     solver : "direct", "partitioned", "coordinate" or "accelerated", default="direct"
         How the chosen parameters are solved for: Cholesky; the same for two views by halves; one view after the other
-        (001, Algorithm 1) until the gradient is `tol` times the right-hand side, at most `max_iter` sweeps; or conjugate gradients with such
-        sweeps as preconditioner.
+        (Algorithm 1 of Brefeld and others) until the gradient is `tol` times the right-hand side, at most `max_iter`
+        sweeps; or conjugate gradients with such sweeps as preconditioner.
     kernel, gamma : as in `RLS`
         For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for
         all views together.
@@ -328,7 +335,7 @@ class CoRankRLS(RankerMixin, CoLearner):
         Parameters
         ----------
         X : (n, d) items
-        winners, losers : (p,) row numbers of X
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
         qid : (n,) one label a row of X; comparisons of one query are held out together
@@ -344,7 +351,7 @@ class CoRankRLS(RankerMixin, CoLearner):
         self._check_parameters()
         features = read_features(self, X, reset=True)
         n = int(features.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n)
+        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
         groups = comparison_groups(first, second, n, qid)
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))

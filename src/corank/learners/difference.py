@@ -33,8 +33,9 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
               \quad \varepsilon \sim N(0, \texttt{noise})
 
     Its mean is that of `RankRLS` with ``alpha = noise / amplitude`` and weighting "size". Width, amplitude and noise are
-    those of largest evidence, taken on the within-query contrasts: pairs of scores are not independent of each other
-    (002 sect. 5, put right).
+    those of largest evidence, taken on the within-query contrasts: pairs of scores are not independent of each other.
+    After the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking", which
+    takes them for independent.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         Parameters
         ----------
         X : (n, d) items
-        winners, losers : (p,) row numbers of X
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0; the noise variance of a difference is divided by its weight
         qid : (n,) one label a row of X; both rows of a comparison must have the same
@@ -199,7 +200,7 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         Parameters
         ----------
         X : (n, d) items; those with the very same features as known ones are the same items
-        winners, losers : (p,) row numbers of this X
+        winners, losers : (p,) row numbers of this X, or labels of its index
         margins, weights : (p,) as in `fit_comparisons`
         qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
 

@@ -121,7 +121,7 @@ class EvidenceLearner(GaussianMixin, SingleLearner):
             raise ValueError(f"qid must be given to update_comparisons as it was to fit: {how} qid.")
         features = read_features(self, self._encoded(X), reset=False)
         n = int(features.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n)
+        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
         comparison_groups(first, second, n, qid)  # refuses those between two queries
         return features, first, second, size, weight
 

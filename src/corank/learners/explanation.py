@@ -112,10 +112,3 @@ class Explanation:
                 ax.annotate(f"{share:.0%}", (1.01, y), xycoords=("axes fraction", "data"), va="center", color="0.5")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
-
-
-def row_labels(table: Any) -> Any:
-    """The index of a pandas frame that has one of its own, else None."""
-    index = getattr(table, "index", None)
-    plain = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)  # type: ignore[union-attr]
-    return index if hasattr(index, "dtype") and not plain else None

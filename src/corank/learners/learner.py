@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from corank._backend import Array, dtype_name, is_foreign, is_sparse, like, namespace
@@ -22,22 +23,66 @@ from corank.problem import ScoredRows
 from corank.rows import Rows, is_frame, read_features
 from corank.solvers.predict import predict_in_blocks
 from corank.statistics import Index
+from corank.summary import Summary, summarise
 from corank.views import select
 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
 
 
+class BriefRequest:
+    """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        method = self.request.__get__(instance, owner)
+        method.__doc__ = "Say which metadata searches and pipelines hand on: see scikit-learn's metadata routing."
+        return method
+
+
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is needed."""
 
+    _learned = "coef_"  # what every fitted one has
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     __metadata_request__score: ClassVar[dict[str, str | bool]] = {"qid": "groups", "sample_weight": True}
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for name, request in list(vars(cls).items()):  # scikit-learn has just put them there
+            if name.startswith("set_") and name.endswith("_request"):
+                setattr(cls, name, BriefRequest(request))
 
     @property
     def _pairwise(self) -> bool:
         """Whether X is one square matrix of kernel values."""
         return False
+
+    def summary(self) -> Summary:
+        """The fitted model in words: what it was fitted on, kernel, basis, what was chosen, held-out error, effect.
+
+        Returns
+        -------
+        Summary
+            Print it; notebooks show it as a table. `corank inspect` says the same of a model file.
+        """
+        check_is_fitted(self)
+        return summarise(self)
+
+    def _at_a_glance(self) -> Self:
+        """The same without what is found out only when it is asked for."""
+        return self
+
+    def _html_repr(self) -> str:
+        """scikit-learn's diagram and, once fitted, the summary below it."""
+        diagram: str = estimator_html_repr(self)
+        return diagram + self._at_a_glance().summary()._repr_html_() if hasattr(self, self._learned) else diagram
+
+    def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
+        """scikit-learn's list of fitted attributes, for which it looks at every property."""
+        return super(QueryEstimator, self._at_a_glance())._get_fitted_attr_html(*place, **named)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -35,7 +35,8 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
     .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
 
     with Φ the distribution function of the standard normal. The posterior is found by expectation propagation; kernel
-    width and amplitude are those of largest evidence, with a wide prior on the amplitude (002 sect. 5).
+    width and amplitude are those of largest evidence, with a wide prior on the amplitude. After
+    the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking".
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         Parameters
         ----------
         X : (n, d) items
-        winners, losers : (p,) row numbers of X
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : refused: see `DifferenceGP`
         weights : (p,) whole numbers, how often each comparison was made
         qid : (n,) one label a row of X; both rows of a comparison must have the same
@@ -291,7 +292,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
         Parameters
         ----------
         X : (n, d) items; those with the very same features as known ones are the same items
-        winners, losers : (p,) row numbers of this X
+        winners, losers : (p,) row numbers of this X, or labels of its index
         margins : refused: see `DifferenceGP`
         weights : (p,) whole numbers, how often each comparison was made
         qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it

@@ -17,7 +17,7 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
 
     .. math:: \min \sum_i w_i \Big(s_i - \bar s - \sum_{p=1}^P a_p k(x_i, z_p)\Big)^2
 
-    atom by atom, each the one that lowers it most.
+    atom by atom, each the one that lowers it most. After Vincent and Bengio, "Kernel Matching Pursuit" (2002).
 
     Parameters
     ----------
@@ -133,7 +133,8 @@ class RankingPursuit(RankerMixin, PursuitLearner):
               \quad f(x) = \sum_{p=1}^P a_p k(x, z_p)
 
     atom by atom, each the one that lowers it most; c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query
-    of m rows. `beta` blends in the plain squared error: combined ranking and regression pursuit.
+    of m rows. `beta` blends in the plain squared error: combined ranking and regression pursuit. After
+    Tsivtsivadze and Heskes, "Semi-supervised Ranking Pursuit".
 
     Parameters
     ----------

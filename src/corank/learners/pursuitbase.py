@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from corank._backend import Array, is_sparse, like, take, to_numpy
 from corank._warnings import warn_user
 from corank.learners.atoms import AtomExpansion, check_counts, function_of, read_counts, read_dictionary
-from corank.learners.explanation import Explanation, row_labels
+from corank.learners.explanation import Explanation
 from corank.learners.files import Contents
 from corank.learners.parameters import candidates, check_choice, seed
 from corank.learners.pursuit_files import FITTED, check_pursuit
 from corank.learners.single import SingleLearner
 from corank.problem import FloatArray, ScoredRows
+from corank.rows import row_labels
 from corank.solvers.dictionary import Atoms
 from corank.solvers.fit import Training
 from corank.solvers.fitpursuit import PursuitSettings, SparseSolution, nothing_to_learn, pursue

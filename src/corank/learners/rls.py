@@ -112,7 +112,7 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scans`, which brings its scores and queries
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN = unscored (left out)
         qid : (n,) labels; rows with the same label are held out together, nothing else
         sample_weight : (n,) weights of the squared errors
@@ -135,7 +135,9 @@ class RankRLS(RankerMixin, KernelLearner):
     .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
 
     with c = 1/m ("size"), 1 ("unit") or 1/binom(m, 2) ("query") for a query of m rows; `beta` blends in the plain
-    squared errors. A subset of the rows as basis gives Sparse RankRLS (000, 004).
+    squared errors. A subset of the rows as basis gives Sparse RankRLS. After Pahikkala, Suominen, Boberg and
+    Salakoski, "Transductive Ranking via Pairwise Regularized Least-Squares", and Tsivtsivadze and others,
+    "Co-Regularized Least-Squares for Label Ranking".
 
     Parameters
     ----------
@@ -221,7 +223,7 @@ class RankRLS(RankerMixin, KernelLearner):
 
         Parameters
         ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scans`, which brings its scores and queries
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
         y : (n,) scores, NaN = unscored (left out)
         qid : (n,) query labels, any hashable, in any order; None = one query
         sample_weight : (n,) weights; a pair counts the product of its two
@@ -247,7 +249,7 @@ class RankRLS(RankerMixin, KernelLearner):
         Parameters
         ----------
         X : (n, d) items
-        winners, losers : (p,) row numbers of X
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
         qid : (n,) one label a row of X; comparisons of one query are held out together

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -256,6 +257,11 @@ class CoLearner(AskingViews, ScannedViews):
         if self._effect is None and self._evidence is not None and can_agree:
             self._effect = unscored_effect(self._evidence)
         return self._effect
+
+    def _at_a_glance(self) -> Self:
+        seen = copy(self)
+        seen._evidence = None  # the effect of unscored rows is shown where it is known
+        return seen
 
     def predict_views(self, X: Any) -> Array:
         """The score that every view gives: (n, n_views); `predict` is their mean.

@@ -57,7 +57,7 @@ class SingleLearner(Learner):
         self._comparison()
         everything = read_features(self, X, reset=True)
         n = int(everything.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n)
+        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
         groups = comparison_groups(first, second, n, qid)
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         features = everything if len(used) == n else take(everything, used)

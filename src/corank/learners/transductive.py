@@ -45,14 +45,15 @@ def check_transductive(learner: Any) -> None:
 
 
 class TransductiveRankRLS(RankerMixin, KernelLearner):
-    r"""Ranking of items that are known in advance: scores of the unscored queries are chosen so that every query,
-    scored or not, is predicted well from all others (004).
+    r"""Ranking of items that are known in advance, whose scores are completed along with the fit.
 
     .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
 
     over the scores :math:`\hat y` of the unscored rows V. U goes through all queries, :math:`f_{\bar U}` is RankRLS on
     all queries but U, scores completed by :math:`\hat y`, and :math:`f_{\bar V}` RankRLS on the scored queries only.
-    The fitted function is RankRLS on the completed scores of all rows.
+    The fitted function is RankRLS on the completed scores of all rows: scores of the unscored queries are such that
+    every query, scored or not, is predicted well from all others. After Pahikkala, Suominen, Boberg and Salakoski,
+    "Transductive Ranking via Pairwise Regularized Least-Squares".
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class TransductiveRankRLS(RankerMixin, KernelLearner):
         The rows, scored and unscored, whose kernels span the function. "auto": all up to 5,000, else 1,000 of them.
         "features": the columns themselves (linear kernel).
     weighting : "query", "size" or "unit", default="query"
-        Every query counts the same (004), every item, or every pair.
+        Every query counts the same (as in the paper), every item, or every pair.
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`; gamma="tune" or a list is chosen together with alpha.
     cv : splitter or list of splits, default=None

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from corank.drawing import FAINT, INK, axis
 from corank.experiments import Comparison, masking
 from corank.experiments.measures import LOWER_IS_BETTER, TITLES
 from corank.experiments.protocol import Draw, split
 from corank.metrics import calibration_error
 from corank.report.model_parts import model_parts, parameters
 from corank.report.page import Html, Section, figure, table, text
-from corank.report.plots import FAINT, INK, axis, plot_reliability
+from corank.report.plots import plot_reliability
 
 WORST = 10
 IN_THE_SHELL = ("rankrls", "rls", "kpcrank", "kpcr", "pursuit", "matching", "preference", "difference")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corank._backend import to_numpy
+from corank.drawing import BAND, FAINT, INK, axis
 from corank.metrics import calibration_error, reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-INK, BAND, FAINT = "#3182ce", "#90cdf4", "0.6"  # told from white and from near black alike
 
 
 def plot_posterior(
@@ -98,16 +97,6 @@ def plot_reliability(
     ax.errorbar(found.predicted, found.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share that came true", aspect="equal")
     ax.legend(frameon=False, loc="upper left")
-    return ax
-
-
-def axis(ax: Axes | None) -> Axes:
-    """The axis that was handed over, or a new one, without the lines that say nothing."""
-    if ax is None:
-        from matplotlib import pyplot as plt  # slow to import, and not needed by whoever brings an axis
-
-        ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corank.drawing import FAINT, axis
 from corank.experiments.measures import TITLES
-from corank.report.plots import FAINT, axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corank._backend import to_numpy
-from corank.report.plots import FAINT, INK, axis
+from corank.drawing import FAINT, INK, axis, draw_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-SIZES = {"n_atoms": "atoms", "n_components": "components"}
-ERRORS = {
-    "squared": "held-out squared error",
-    "rescaled": "held-out error, rescaled",
-    "disagreement": "held-out share of misordered pairs",
-}
 
 
 def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
@@ -40,48 +33,7 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     path = getattr(model, "path_", None)
     if path is None:
         raise ValueError("model has no path_: it tuned nothing. Fit it with 'tune', or with a list of candidates.")
-    size = next((name for name in SIZES if getattr(path, name, None) is not None), None)
-    x = np.asarray(path.alpha if size is None else getattr(path, size), dtype=np.float64)
-    error, spread = np.asarray(path.error, dtype=np.float64), np.asarray(path.standard_error, dtype=np.float64)
-    groups = _groups(path, with_alpha=size is not None)
-    ax = axis(ax)
-    for group in np.unique(groups):
-        own = np.flatnonzero(groups == group)
-        own = own[np.argsort(x[own], kind="stable")]
-        if group == groups[path.best]:
-            low, high = error[own] - spread[own], error[own] + spread[own]
-            ax.fill_between(x[own], low, high, color=INK, alpha=0.2, linewidth=0)
-            ax.plot(x[own], error[own], color=INK, zorder=3, marker="." if len(own) < 30 else None)
-        else:
-            ax.plot(x[own], error[own], color=FAINT, linewidth=0.6, alpha=0.5)
-    ax.plot(x[path.best], error[path.best], "o", color=INK, markersize=8, zorder=4, label="chosen")
-    if np.isfinite(path.constant):
-        ax.axhline(path.constant, color=FAINT, linestyle=":", label="a constant")
-    if size is None and (x > 0).all():
-        ax.set_xscale("log")
-    _limit(ax, error, float(path.constant))
-    ax.set(xlabel="alpha" if size is None else SIZES[size], ylabel=ERRORS.get(path.scoring, "held-out error"))
-    ax.legend(frameon=False)
-    return ax
-
-
-def _groups(path: Any, *, with_alpha: bool) -> Any:
-    """Candidates that differ in nothing but what the axis shows."""
-    others = [np.nan_to_num(np.asarray(path.gamma, dtype=np.float64), nan=-1.0)]
-    if path.agreement is not None:
-        others.append(np.asarray(path.agreement, dtype=np.float64))
-    if with_alpha:
-        others.append(np.nan_to_num(np.asarray(path.alpha, dtype=np.float64), nan=-1.0))
-    return np.unique(np.stack(others), axis=1, return_inverse=True)[1].ravel()
-
-
-def _limit(ax: Axes, error: Any, constant: float) -> None:
-    """Candidates that are far off would flatten the rest."""
-    known = error[np.isfinite(error)]
-    top = max(float(np.quantile(known, 0.75)), constant if np.isfinite(constant) else 0.0)
-    low = float(known.min())
-    if float(known.max()) > low + 2 * (top - low):
-        ax.set_ylim(low - 0.1 * (top - low), top + 0.25 * (top - low))
+    return draw_path(path, ax)
 
 
 def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from corank._backend import namespace
+from corank.drawing import draw_path
 from corank.problem import FloatArray, Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 GRID = np.logspace(-6, 3, 20)  # in units of the mean eigenvalue of the loss
 
@@ -41,6 +46,20 @@ class Path:
     agreement: FloatArray | None = None
     n_components: FloatArray | None = None
     n_atoms: FloatArray | None = None
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Held-out error against what was tuned, as `corank.report.plot_path` draws it.
+
+        Parameters
+        ----------
+        ax : matplotlib axis, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        ax
+        """
+        return draw_path(self, ax)
 
 
 def alpha_grid(scale: float) -> FloatArray:

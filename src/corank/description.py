@@ -1,0 +1,153 @@
+"""What a fitted model is, as plain numbers and words that JSON can hold: `summary`, `corank inspect` and reports show it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+NUMBERS = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}
+COIN = "log_evidence_of_coin_tosses"
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """Everything worth knowing."""
+    counts, table = _counts(model), model.table_ or {}
+    tuned = getattr(model, "path_", None)
+    return {
+        "method": type(model).__name__,
+        **{key: counts.get(key) for key in ("rows", "scored", "queries")},
+        "comparisons": table.get("comparisons") or comparisons_of(model),
+        **_functions(model),
+        **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
+        "features": model.n_features_in_,
+        "columns": _columns(model),
+        **{name: getattr(model, f"{name}_") for name in NUMBERS if hasattr(model, f"{name}_")},
+        **evidence_of(model),
+        "atoms": _read_atoms(model) if hasattr(model, "explain") else None,
+        "tried": 1 if tuned is None else len(tuned.alpha),
+        "held_out_error": None if tuned is None else float(tuned.error[tuned.best]),
+        "held_out_constant": None if tuned is None else float(tuned.constant),
+        "parameters": {key: _plain(value) for key, value in model.get_params().items() if _differs(model, key, value)},
+    }
+
+
+def _counts(model: Any) -> dict[str, Any]:
+    """Rows, scored ones, queries; of the table only where the model was not updated since."""
+    summary, table = model._summary(), model.table_ or {}
+    counts = dict(table) if table.get("rows") == summary["rows"] else {}
+    return counts | {key: value for key, value in summary.items() if value is not None}
+
+
+def _read_atoms(model: Any) -> dict[str, list[Any]]:
+    """The atoms as columns of a table, None where there is no number."""
+    table = model.explain().to_dict()
+    return {key: [None if cell != cell else cell for cell in column] for key, column in table.items()}  # noqa: PLR0124
+
+
+def _functions(model: Any) -> dict[str, Any]:
+    """What was fitted: one function, or one a view and how they agree."""
+    functions = [
+        {
+            "kernel": function.kernel.name,
+            "gamma": _gamma_of(function.kernel),
+            "basis": len(function.coefficients),
+            "basis_of": "columns" if function.points is None else "rows",
+        }
+        for function in model._expansions()
+    ]
+    views = getattr(model, "views_", None)
+    if views is None:
+        named = isinstance(functions[0]["gamma"], list)
+        return {**functions[0], **({"feature_names": names_of_features(model)} if named else {})}
+    effect = model.unscored_effect_
+    return {
+        "unscored": model._n_unscored,
+        "views": [
+            {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
+            for view, function in zip(views, functions, strict=True)
+        ],
+        "agreement": model.agreement_,
+        "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
+    }
+
+
+def _gamma_of(kernel: Any) -> float | list[float] | None:
+    """One width, or one for each feature where the kernel scales them."""
+    if getattr(kernel, "scales", None) is None:
+        return plain_gamma(kernel.gamma)
+    return [float(kernel.gamma * scale**2) for scale in kernel.scales]
+
+
+def _columns(model: Any) -> list[str] | None:
+    """Names of the columns that are used, None where they have none."""
+    if model.encoder_ is not None:
+        return [column.name for column in model.encoder_.columns_ if not column.dropped]
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def _differs(model: Any, key: str, value: Any) -> bool:
+    default = type(model)().get_params()[key]
+    if key == "views" and isinstance(value, list | tuple):
+        return False  # they are shown one by one
+    return not (type(value) is type(default) and value == default)
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it: numbers and short lists of them as they are, anything else in words."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple) and len(value) <= 20 and all(isinstance(each, int | float) for each in value):
+        return list(value)
+    words = " ".join(repr(value).split())
+    return words if len(words) <= 60 else words[:59] + "…"
+
+
+def evidence_of(model: Any) -> dict[str, float]:
+    """Amplitude, noise and log evidence; empty for a model that has none."""
+    if not hasattr(model, "log_evidence_"):
+        return {}
+    found = {name: float(getattr(model, f"{name}_")) for name in ("amplitude", "noise") if hasattr(model, f"{name}_")}
+    found["log_evidence"] = float(model.log_evidence_)
+    if type(model).__name__ == "PreferenceGP" and (tosses := _n_comparisons(model)) is not None:
+        found[COIN] = tosses * math.log(0.5)
+    return found
+
+
+def kind_of(model: Any) -> str | None:
+    """What a Gaussian process was fitted on: "score" or "comparison"; None for other models."""
+    kind: str | None = getattr(model, "_kind", None) or getattr(model, "_asked", None)
+    return kind
+
+
+def _n_comparisons(model: Any) -> int | None:
+    """How many comparisons a Gaussian process has seen, those between scores too; None where it does not say."""
+    known = getattr(model, "_n_comparisons", None)
+    if known is not None:
+        return int(known)
+    data = getattr(model, "_data", None)
+    return None if data is None else int(data.counts.sum())
+
+
+def comparisons_of(model: Any) -> int | None:
+    """How many comparisons a Gaussian process was fitted on, None for scores and other models."""
+    if kind_of(model) != "comparison":
+        return None
+    seen, kept = _n_comparisons(model), getattr(model, "_compared", None)
+    return len(kept.margins) if seen is None and kept is not None else seen
+
+
+def plain_gamma(gamma: Any) -> float | list[float] | None:
+    """A kernel width as JSON has it: a number, or one for each feature."""
+    if gamma is None:
+        return None
+    return [float(one) for one in gamma] if hasattr(gamma, "__len__") else float(gamma)
+
+
+def names_of_features(model: Any) -> list[str]:
+    """What the columns are called that the kernel sees."""
+    if model.encoder_ is not None:
+        return [str(name) for name in model.encoder_.get_feature_names_out()]
+    names = getattr(model, "feature_names_in_", None)
+    return [f"column {at}" for at in range(1, model.n_features_in_ + 1)] if names is None else list(map(str, names))
