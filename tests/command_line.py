@@ -29,6 +29,8 @@ def shell(*words, given=None, **options):
     """The same as a process of its own, whatever its exit code."""
     where = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 300, **options}
     environment = {**os.environ, "COLUMNS": "100"}
+    if INSTALLED:
+        environment.pop("PYTHONPATH", None)  # the installed corank, not the sources
     done = subprocess.run([*COMMAND, *map(str, words)], check=False, input=given or b"", env=environment, **where)
     out, err = done.stdout or b"", done.stderr or b""
     return SimpleNamespace(

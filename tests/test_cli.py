@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -800,6 +801,16 @@ def test_inspect_says_what_a_model_is(fitted):
     assert "kB" in words
 
 
+def test_inspect_shows_categories_and_missing_values(fitted):
+    words = " ".join(run("inspect", "b.corank").stdout.split())
+    assert "one 0/1 column for each of 3 values (crime, poetry, travel)" in words
+    assert "is marked in a 0/1 column" in words
+    assert "dropped: always the same value" in words
+    kind, pages, *_ = json.loads(run("inspect", "b.corank", "--json").stdout)["encoding"]
+    assert kind["categories"] == ["crime", "poetry", "travel"]
+    assert (pages["missing_becomes"], pages["missing_is_marked"]) == (books()["pages"].median(), True)
+
+
 def test_inspect_lists_the_atoms_of_a_sparse_model_by_the_names_of_the_items(folder):
     words = ("--score", "rating", "--id", "book_id", "--method", "pursuit", "--atoms", "3", "--gamma", "scale")
     run("fit", "books.csv", *words, "--out", "p.corank", "--quiet")
@@ -946,7 +957,21 @@ def test_demo_shows_a_table_and_saves_a_model(small_demo):
     assert type(model) is RankRLS
     assert model.encoder_ is not None
     assert "corank-demo.corank (" in result.stdout
+    assert result.stdout.rstrip().endswith("to open in a browser: corank-demo.html")
+    page = Path("corank-demo.html").read_text()
+    assert page.count("<svg") == 3  # the methods, the users, what the model has tried
+    assert all(
+        word in page for word in ("popularity", "Sparse RankRLS", "The model of the last user", "corank compare")
+    )
     run("inspect", "corank-demo.corank")
+
+
+def test_demo_in_json_or_without_a_word(small_demo):
+    found = json.loads(run("demo", "--out", "a.corank", "--report", "a.html", "--json").stdout)
+    assert (found["model"], found["report"], found["users"]) == ("a.corank", "a.html", 6)
+    assert len(found["disagreement"]["RankRLS"]) == len(found["scored"]) == 3
+    assert run("demo", "--out", "b.corank", "--quiet").output == ""
+    assert Path("b.html").exists()
 
 
 def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
@@ -954,7 +979,7 @@ def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
     one, everyone = story.split("one ranking for all users: ")
     assert "one person's taste, as here: corank fit ratings_of_one_person.csv --score rating --out mine.corank" in one
     assert "--query" not in one
-    assert everyone == "corank fit items.csv --score rating --query user --out items.corank"
+    assert everyone.startswith("corank fit items.csv --score rating --query user --out items.corank ")
 
 
 def test_demo_overwrites_nothing_unasked(small_demo):
@@ -963,6 +988,7 @@ def test_demo_overwrites_nothing_unasked(small_demo):
     assert "already there, so the model will be corank-demo-2.corank" in result.stderr
     assert (small_demo / "corank-demo.corank").read_text() == "mine"
     load("corank-demo-2.corank")
+    assert Path("corank-demo-2.html").exists()
     assert "use --force" in error("demo", "--out", "corank-demo.corank")
     run("demo", "--force")
     load("corank-demo.corank")

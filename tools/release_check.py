@@ -18,6 +18,9 @@ import venv
 import zipfile
 from pathlib import Path
 
+CLEAN = {
+    name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+}  # no sources beside what is installed
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ["tests/test_cli_journey.py", "tests/test_cli_bad_input.py"]
 MUST_BE_IN_WHEEL = ("corank/py.typed", "corank/report/page.css", "corank/cli/__init__.py")
@@ -51,6 +54,7 @@ def _arguments() -> argparse.Namespace:
 
 def run(words: list[str | Path], **options: object) -> None:
     """Run a command, and stop where it fails."""
+    options = {"env": CLEAN, **options}
     if subprocess.run([str(word) for word in words], check=False, **options).returncode:  # type: ignore[call-overload]
         sys.exit(f"failed: {' '.join(map(str, words))}")
 
@@ -104,7 +108,7 @@ def installed(archive: Path, folder: Path, python: str) -> Path:
 def smoke(command: Path, folder: Path) -> None:
     """The version is that of the sources, and the demo runs, on made-up data from a wheel."""
     expected = f"corank {_version()}"
-    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True, env=CLEAN).stdout.strip()
     if said != expected:
         sys.exit(f"{command} --version says {said!r}, not {expected!r}")
     run([command, "demo", "--quiet", "--out", folder / "demo.corank", "--force"], cwd=folder)
