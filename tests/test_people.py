@@ -139,7 +139,7 @@ def test_copursuit_paths_equal_the_learner(
 
 
 def test_a_pursuit_that_has_ended_stays_as_it_is(ratings: Ratings, features: np.ndarray) -> None:
-    people, some, distances = of_people(ratings, features, 0.3)
+    _, some, distances = of_people(ratings, features, 0.3)
     batch = some[0]
     path = pursuit_paths(batch.kernels(distances, 1.0), root(0.0, batch.counts), batch.scores, 60, refit="back")
     assert (path.n_atoms[:, -1] < batch.counts).all()  # a query of n rows carries n − 1 atoms

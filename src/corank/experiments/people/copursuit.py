@@ -164,4 +164,4 @@ def _stacked(views: Views, view: int, atom: Integers, bond: float) -> Floats:
 def _first_greatest(gains: Floats) -> Integers:
     """The first of everyone's gains (u, k) that no other exceeds."""
     best = gains.max(axis=1, keepdims=True)
-    return np.argmax(gains >= best - TIE * np.abs(best), axis=1)
+    return np.asarray(np.argmax(gains >= best - TIE * np.abs(best), axis=1))
