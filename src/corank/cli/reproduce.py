@@ -1,0 +1,204 @@
+"""`corank reproduce`: are the papers right? Their tables and figures on real data, with a verdict on every finding."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from corank.cli.console import count, grid, note, show, typed
+
+if TYPE_CHECKING:
+    from corank.experiments.papers import Finding, Reproduction, Study
+
+ALL, VARIABLE = "all", "CORANK_DATA"
+STYLES = {"holds": "bold green", "does not hold": "bold yellow"}
+
+
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="Which study: its name, or all. --list shows them.", show_default=False)
+    ] = "",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of data sets.", envvar=VARIABLE, show_default=False),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small sample of the same protocol: minutes.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Parts at a time. Default: one a core.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for what comes out. Default: reproduce-NAME.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="All draws follow from it.", min=0)] = 0,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for finished parts. Default: in the user's cache.", show_default=False)
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not take up parts of an earlier start.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are already there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Say which studies there are.")] = False,
+) -> None:
+    """Repeat the tables and figures of the papers on real data, with a verdict on every finding.
+
+    Interrupted, the same command goes on where it stopped.
+    """
+    from corank.experiments.papers import known_studies, study_named
+
+    if listed or not name:
+        return _list([study_named(one) for one in known_studies()])
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+    if name != ALL:
+        study_named(name)
+    studies, skipped = _can_run([study_named(one) for one in (known_studies() if name == ALL else (name,))], name, data)
+    folder = out or Path(f"reproduce-{name}")
+    _check_folder(folder, [one.name for one in studies] + ([ALL] if name == ALL else []), force=force)
+    for missed, why in skipped.items():
+        note(f"skipping {missed}: {why}")
+    settings: Any = {"data": data, "quick": quick, "seed": seed}
+    found = []
+    for study in studies:
+        one = _run(study, settings, jobs or os.cpu_count() or 1, keep or _cache(), fresh=fresh, quiet=quiet or as_json)
+        found.append(one)
+        _write(one, folder, force=force)
+        if not quiet and not as_json:
+            _show(one, folder)
+    if name == ALL:
+        from corank.report.papers_files import write_summary
+
+        write_summary(found, skipped, folder, command=typed("reproduce"), overwrite=force)
+    if as_json:
+        _print_json(found, skipped)
+    elif not quiet and name == ALL:
+        _show_all(found, skipped, folder)
+    return None
+
+
+# ---- what goes in
+
+
+def _can_run(studies: list[Study], name: str, data: Path | None) -> tuple[list[Study], dict[str, str]]:
+    """The studies whose data are there, and why the others cannot be run; for a single study that is an error."""
+    from corank.experiments.papers import missing_data
+
+    if data is not None and not data.is_dir():
+        raise ValueError(f"--data {data} is not a folder")
+    ready, skipped = [], {}
+    for study in studies:
+        missing = missing_data(study, data)
+        if not missing:
+            ready.append(study)
+        elif data is None:
+            folders = ", ".join(study.folders)
+            skipped[study.name] = f"it needs data ({folders}); say where they are with --data or {VARIABLE}"
+        else:
+            skipped[study.name] = f"{data} has no {', '.join(missing)}"
+    if name != ALL and skipped:
+        raise ValueError(f"{name} cannot be run: {skipped[name]}")
+    return ready, skipped
+
+
+def _check_folder(folder: Path, names: list[str], *, force: bool) -> None:
+    from corank.report.papers_files import targets
+
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"--out {folder} is a file: give the name of a folder")
+    there = [path for path in targets(folder, names) if path.exists()]
+    if there and not force:
+        raise FileExistsError(f"{there[0]} is already there: use --force to replace it, or --out for another folder")
+    nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not os.access(nearest, os.W_OK):
+        raise PermissionError(f"--out {folder} cannot be written: no permission in the folder {nearest}")
+
+
+def _cache() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "corank" / "reproduce"
+
+
+def _run(study: Study, settings: Any, processes: int, keep: Path, *, fresh: bool, quiet: bool) -> Reproduction:
+    from corank.experiments.jobs import JobsFailed, shown_on
+    from corank.experiments.papers import Settings
+    from corank.experiments.papers import reproduce as run_study
+
+    progress = shown_on(Console(stderr=True, quiet=quiet), study.name)
+    try:
+        return run_study(study, Settings(**settings), processes=processes, keep=keep, fresh=fresh, progress=progress)
+    except JobsFailed as error:
+        raise ValueError(f"{study.name}: {error}; the other parts are kept") from error
+    except KeyboardInterrupt:
+        note("finished parts are kept: the same command goes on from there")
+        raise
+
+
+# ---- what comes out
+
+
+def _write(found: Reproduction, folder: Path, *, force: bool) -> None:
+    from corank.report.papers_files import write_study
+
+    write_study(found, folder, command=typed("reproduce"), overwrite=force)
+
+
+def _list(studies: list[Study]) -> None:
+    table = grid("Studies", ("name",), last="makes again")
+    for study in studies:
+        table.add_row(study.name, f"{', '.join(study.sources)}: {study.title}")
+    show(table, Text("corank reproduce NAME --data DIR runs one of them, corank reproduce all --data DIR all."))
+
+
+def _show(found: Reproduction, folder: Path) -> None:
+    from corank.experiments.papers.wording import columns_of_words, duration, rows_shown, summed_up
+
+    parts: list[Any] = [Text(found.study.title, style="bold")]
+    for table in found.outcome.tables:
+        words = [0, *columns_of_words(table)]
+        right = [name for at, name in enumerate(table.columns) if at not in words]
+        shape = grid(table.title, table.columns, right=right)
+        for row in rows_shown(table):
+            shape.add_row(*map(Text, row))
+        parts.append(shape)
+    parts.append(_verdicts(found.outcome.findings))
+    parts.append(Text(summed_up(found.outcome.findings), style="bold"))
+    if found.settings.quick:
+        parts.append(Text("A quick run: a small sample of the protocol; without --quick its verdicts count."))
+    fits = f"{count(found.outcome.n_fits, 'fit')}, {duration(found.seconds)} of computing"
+    parts.append(Text(f"{fits}. Tables, figures and the page are in {folder}.\n", style="dim"))
+    show(*parts)
+
+
+def _verdicts(findings: Any) -> Any:
+    table = grid("What the papers say, and what came out", ("source",))
+    table.show_lines = True
+    for name in ("claim", "verdict", "evidence"):
+        table.add_column(name, overflow="fold")
+    for one in findings:
+        table.add_row(one.source, Text(one.claim), _verdict(one), Text(one.evidence))
+    return table
+
+
+def _verdict(finding: Finding) -> Text:
+    return Text(finding.verdict, style=STYLES.get(finding.verdict, "dim"))
+
+
+def _show_all(found: list[Reproduction], skipped: dict[str, str], folder: Path) -> None:
+    from corank.experiments.papers.wording import summed_up
+
+    table = grid("All studies", ("study",), last="verdicts")
+    for one in found:
+        table.add_row(one.study.name, Text(summed_up(one.outcome.findings)))
+    for name, why in skipped.items():
+        table.add_row(name, Text(f"not run: {why}", style="yellow"))
+    show(table, Text(f"The summary is {folder / 'all.html'}: open it in a browser."))
+
+
+def _print_json(found: list[Reproduction], skipped: dict[str, str]) -> None:
+    from corank.report.papers_files import as_dict, as_json
+
+    whole = {"studies": [as_dict(one, typed("reproduce")) for one in found], "skipped": skipped}
+    typer.echo(json.dumps(json.loads(as_json(whole)), indent=2))
