@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from corank import RLS, CoRankingPursuit, MatchingPursuit, RankingPursuit, RankRLS, View
 from corank.experiments.people.batches import Batch, batches, root, squared_distances
 from corank.experiments.people.copursuit import copursuit_paths, two_views
 from corank.experiments.people.drawing import Answers, Person, Protocol, cast, halved
-from corank.experiments.people.errors import pair_errors, squared_errors, tied_share
+from corank.experiments.people.errors import all_pair_errors, pair_errors, squared_errors
+from corank.experiments.people.methods import CoPursuit, Method, Pursuit, RankSVM, Ridge
 from corank.experiments.people.pursuit import pursuit_paths
+from corank.experiments.people.ranksvm import ranksvm_paths
 from corank.experiments.people.ratings import Ratings, from_triples
 from corank.experiments.people.ridge import ridge_paths, subset_paths
+from corank.experiments.people.trials import Stage, run_method
 from corank.metrics import disagreement_error
 
 GAMMA = 0.02
@@ -73,14 +77,14 @@ def test_ridge_paths_equal_the_learners(ratings: Ratings, features: np.ndarray, 
             assert_same(found[1], learner.predict(features[person.test]))
 
 
-@pytest.mark.parametrize("size", [4, 10_000])
-def test_subset_paths_equal_sparse_rankrls(ratings: Ratings, features: np.ndarray, size: int) -> None:
+@pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
+def test_subset_paths_equal_sparse_rankrls(ratings: Ratings, features: np.ndarray, share: float) -> None:
     people, some, distances = of_people(ratings, features, 0.7)
     for batch in some:
-        loss = root(0.0, batch.counts)
-        paths = subset_paths(batch.kernels(distances, GAMMA), loss, batch.scores, np.asarray([0.5]), size)
+        loss, sizes = root(0.0, batch.counts), np.ceil(share * batch.counts).astype(int)
+        paths = subset_paths(batch.kernels(distances, GAMMA), loss, batch.scores, np.asarray([0.5]), sizes)
         for person, found in one_by_one(batch, paths, people):
-            basis = np.arange(min(size, person.n_scored))
+            basis = np.arange(int(np.ceil(share * person.n_scored)))
             learner = RankRLS(alpha=0.5, gamma=GAMMA, weighting="unit", basis=basis)
             assert_same(found[0], learner.fit(features[person.scored], person.scores).predict(features[person.test]))
 
@@ -146,6 +150,26 @@ def test_a_pursuit_that_has_ended_stays_as_it_is(ratings: Ratings, features: np.
     np.testing.assert_array_equal(path.predictions[:, -1], path.predictions[:, -2])
 
 
+def test_ranksvm_is_the_minimum_of_its_objective(ratings: Ratings, features: np.ndarray) -> None:
+    people, some, distances = of_people(ratings, features, 0.4)
+    for batch in some[:2]:
+        paths, _ = ranksvm_paths(batch.kernels(distances, GAMMA), batch.scores, np.asarray([0.01, 0.5]))
+        for person, found in one_by_one(batch, paths, people):
+            gram = np.exp(-GAMMA * distances[np.ix_(person.scored, person.scored)])
+            root_of_gram = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
+            better, worse = np.nonzero(person.scores[:, None] > person.scores[None, :])
+
+            def objective(w: np.ndarray) -> float:
+                f = root_of_gram @ w  # noqa: B023
+                slack = np.maximum(0.0, 1 - (f[better] - f[worse]))  # noqa: B023
+                return float(w @ w / 2 + 0.5 * slack @ slack)
+
+            best = minimize(objective, np.zeros(len(gram)), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
+            weights = np.linalg.solve(root_of_gram.T, best.x)
+            expected = np.exp(-GAMMA * distances[np.ix_(person.test, person.scored)]) @ weights
+            np.testing.assert_allclose(found[1], expected, atol=1e-4 * np.abs(expected).max())
+
+
 def test_errors_equal_the_metrics() -> None:
     rng = np.random.default_rng(0)
     scores, predictions = rng.integers(1, 6, size=17).astype(float), rng.integers(0, 9, size=(30, 17)).astype(float)
@@ -153,9 +177,8 @@ def test_errors_equal_the_metrics() -> None:
     expected = [disagreement_error(scores, own) for own in predictions]
     np.testing.assert_allclose(pair_errors(answers, predictions), expected, atol=1e-15)
     np.testing.assert_allclose(squared_errors(answers, predictions), np.mean((predictions - scores) ** 2, axis=1))
-    tied, untied = tied_share(answers, predictions[0]), rng.permutation(17).astype(float)
-    half = disagreement_error(scores, untied, ties="half")
-    assert half == pytest.approx((1 - tied) * pair_errors(answers, untied[None])[0] + tied / 2)
+    expected = [disagreement_error(scores, own, ties="half") for own in predictions]
+    np.testing.assert_allclose(all_pair_errors(answers, predictions), expected, atol=1e-15)
     assert np.isnan(pair_errors(Answers(np.ones(4)), np.zeros((3, 4)))).all()
 
 
@@ -194,6 +217,32 @@ def test_too_few_people_is_said(ratings: Ratings) -> None:
         cast(ratings, Protocol(n_reference=300), (20, 40))
     with pytest.raises(ValueError, match="are no reference people"):
         cast(ratings, Protocol(n_reference=10), (20, 40))
+
+
+@pytest.mark.parametrize(
+    "method", [Ridge(0.0), Ridge(1.0, centred=True), Pursuit(0.0, "basic"), RankSVM(), CoPursuit("paper", "basic")]
+)
+def test_test_ratings_change_nothing_but_test_errors(ratings: Ratings, method: Method) -> None:
+    """Choices and models stay as they are when the hidden ratings of everyone who is tested are others."""
+    protocol = Protocol(n_reference=15, n_holdout=6, n_test=5, n_repetitions=1, seed=1)
+    share = 0.5 if isinstance(method, CoPursuit) else 1.0
+
+    def run(own: Ratings) -> dict:
+        stage = Stage(own, protocol, (20, 40), scored_share=share)
+        return run_method(stage, stage.holdout(), method, ("pairs",), (-8, -5, -2))["pairs"]
+
+    tested = cast(ratings, protocol, (20, 40))[1][0].people
+    people, _ = halved(ratings, tested, [1, 3, 0], scored_share=share)
+    scores, rng = ratings.scores.copy(), np.random.default_rng(0)
+    for person, seen in zip(tested, people, strict=True):
+        items, _ = ratings.of(int(person))
+        own = scores[ratings.starts[person] : ratings.starts[person + 1]]
+        hidden = ~np.isin(items, seen.scored)
+        own[hidden] = rng.permutation(own[hidden])
+    before, after = run(ratings), run(Ratings(ratings.starts, ratings.items, scores, ratings.n_items))
+    assert before["choice"] == after["choice"]
+    assert before["errors"]["share"] == after["errors"]["share"]
+    assert before["errors"]["pairs"] != after["errors"]["pairs"]
 
 
 def test_test_ratings_are_not_in_what_methods_see(ratings: Ratings) -> None:

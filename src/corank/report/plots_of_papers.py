@@ -28,7 +28,9 @@ def draw_panels(figure: Figure, picture: Any) -> None:
 
 def draw_panel(panel: Panel, ax: Axes) -> None:
     """One panel on an axis."""
-    for at, series in enumerate(panel.series):
+    places = {series.name: at for at, series in enumerate(panel.series)}
+    for series in panel.series:
+        at = places[series.colour_of or series.name]
         _draw(series, ax, COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)])
     if "x" in panel.log:
         ax.set_xscale("log")

@@ -7,7 +7,7 @@ from importlib import import_module
 from corank.experiments.papers.study import Study
 from corank.tables import near_names
 
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {"jester": "jester", "movielens": "movielens"}
 
 
 def known_studies() -> tuple[str, ...]:

@@ -96,7 +96,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of a plot. `low` and `high`: a band around a line, bars at points. `kind`: "line", "points", "dashed"."""
+    """Points of a plot. `low` and `high`: a band around a line, bars at points. `kind`: "line", "points", "dashed".
+
+    colour_of : name of another series of the panel that has the same colour
+    """
 
     name: str
     x: Sequence[float]
@@ -104,6 +107,7 @@ class Series:
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
     kind: str = "line"
+    colour_of: str | None = None
 
 
 @dataclass(frozen=True)

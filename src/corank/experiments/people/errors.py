@@ -28,11 +28,14 @@ def pair_errors(answers: Answers, predictions: Floats) -> Floats:
     return np.asarray(twice / (2 * n_pairs))
 
 
-def tied_share(answers: Answers, predictions: Floats) -> float:
-    """The share of a person's test pairs that have equal ratings; predictions (m,) are what it is given for."""
+def all_pair_errors(answers: Answers, predictions: Floats) -> Floats:
+    """The same over all pairs, those with equal ratings too: one that is tied on one side only costs one half (004)."""
     scores = answers.unlock(predictions)
+    truth = np.sign(scores[:, None] - scores[None, :])
     pairs = len(scores) * (len(scores) - 1)
-    return float(((scores[:, None] == scores[None, :]).sum() - len(scores)) / pairs) if pairs else float("nan")
+    if pairs == 0:
+        return np.full(len(predictions), np.nan)
+    return np.asarray([np.abs(truth - np.sign(own[:, None] - own[None, :])).sum() / (2 * pairs) for own in predictions])
 
 
 def squared_errors(answers: Answers, predictions: Floats) -> Floats:

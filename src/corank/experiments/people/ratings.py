@@ -1,16 +1,13 @@
-"""Ratings of items by people: who rated what, read from the data folders of Jester and MovieLens 1M."""
+"""Ratings of items by people: who rated what, and what items are to the people who rated them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from corank.experiments.items import Floats, Integers
-
-NOT_RATED = 9900  # in the file of Jester, whose ratings are multiplied by 100
 
 
 @dataclass(frozen=True)
@@ -67,18 +64,7 @@ def from_triples(people: Integers, items: Integers, scores: Floats) -> Ratings:
     return Ratings(starts, items[order].astype(np.int64), scores[order].astype(np.float64), int(items.max()) + 1)
 
 
-def read_jester(folder: Path) -> Ratings:
-    """Jester, part 1: `jester_part1.npz` with `ratings`, a table of people and jokes."""
-    with np.load(folder / "jester_part1.npz") as file:
-        table = file["ratings"]
-    people, jokes = np.nonzero(table != NOT_RATED)
-    return from_triples(people, jokes, table[people, jokes] / 100)
-
-
-def read_movielens(folder: Path) -> Ratings:
-    """MovieLens 1M: `ratings.npz` with `user`, `movie` and `rating`; movies that nobody rated are no items."""
-    with np.load(folder / "ratings.npz") as file:
-        user, movie, rating = (file[name].astype(np.int64) for name in ("user", "movie", "rating"))
-    _, people = np.unique(user, return_inverse=True)
-    _, movies = np.unique(movie, return_inverse=True)
-    return from_triples(people, movies, rating.astype(np.float64))
+def from_table(scores: Floats) -> Ratings:
+    """Ratings as a table of people and items, NaN where there is none."""
+    people, items = np.nonzero(~np.isnan(scores))
+    return from_triples(people, items, scores[people, items])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corank.basis import EIGENVALUE_CUT
-from corank.experiments.items import Floats
+from corank.experiments.items import Floats, Integers
 from corank.experiments.people.batches import Kernels, Root
 
 
@@ -21,17 +21,23 @@ def ridge_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats) -
     return _along(np.swapaxes(rooted, 1, 2) @ vectors, loss.apply(targets, known), values, vectors, alphas)
 
 
-def subset_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats, size: int) -> Floats:
-    """The same with the first `size` scored items as basis (003 sect. 5); their order is random. O(u n size²)."""
+def subset_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats, sizes: Integers) -> Floats:
+    """The same with everyone's first `sizes` (u,) scored items as basis (003 sect. 5); their order is random.
+
+    O(u n size²).
+    """
     known = kernels.batch.scored_known
-    size = min(size, known.shape[1])
-    values, vectors = np.linalg.eigh(kernels.scored[:, :size, :size])
+    width = min(int(sizes.max()), known.shape[1])
+    chosen = np.arange(width) < sizes[:, None]
+    gram = kernels.scored[:, :, :width] * chosen[:, None, :]
+    values, vectors = np.linalg.eigh(gram[:, :width] * chosen[:, :, None])
     kept = values > EIGENVALUE_CUT * values[:, -1:]
     whitening = vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
-    features = loss.apply(kernels.scored[:, :, :size] @ whitening, known)
+    features = loss.apply(gram @ whitening, known)
     values, vectors = np.linalg.eigh(np.swapaxes(features, 1, 2) @ features)
     right = np.swapaxes(features, 1, 2) @ loss.apply(targets, known)[:, :, None]
-    return _along(kernels.test[:, :, :size] @ whitening @ vectors, right[:, :, 0], values, vectors, alphas)
+    outside = (kernels.test[:, :, :width] * chosen[:, None, :]) @ whitening @ vectors
+    return _along(outside, right[:, :, 0], values, vectors, alphas)
 
 
 def _along(outside: Floats, right: Floats, values: Floats, vectors: Floats, alphas: Floats) -> Floats:
