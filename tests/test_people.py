@@ -116,30 +116,39 @@ def test_pursuit_paths_equal_the_learners(ratings: Ratings, features: np.ndarray
 @pytest.mark.parametrize("agreement", [0.0, 0.05, 2.0])
 @pytest.mark.parametrize("refit", ["basic", "back"])
 @pytest.mark.parametrize("objective", ["paper", "exact"])
+@pytest.mark.parametrize("of", ["items", "people"])
 def test_copursuit_paths_equal_the_learner(
-    ratings: Ratings, features: np.ndarray, objective: str, refit: str, agreement: float
+    ratings: Ratings, features: np.ndarray, of: str, objective: str, refit: str, agreement: float
 ) -> None:
     people, some, distances = of_people(ratings, features, 0.5)
+    halves = squared_distances(features[:, ::2]), squared_distances(features[:, 1::2])
     for batch in some[:2]:
         loss, agreeing = root(0.0, batch.counts), root(0.0, batch.unscored_known.sum(axis=1))
-        views = two_views(batch.kernels(distances, GAMMA), loss, agreeing, batch.scores)
+        views = two_views(batch.kernels(distances, GAMMA, halves), loss, agreeing, batch.scores, of=of)
         path = copursuit_paths(views, agreement, 4, objective=objective, refit=refit)
         pairs = zip(one_by_one(batch, path.predictions, people), path.n_atoms, strict=True)
         for (person, found), n_atoms in pairs:
-            scored, unscored = np.arange(person.n_scored), np.arange(person.n_scored, len(person.train))
-            sides = [np.concatenate([scored[first::2], unscored[first::2]]) for first in range(2)]
             learner = CoRankingPursuit(
-                views=[View(gamma=GAMMA, basis=own) for own in sides],
+                views=of_learner(person, of, features.shape[1]),
                 n_atoms=4,
                 agreement=agreement,
                 objective=objective,
                 refit=refit,
                 weighting="unit",
             )
-            y = np.concatenate([person.scores, np.full(len(unscored), np.nan)])
+            y = np.concatenate([person.scores, np.full(len(person.unscored), np.nan)])
             learner.fit(features[person.train], y)
             assert_same(found[3], learner.predict(features[person.test]))
             assert n_atoms[3] == sum(len(own) for own in learner.atoms_)
+
+
+def of_learner(person: Person, of: str, n_columns: int) -> list[View]:
+    """The views as the learner takes them."""
+    if of == "people":
+        return [View(np.arange(side, n_columns, 2), gamma=GAMMA, basis="scored") for side in range(2)]
+    scored, unscored = np.arange(person.n_scored), np.arange(person.n_scored, len(person.train))
+    sides = [np.concatenate([scored[side::2], unscored[side::2]]) for side in range(2)]
+    return [View(gamma=GAMMA, basis=own) for own in sides]
 
 
 def test_a_pursuit_that_has_ended_stays_as_it_is(ratings: Ratings, features: np.ndarray) -> None:

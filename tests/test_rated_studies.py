@@ -12,7 +12,7 @@ from corank.experiments.papers.rated_claims import Gap, err_alike, err_less, not
 from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Settings
 from corank.experiments.people.drawing import GROUPS, Protocol
 
-TINY = Protocol(n_reference=12, n_holdout=5, n_test=4, n_repetitions=2)
+TINY = Protocol(n_reference=12, n_holdout=5, n_test=14, n_repetitions=2)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("name", "n_parts"), [("jester", 27), ("movielens", 27)])
+@pytest.mark.parametrize(("name", "n_parts"), [("jester", 30), ("movielens", 30)])
 def test_a_study_of_ratings_from_end_to_end(
     data: Path, monkeypatch: pytest.MonkeyPatch, name: str, n_parts: int
 ) -> None:
@@ -55,8 +55,6 @@ def test_a_study_of_ratings_from_end_to_end(
     assert [row[0] for row in first.rows] == list(rated.TABLED)
     assert all(0.2 < cell.value < 0.8 for row in first.rows for cell in row[2::2])  # type: ignore[union-attr]
     assert found.outcome.n_fits > 10_000
-    again = reproduce(study, Settings(data, quick=True))
-    assert again.results == found.results
 
 
 def test_parts_of_a_group_test_the_same_users(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +67,17 @@ def test_parts_of_a_group_test_the_same_users(data: Path, monkeypatch: pytest.Mo
     tested = [part.run(settings, rng, **part.arguments)["people"] for part in wanted]
     assert len(wanted) == 12
     assert all(own == tested[0] for own in tested)
+
+
+def test_a_part_gives_the_same_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rated, "QUICK", TINY)
+    monkeypatch.setattr(rated, "QUICK_STRIDE", 10)
+    settings = Settings(data, quick=True)
+    part = next(own for own in study_named("movielens").parts(settings) if own.key.endswith(": pursuit"))
+    first, second = (part.run(settings, np.random.default_rng(seed), **part.arguments) for seed in range(2))
+    assert first == second  # draws follow from the seed of the settings alone
+    other = part.run(Settings(data, quick=True, seed=1), np.random.default_rng(0), **part.arguments)
+    assert first["people"] != other["people"]
 
 
 def a_gap(mean: float, p: float, published: float | None = -0.01, reach: float = 0.004, at: int = 0) -> Gap:

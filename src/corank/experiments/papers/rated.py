@@ -36,6 +36,7 @@ CRRP, SS = "CRRP", "SS ranking pursuit"
 REGRESSORS, RANKERS = (RLS, MATCHING), (SVM, RANK, SPARSE, RANKING)
 TABLED = (*REGRESSORS, *RANKERS)
 SS_EXACT, SS_APART = "SS ranking pursuit, exact steps, refitted", "SS ranking pursuit, agreement 0"
+SS_USERS = "SS ranking pursuit, exact steps, refitted, views of half of the reference users"
 REFITTED = "Ranking pursuit, refitted"
 
 
@@ -72,6 +73,7 @@ def blocks(task: str, item: str, *, combined: bool) -> dict[str, list[Entry]]:
                 Entry(SS_APART, CoPursuit("paper", "basic", agreements=(0.0,))),
             ],
             "views, exact": [Entry(SS_EXACT, CoPursuit("exact", "back"))],
+            "views of users": [Entry(SS_USERS, CoPursuit("exact", "back", views="people"))],
         }
     squares += [
         Entry(f"{RLS}, mean taken out", Ridge(1.0, centred=True)),

@@ -19,6 +19,7 @@ from corank.experiments.papers.rated import (
     SS,
     SS_APART,
     SS_EXACT,
+    SS_USERS,
     SUPERVISED,
     SVM,
     TABLED,
@@ -123,10 +124,12 @@ def tables_on(supervised: Setting, semi: Setting, first: str, second: str) -> li
     co_found = [gap(semi, group, *own) for group in GROUPS for own in co_pairs]
     return [
         beside_paper(f"{first}, supervised: {WRONG}", supervised, TABLED, note=_users(tested)),
-        beside_paper(f"{second}, half of the scores: {WRONG}", semi, (*TABLED, SS, SS_EXACT, SS_APART)),
+        beside_paper(f"{second}, half of the scores: {WRONG}", semi, (*TABLED, SS, SS_EXACT, SS_USERS, SS_APART)),
         rated_tables.open_choices(supervised, others),
         rated_tables.tests([*found, *co_found]),
-        rated_tables.sparsities([supervised, semi], (SVM, RANK, SPARSE, RANKING, REFITTED, MATCHING, SS, SS_EXACT)),
+        rated_tables.sparsities(
+            [supervised, semi], (SVM, RANK, SPARSE, RANKING, REFITTED, MATCHING, SS, SS_EXACT, SS_USERS)
+        ),
         rated_tables.choices([supervised, semi]),
     ]
 

@@ -17,6 +17,7 @@ from corank.experiments.items import Floats, Integers
 from corank.experiments.people.drawing import Person
 
 Mask = NDArray[np.bool_]
+Halves = tuple[Floats, Floats]
 CELLS = 2**17  # kernel values of a batch: about what the cache holds
 
 
@@ -77,18 +78,28 @@ class Batch:
         """The mean score of every person."""
         return np.asarray(self.scores.sum(axis=1) / self.counts)
 
-    def kernels(self, distances: Floats, gamma: float) -> Kernels:
+    def kernels(self, distances: Floats, gamma: float, halves: Halves | None = None) -> Kernels:
         """Between every person's items."""
-        return Kernels(self, distances, gamma)
+        return Kernels(self, distances, gamma, halves)
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """exp(−gamma·distance) between items of a batch, computed when asked for."""
+    """exp(−gamma·distance) between items of a batch, computed when asked for.
+
+    halves : distances to one half of the reference people, and to the other, for methods with such views
+    """
 
     batch: Batch
     distances: Floats
     gamma: float
+    halves: Halves | None = None
+
+    def half(self, side: int) -> Kernels:
+        """As one half of the reference people see the items."""
+        if self.halves is None:
+            raise ValueError("halves are needed for views of reference people.")
+        return Kernels(self.batch, self.halves[side], self.gamma)
 
     def between(self, rows: tuple[Integers, Mask], columns: tuple[Integers, Mask]) -> Floats:
         """(u, rows, columns), zero where either is padding."""

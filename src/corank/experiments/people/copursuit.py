@@ -1,7 +1,7 @@
 """Semi-supervised ranking pursuit of two views (003 Fig. 2) for many people at once.
 
-A view is a dictionary: kernels at half of the scored and half of the unscored items; both views are fitted to all scored
-items and agree on all unscored ones. The rules are those of `solvers.cogreedy` and `solvers.cosearch`. With both views'
+A view is a dictionary: kernels at half of the scored and half of the unscored items, or kernels at the scored items as
+half of the reference people see them; both views are fitted to all scored items and agree on all unscored ones. The rules are those of `solvers.cogreedy` and `solvers.cosearch`. With both views'
 atoms as columns of one least-squares problem on stacked rows, scored once a view and unscored times √(2·agreement),
 
     F = ‖ [J s; J s; 0] − [J D₁ a₁; J D₂ a₂; √(2·agreement)·J̄ (D̄₁ a₁ − D̄₂ a₂)] ‖²     (003 eq. 3).
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corank.experiments.items import Floats, Integers
-from corank.experiments.people.batches import Kernels, Mask, Root
+from corank.experiments.people.batches import Batch, Kernels, Mask, Root
 from corank.experiments.people.pursuit import Directions, Pursued
 from corank.solvers.cogreedy import CUT, NOTHING
 from corank.solvers.cosearch import DEAD, SINGULAR, TIE
@@ -36,18 +36,20 @@ class Views:
     target: Floats
 
 
-def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: Floats) -> Views:
-    """Every second scored and unscored item is an atom of the first view, the others of the second."""
+def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: Floats, *, of: str = "items") -> Views:
+    """Dictionaries of two views.
+
+    of : "items", every second scored and unscored item is an atom of the first view, the others of the second;
+        "people", all scored items are atoms of both, in kernels of one half of the reference people each
+    """
     batch = kernels.batch
-    sides = []
-    for first in range(2):
-        atoms = np.concatenate([batch.scored[:, first::2], batch.unscored[:, first::2]], axis=1)
-        known = np.concatenate([batch.scored_known[:, first::2], batch.unscored_known[:, first::2]], axis=1)
-        sides.append((atoms, known))
     rows = (batch.scored, batch.scored_known), (batch.unscored, batch.unscored_known), (batch.test, batch.test_known)
 
     def values(items: tuple[Integers, Mask], side: int, root: Root | None) -> Floats:
-        block = kernels.between(items, sides[side])
+        if of == "items":
+            block = kernels.between(items, _every_second(batch, side))
+        else:
+            block = kernels.half(side).between(items, rows[0])
         return np.ascontiguousarray(np.swapaxes(block if root is None else root.apply(block, items[1]), 1, 2))
 
     scored, unscored, test = (
@@ -56,6 +58,12 @@ def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: Floats) -> 
     )
     shared = unscored[0] @ np.swapaxes(unscored[1], 1, 2)
     return Views(scored, unscored, test, shared, loss.apply(targets, batch.scored_known))
+
+
+def _every_second(batch: Batch, first: int) -> tuple[Integers, Mask]:
+    """Every second item from the first or second on, the scored ones before the unscored ones."""
+    items = np.concatenate([batch.scored[:, first::2], batch.unscored[:, first::2]], axis=1)
+    return items, np.concatenate([batch.scored_known[:, first::2], batch.unscored_known[:, first::2]], axis=1)
 
 
 class _Costs:

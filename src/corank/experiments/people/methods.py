@@ -17,7 +17,7 @@ from corank.experiments.people.ridge import ridge_paths, subset_paths
 
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-4, 6, 21))
 COSTS = tuple(float(cost) for cost in np.logspace(-5, 1, 7))
-STEPS = (*range(1, 11), 12, 15, 20, 25, 30, 40, 50, 70, 100)
+STEPS = (*range(1, 11), 12, 15, 20, 25, 30, 40, 50, 70, 100, 200)
 CO_STEPS = (*range(1, 9), 10, 12, 15, 20, 30)
 AGREEMENTS = (0.0, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
 
@@ -120,10 +120,11 @@ class Pursuit:
 
 @dataclass(frozen=True)
 class CoPursuit:
-    """Semi-supervised ranking pursuit of two views."""
+    """Semi-supervised ranking pursuit of two views, of "items" or of reference "people"."""
 
     objective: str
     refit: str
+    views: str = "items"
     agreements: Sequence[float] = AGREEMENTS
     steps: Sequence[int] = CO_STEPS
 
@@ -136,7 +137,7 @@ class CoPursuit:
         """A greedy run for every weight of the agreement."""
         batch, at = kernels.batch, np.asarray(self.steps) - 1
         agreeing = root(0.0, batch.unscored_known.sum(axis=1))
-        views = two_views(kernels, root(0.0, batch.counts), agreeing, batch.scores)
+        views = two_views(kernels, root(0.0, batch.counts), agreeing, batch.scores, of=self.views)
         runs = [
             copursuit_paths(views, own, self.steps[-1], objective=self.objective, refit=self.refit)
             for own in self.agreements

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from corank.experiments.intervals import standard_error
 from corank.experiments.items import Floats, Integers
-from corank.experiments.people.batches import batches, squared_distances
+from corank.experiments.people.batches import Batch, Kernels, batches, squared_distances
 from corank.experiments.people.drawing import Answers, Cast, Person, Protocol, cast, halved
 from corank.experiments.people.errors import all_pair_errors, pair_errors, squared_errors
 from corank.experiments.people.methods import Method
@@ -24,11 +25,25 @@ DIGITS = 6  # of errors that are kept
 
 @dataclass(frozen=True)
 class Trial:
-    """People with their scores, items as reference people see them, and the answers."""
+    """People with their scores, items as reference people see them, and the answers.
 
-    distances: Floats
+    features : (items, reference people)
+    """
+
+    features: Floats
     people: Sequence[Person]
     answers: Sequence[Answers]
+
+    @cached_property
+    def _distances(self) -> tuple[Floats, Floats, Floats]:
+        """Between items, to all reference people, every second one from the first on, and the others."""
+        first, second = (squared_distances(self.features[:, side::2]) for side in range(2))
+        return first + second, first, second
+
+    def kernels(self, batch: Batch, width: int) -> Kernels:
+        """With gamma = 2^width."""
+        whole, *halves = self._distances
+        return batch.kernels(whole, 2.0**width, (halves[0], halves[1]))
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ class Stage:
 
     def _trial(self, own: Cast, seed: Sequence[int]) -> Trial:
         features = self._ratings.features(own.reference, missing=self._missing)
-        return Trial(squared_distances(features), *halved(self._ratings, own.people, seed, scored_share=self._share))
+        return Trial(features, *halved(self._ratings, own.people, seed, scored_share=self._share))
 
 
 def tune(method: Method, trial: Trial, widths: Sequence[int] = WIDTHS) -> Tuning:
@@ -104,7 +119,7 @@ def tune(method: Method, trial: Trial, widths: Sequence[int] = WIDTHS) -> Tuning
     errors = {name: np.full(shape, np.nan) for name in MEASURES}
     n_atoms = np.zeros(shape, dtype=np.int64)
     for batch in batches(trial.people):
-        found = [method.paths(batch.kernels(trial.distances, 2.0**width)) for width in widths]
+        found = [method.paths(trial.kernels(batch, width)) for width in widths]
         predictions = np.stack([own.predictions for own in found], axis=1)
         n_atoms[batch.people] = np.stack([own.n_atoms for own in found], axis=1)
         for row, person in enumerate(batch.people):
@@ -129,7 +144,7 @@ def tried(method: Method, choice: dict[str, Any], trial: Trial) -> tuple[dict[st
     around = np.full((n, len(narrow.candidates)), np.nan)
     errors = {name: np.full(n, np.nan) for name in ("pairs", "all pairs", "squared", "share")}
     for batch in batches(trial.people):
-        found = narrow.paths(batch.kernels(trial.distances, 2.0 ** choice["width"]))
+        found = narrow.paths(trial.kernels(batch, choice["width"]))
         for row, person in enumerate(batch.people):
             own, answers = found.predictions[row][:, batch.test_known[row]], trial.answers[person]
             around[person] = pair_errors(answers, own)
