@@ -16,7 +16,7 @@ from corank.experiments.people.pursuit import pursuit_paths
 from corank.experiments.people.ranksvm import ranksvm_paths
 from corank.experiments.people.ratings import Ratings, from_triples
 from corank.experiments.people.ridge import ridge_paths, subset_paths
-from corank.experiments.people.trials import Stage, run_method
+from corank.experiments.people.trials import Stage, all_tested, choose
 from corank.metrics import disagreement_error
 
 GAMMA = 0.02
@@ -124,7 +124,7 @@ def test_copursuit_paths_equal_the_learner(
     halves = squared_distances(features[:, ::2]), squared_distances(features[:, 1::2])
     for batch in some[:2]:
         loss, agreeing = root(0.0, batch.counts), root(0.0, batch.unscored_known.sum(axis=1))
-        views = two_views(batch.kernels(distances, GAMMA, halves), loss, agreeing, batch.scores, of=of)
+        views = two_views(batch.kernels(distances, GAMMA, lambda: halves), loss, agreeing, batch.scores, of=of)
         path = copursuit_paths(views, agreement, 4, objective=objective, refit=refit)
         pairs = zip(one_by_one(batch, path.predictions, people), path.n_atoms, strict=True)
         for (person, found), n_atoms in pairs:
@@ -238,7 +238,8 @@ def test_test_ratings_change_nothing_but_test_errors(ratings: Ratings, method: M
 
     def run(own: Ratings) -> dict:
         stage = Stage(own, protocol, (20, 40), scored_share=share)
-        return run_method(stage, stage.holdout(), method, ("pairs",), (-8, -5, -2))["pairs"]
+        chosen = choose(method, stage.holdout(), ("pairs",), (-8, -5, -2))
+        return all_tested({"it": chosen}, stage)["it"]["pairs"]
 
     tested = cast(ratings, protocol, (20, 40))[1][0].people
     people, _ = halved(ratings, tested, [1, 3, 0], scored_share=share)

@@ -58,7 +58,8 @@ def parts(settings: Settings) -> list[Part]:
 def run(settings: Settings, rng: np.random.Generator, group: list[int], task: str, block: str) -> Result:
     """Choose and test the methods of a block. Draws follow from the seed and the users, not from the part."""
     entries = rated.blocks(task, "joke", combined=True)[block]
-    return rated.run_entries(settings, _ratings(settings.folder), entries, (group[0], group[1]), task)
+    measures = ("pairs", "squared") if task == SUPERVISED else ("pairs",)
+    return rated.run_entries(settings, _ratings(settings.folder), entries, (group[0], group[1]), task, measures)
 
 
 def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:

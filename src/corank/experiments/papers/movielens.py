@@ -53,7 +53,8 @@ def parts(settings: Settings) -> list[Part]:
 def run(settings: Settings, rng: np.random.Generator, group: list[int], task: str, block: str) -> Result:
     """Choose and test the methods of a block. Draws follow from the seed and the users, not from the part."""
     entries = rated.blocks(task, "film", combined=False)[block]
-    return rated.run_entries(settings, movielens_ratings(settings.folder), entries, (group[0], group[1]), task)
+    ratings = movielens_ratings(settings.folder)
+    return rated.run_entries(settings, ratings, entries, (group[0], group[1]), task, ("pairs",))
 
 
 def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
@@ -67,6 +68,7 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
             f"{name}: share of all pairs in the wrong order, where a pair with equal ratings costs one half",
             setting,
             methods,
+            note="From the same predictions. A pair that is tied on both sides costs nothing, which favours models that tie all.",
         )
         for name, setting, methods in (
             ("003 table 3", all_pairs[0], TABLED),

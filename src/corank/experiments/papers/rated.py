@@ -16,7 +16,7 @@ from corank.experiments.papers.study import Part, Result, Settings
 from corank.experiments.people.drawing import GROUPS, Protocol
 from corank.experiments.people.methods import CoPursuit, Method, Pursuit, RankSVM, Ridge
 from corank.experiments.people.ratings import Ratings
-from corank.experiments.people.trials import WIDTHS, Stage, run_method
+from corank.experiments.people.trials import WIDTHS, Chosen, Stage, Trial, all_tested, choose
 
 SUPERVISED, SEMI = "supervised", "semi-supervised"
 SHARES = {SUPERVISED: 1.0, SEMI: 0.5}  # of a user's training ratings, those that are seen
@@ -120,25 +120,35 @@ def shown(group: tuple[int, int]) -> str:
 
 
 def run_entries(
-    settings: Settings, ratings: Ratings, entries: Sequence[Entry], group: tuple[int, int], task: str
+    settings: Settings,
+    ratings: Ratings,
+    entries: Sequence[Entry],
+    group: tuple[int, int],
+    task: str,
+    measures: Sequence[str],
 ) -> Result:
-    """Choose and test. Gives the test users and, for every method, what `run_method` says."""
+    """Choose by each of the measures, and test. Gives the test users and, for every method, what `all_tested` says."""
     protocol = replace(QUICK if settings.quick else Protocol(), seed=settings.seed)
-    stages = {
-        missing: Stage(ratings, protocol, group, scored_share=SHARES[task], missing=missing)
-        for missing in {entry.missing for entry in entries}
-    }
-    holdouts = {missing: stage.holdout() for missing, stage in stages.items()}
-    measures = ("pairs", "squared") if task == SUPERVISED else ("pairs",)
     found: dict[str, Any] = {}
+    people: list[int] = []
+    for missing in dict.fromkeys(entry.missing for entry in entries):
+        stage = Stage(ratings, protocol, group, scored_share=SHARES[task], missing=missing)
+        some = [entry for entry in entries if entry.missing == missing]
+        found |= all_tested(_chosen(some, stage.holdout(), measures, settings), stage)
+        people = np.concatenate([own.people for own in stage.casts]).tolist()
+    return {"people": people, "repetitions": protocol.n_repetitions, "methods": found}
+
+
+def _chosen(entries: Sequence[Entry], holdout: Trial, measures: Sequence[str], settings: Settings) -> dict[str, Chosen]:
+    """The methods with their parameters, by name."""
+    found: dict[str, Chosen] = {}
     for entry in entries:
         method, widths = entry.method, entry.widths[:: QUICK_STRIDE if settings.quick else 1]
         if entry.as_sparse_as is not None:
             assert isinstance(method, Ridge)
-            method = replace(method, size=round(found[entry.as_sparse_as]["pairs"]["choice"]["atoms"]))
-        found[entry.name] = run_method(stages[entry.missing], holdouts[entry.missing], method, measures, widths)
-    people = np.concatenate([own.people for own in next(iter(stages.values())).casts])
-    return {"people": people.tolist(), "repetitions": protocol.n_repetitions, "methods": found}
+            method = replace(method, size=round(found[entry.as_sparse_as].choices["pairs"]["atoms"]))
+        found[entry.name] = choose(method, holdout, measures, widths)
+    return found
 
 
 class Tested:

@@ -5,7 +5,7 @@ All arrays have one person a row. What is padding is marked False in `…_known`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ class Batch:
         """The mean score of every person."""
         return np.asarray(self.scores.sum(axis=1) / self.counts)
 
-    def kernels(self, distances: Floats, gamma: float, halves: Halves | None = None) -> Kernels:
+    def kernels(self, distances: Floats, gamma: float, halves: Callable[[], Halves] | None = None) -> Kernels:
         """Between every person's items."""
         return Kernels(self, distances, gamma, halves)
 
@@ -87,19 +87,19 @@ class Batch:
 class Kernels:
     """exp(−gamma·distance) between items of a batch, computed when asked for.
 
-    halves : distances to one half of the reference people, and to the other, for methods with such views
+    halves : gives the distances for one half of the reference people and for the other, for methods with such views
     """
 
     batch: Batch
     distances: Floats
     gamma: float
-    halves: Halves | None = None
+    halves: Callable[[], Halves] | None = None
 
     def half(self, side: int) -> Kernels:
         """As one half of the reference people see the items."""
         if self.halves is None:
             raise ValueError("halves are needed for views of reference people.")
-        return Kernels(self.batch, self.halves[side], self.gamma)
+        return Kernels(self.batch, self.halves()[side], self.gamma)
 
     def between(self, rows: tuple[Integers, Mask], columns: tuple[Integers, Mask]) -> Floats:
         """(u, rows, columns), zero where either is padding."""

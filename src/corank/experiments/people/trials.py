@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from corank.experiments.intervals import standard_error
 from corank.experiments.items import Floats, Integers
-from corank.experiments.people.batches import Batch, Kernels, batches, squared_distances
+from corank.experiments.people.batches import Batch, Halves, Kernels, batches, squared_distances
 from corank.experiments.people.drawing import Answers, Cast, Person, Protocol, cast, halved
 from corank.experiments.people.errors import all_pair_errors, pair_errors, squared_errors
 from corank.experiments.people.methods import Method
@@ -35,15 +35,18 @@ class Trial:
     answers: Sequence[Answers]
 
     @cached_property
-    def _distances(self) -> tuple[Floats, Floats, Floats]:
-        """Between items, to all reference people, every second one from the first on, and the others."""
-        first, second = (squared_distances(self.features[:, side::2]) for side in range(2))
-        return first + second, first, second
+    def _distances(self) -> Floats:
+        """Between items, as all reference people see them."""
+        return squared_distances(self.features)
+
+    @cached_property
+    def _halves(self) -> Halves:
+        """The same for every second one from the first on, and for the others."""
+        return squared_distances(self.features[:, ::2]), squared_distances(self.features[:, 1::2])
 
     def kernels(self, batch: Batch, width: int) -> Kernels:
         """With gamma = 2^width."""
-        whole, *halves = self._distances
-        return batch.kernels(whole, 2.0**width, (halves[0], halves[1]))
+        return batch.kernels(self._distances, 2.0**width, lambda: self._halves)
 
 
 @dataclass(frozen=True)
@@ -160,32 +163,51 @@ def _plain(values: Floats) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), DIGITS) for value in values]
 
 
-def run_method(
-    stage: Stage, holdout: Trial, method: Method, measures: Sequence[str], widths: Sequence[int]
-) -> dict[str, Any]:
-    """Choose on hold-out people by each of the measures, and test with each choice. Plain JSON.
+@dataclass(frozen=True)
+class Chosen:
+    """A method with the parameters that hold-out people chose, by measure."""
+
+    method: Method
+    choices: dict[str, dict[str, Any]]
+    n_fits: int
+
+
+def choose(method: Method, holdout: Trial, measures: Sequence[str], widths: Sequence[int] = WIDTHS) -> Chosen:
+    """Choose on hold-out people, by each of the measures."""
+    tuning = tune(method, holdout, widths)
+    return Chosen(method, {measure: tuning.choice(measure) for measure in measures}, tuning.n_fits)
+
+
+def all_tested(chosen: Mapping[str, Chosen], stage: Stage) -> dict[str, Any]:
+    """Test methods, by name, in all repetitions with each of their choices. Plain JSON.
 
     Returns
     -------
-    by measure: ``choice``, ``errors`` over the test people of all repetitions, ``people``, ``repetition``, ``curve``
-    (mean error, its standard error and the candidate, for all candidates around the choice); and ``fits``
+    by name and measure: ``choice``, ``errors`` of all test people, repetition after repetition, and ``curve`` (mean error
+    and its standard error for all candidates around the choice); by name also ``fits``
     """
-    tuning = tune(method, holdout, widths)
-    found: dict[str, Any] = {"fits": tuning.n_fits}
-    for measure in measures:
-        choice = tuning.choice(measure)
-        errors: dict[str, list[float | None]] = {}
-        curves = []
-        for trial in stage.repetitions():
-            own, around, n_fits = tried(method, choice, trial)
-            for name, values in own.items():
-                errors.setdefault(name, []).extend(values)
-            curves.append(around)
-            found["fits"] += n_fits
-        whole = np.concatenate(curves)
-        curve = [
-            {**candidate, "error": float(np.nanmean(column)), "spread": standard_error(column[~np.isnan(column)])}
-            for candidate, column in zip(method.around(choice["candidate"]).candidates, whole.T, strict=True)
-        ]
-        found[measure] = {"choice": choice, "errors": errors, "curve": curve}
+    found: dict[str, Any] = {name: {"fits": own.n_fits} for name, own in chosen.items()}
+    errors: dict[tuple[str, str], dict[str, list[float | None]]] = {}
+    curves: dict[tuple[str, str], list[Floats]] = {}
+    for trial in stage.repetitions():
+        for name, own in chosen.items():
+            for measure, choice in own.choices.items():
+                values, around, n_fits = tried(own.method, choice, trial)
+                kept = errors.setdefault((name, measure), {})
+                for kind, some in values.items():
+                    kept.setdefault(kind, []).extend(some)
+                curves.setdefault((name, measure), []).append(around)
+                found[name]["fits"] += n_fits
+    for (name, measure), kept in errors.items():
+        choice = chosen[name].choices[measure]
+        curve = _curve(chosen[name].method.around(choice["candidate"]), np.concatenate(curves[name, measure]))
+        found[name][measure] = {"choice": choice, "errors": kept, "curve": curve}
     return found
+
+
+def _curve(method: Method, errors: Floats) -> list[dict[str, float]]:
+    """Mean errors of all candidates, from those of all test people (people, candidates)."""
+    return [
+        {**candidate, "error": float(np.nanmean(column)), "spread": standard_error(column[~np.isnan(column)])}
+        for candidate, column in zip(method.candidates, errors.T, strict=True)
+    ]
