@@ -12,7 +12,15 @@ from corank.experiments.papers import rated
 from corank.experiments.papers.data_sets import JESTER, jester_ratings
 from corank.experiments.papers.rated import CRRP, RANKERS, RANKING, REGRESSORS, SEMI, SUPERVISED, TABLED, Tested
 from corank.experiments.papers.rated_claims import Published, Setting, err_less, gaps, not_worse
-from corank.experiments.papers.rated_outcome import about, figures_on, findings_on, notes_on, tables_on
+from corank.experiments.papers.rated_outcome import (
+    about,
+    alike,
+    fewer_scores,
+    figures_on,
+    findings_on,
+    notes_on,
+    tables_on,
+)
 from corank.experiments.papers.rated_tables import WRONG, beside_paper
 from corank.experiments.papers.study import Finding, Outcome, Part, Result, Settings, Study, Table
 from corank.experiments.people.ratings import Ratings, from_table
@@ -68,7 +76,15 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     supervised, semi = Setting(tested, SUPERVISED, TABLE_1), Setting(tested, SEMI, TABLE_2)
     ranking = Setting(tested, SUPERVISED, TABLE_5)
     squared = Setting(tested, SUPERVISED, TABLE_5_SQUARED, measure="squared", chosen_by="squared")
-    findings = findings_on(supervised, semi, "003 table 1, sect. 6.1", "003 table 2, sect. 6.1", share=0.30)
+    table_1, table_2 = "003 table 1, sect. 6.1", "003 table 2, sect. 6.1"
+    ranked = "Ranking methods err less than regression methods (p < 0.05)"
+    findings = [
+        err_less(table_1, ranked, gaps(supervised, RANKERS, REGRESSORS)),
+        alike(table_1, supervised, "ranking", RANKERS),
+        alike(table_1, supervised, "regression", REGRESSORS),
+        *findings_on(supervised, semi, table_1, table_2, share=0.30),
+        fewer_scores(table_2, supervised, semi),
+    ]
     first, second, *rest = tables_on(supervised, semi, "003 table 1", "003 table 2")
     return Outcome(
         [first, second, *_combined(tested, ranking, squared), *rest],

@@ -21,8 +21,8 @@ from corank.experiments.people.trials import WIDTHS, Chosen, Stage, Trial, all_t
 SUPERVISED, SEMI = "supervised", "semi-supervised"
 SHARES = {SUPERVISED: 1.0, SEMI: 0.5}  # of a user's training ratings, those that are seen
 WIDE = tuple(range(-25, 16))
-QUICK = Protocol(n_holdout=60, n_test=60, n_repetitions=2)
-QUICK_STRIDE = 2  # every second width
+QUICK = Protocol(n_holdout=40, n_test=50, n_repetitions=2)
+QUICK_STRIDE = 3  # every third width
 
 RLS, MATCHING, SVM, RANK, SPARSE, RANKING = (
     "RLS",
