@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from corank.cli.console import count, grid, note, show, typed
@@ -153,37 +154,43 @@ def _list(studies: list[Study]) -> None:
 
 
 def _show(found: Reproduction, folder: Path) -> None:
-    from corank.experiments.papers.wording import columns_of_words, duration, rows_shown, summed_up
+    from corank.experiments.papers.wording import duration, summed_up
 
-    parts: list[Any] = [Text(found.study.title, style="bold")]
-    for table in found.outcome.tables:
-        words = [0, *columns_of_words(table)]
-        right = [name for at, name in enumerate(table.columns) if at not in words]
-        shape = grid(table.title, table.columns, right=right)
-        for row in rows_shown(table):
-            shape.add_row(*map(Text, row))
-        parts.append(shape)
-    parts.append(_verdicts(found.outcome.findings))
-    parts.append(Text(summed_up(found.outcome.findings), style="bold"))
+    outcome = found.outcome
+    parts: list[Any] = [
+        Text(found.study.title, style="bold"),
+        *(_table(one) for one in outcome.tables if not one.details),
+    ]
+    parts += [line for one in outcome.findings for line in _verdict(one)]
+    parts += [Text(), Text(summed_up(outcome.findings), style="bold")]
     if found.settings.quick:
         parts.append(Text("A quick run: a small sample of the protocol; without --quick its verdicts count."))
-    fits = f"{count(found.outcome.n_fits, 'fit')}, {duration(found.seconds)} of computing"
+    fits = f"{count(outcome.n_fits, 'fit')}, {duration(found.seconds)} of computing"
     parts.append(Text(f"{fits}. Tables, figures and the page are in {folder}.\n", style="dim"))
     show(*parts)
 
 
-def _verdicts(findings: Any) -> Any:
-    table = grid("What the papers say, and what came out", ("source",))
-    table.show_lines = True
-    for name in ("claim", "verdict", "evidence"):
-        table.add_column(name, overflow="fold")
-    for one in findings:
-        table.add_row(one.source, Text(one.claim), _verdict(one), Text(one.evidence))
-    return table
+def _table(table: Any) -> Any:
+    """Numbers keep their width, words give way."""
+    from corank.experiments.papers.wording import columns_of_words, rows_shown
+
+    words, rows = {0, *columns_of_words(table)}, rows_shown(table)
+    shape = grid(table.title, ())
+    for at, name in enumerate(table.columns):
+        if at in words:
+            longest = max((len(word) for row in rows for word in row[at].split()), default=1)
+            shape.add_column(name, overflow="fold", min_width=longest)
+        else:
+            shape.add_column(name, justify="right", min_width=max((len(row[at]) for row in rows), default=1))
+    for row in rows:
+        shape.add_row(*map(Text, row))
+    return shape
 
 
-def _verdict(finding: Finding) -> Text:
-    return Text(finding.verdict, style=STYLES.get(finding.verdict, "dim"))
+def _verdict(finding: Finding) -> tuple[Any, Any]:
+    said = Text(finding.verdict, style=STYLES.get(finding.verdict, "bold"))
+    claim = Text.assemble(said, f": {finding.claim} ({finding.source})")
+    return claim, Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 4))
 
 
 def _show_all(found: list[Reproduction], skipped: dict[str, str], folder: Path) -> None:

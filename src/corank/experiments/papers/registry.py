@@ -7,7 +7,12 @@ from importlib import import_module
 from corank.experiments.papers.study import Study
 from corank.tables import near_names
 
-MODULES: dict[str, str] = {}
+MODULES = {  # name → module
+    "parses": "parses",
+    "uci": "uci",
+    "sinc": "sinc",
+    "transduction": "transduction",
+}
 
 
 def known_studies() -> tuple[str, ...]:
