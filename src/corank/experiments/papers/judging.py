@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from corank.experiments.intervals import mean_interval, two_way_interval
 from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Finding, Verdict
@@ -40,14 +40,14 @@ class Gap:
     def verdict(self, asked: float | None, level: float = LEVEL) -> Verdict:
         """Whether the first errs less. `asked`: the difference that was published, or would be worth having, below 0.
 
-        It does where both test and interval say so. Where they do not, and both 0 and what is asked for lie in the
-        interval, there are too few units to tell.
+        It does where both test and interval say so. Where they do not, but the interval leaves room for what is asked
+        for, there are too few units to tell.
         """
         if self.n_units < FEWEST_PAIRS:
             return CANNOT_BE_TESTED
         if self.mean < 0 and self.p < level and self.high < 0:
             return HOLDS
-        return CANNOT_BE_TESTED if asked is not None and self.low <= asked and self.high >= 0 else DOES_NOT_HOLD
+        return CANNOT_BE_TESTED if asked is not None and self.low <= asked else DOES_NOT_HOLD
 
 
 def gap_between(better: Any, worse: Any) -> Gap:
@@ -137,3 +137,12 @@ def chance(p: float) -> str:
 def growth(sizes: Any, seconds: Any) -> float:
     """The exponent of a power of the size that the times follow, by least squares of the logarithms."""
     return float(np.polyfit(np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(seconds, dtype=float)), 1)[0])
+
+
+def share_of_degree(degree: int, sizes: Any, seconds: Any) -> float:
+    """How much of the time at the greatest size is due to this power of the size, in the polynomial of that degree without
+    negative terms that fits best (relative errors)."""
+    sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
+    terms = (sizes[:, None] / sizes.max()) ** np.arange(degree + 1)
+    weights, _ = optimize.nnls(terms / seconds[:, None], np.ones(len(sizes)))
+    return float(weights[-1] / weights.sum())

@@ -10,6 +10,7 @@ from corank.tables import near_names
 MODULES = {  # name → module
     "parses": "parses",
     "uci": "uci",
+    "donations": "donations",
     "sinc": "sinc",
     "transduction": "transduction",
 }
