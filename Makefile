@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint bench docs torch browser clean
+.PHONY: help demo test test-slow lint reproduce bench docs torch browser clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make reproduce  the papers' tables and figures on real data, in minutes; the data are in CORANK_DATA"
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make docs    build the documentation"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
@@ -35,6 +36,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Where the data sets are not at hand only what needs none is run, and it is said.
+CORANK_DATA ?= ../shared/data
+REPRODUCED ?= reproduce-all
+reproduce: $(STAMP)
+	@test -d "$(CORANK_DATA)" || echo "make reproduce: NO DATA in $(CORANK_DATA): set CORANK_DATA to the folder of data sets; running what needs none"
+	$(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)" $$(test -d "$(CORANK_DATA)" && echo --data "$(CORANK_DATA)")
 
 torch: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt torch

@@ -61,13 +61,14 @@ class Keep:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
     def read(self, key: str) -> Done | None:
-        """A finished job, or None: not there, not readable, or of another key."""
+        """A finished job, or None: not there, damaged, or of another key."""
         try:
             entry = json.loads(self.path(key).read_text(encoding="utf-8"))
-            if entry["key"] != key:
+            done = entry["done"]
+            if entry["key"] != key or entry["digest"] != _digest(done) or not isinstance(done["result"], dict):
                 return None
-            return Done(**{**entry["done"], "warnings": tuple(entry["done"]["warnings"])})
-        except (OSError, ValueError, KeyError, TypeError):
+            return Done(**{**done, "warnings": tuple(done["warnings"])})
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, key: str, done: Done) -> None:
@@ -75,8 +76,14 @@ class Keep:
         if not self.folder.exists():
             self.folder.mkdir(parents=True)
             (self.folder / ".gitignore").write_text("*\n")
+        entry = json.loads(json.dumps(asdict(done)))
         with replacing(self.path(key), overwrite=True) as file:
-            file.write(json.dumps({"key": key, "done": asdict(done)}).encode())
+            file.write(json.dumps({"key": key, "digest": _digest(entry), "done": entry}).encode())
+
+
+def _digest(done: Any) -> str:
+    """Tells whether a file was damaged."""
+    return hashlib.sha256(json.dumps(done, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run_jobs(

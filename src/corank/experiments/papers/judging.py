@@ -90,6 +90,8 @@ def smaller_error(
     gap = gap_between(better, worse)
     verdict = gap.verdict(worth if published is None else published)
     words = f"{where}: " if where else ""
+    if gap.n_units < FEWEST_PAIRS:
+        return Finding(source, claim, verdict, f"{words}only {gap.n_units} {units}.")
     words += f"difference {gap.words} {gap.over(units)}"
     words += "" if published is None else f"; published {published:+.3f}"
     if verdict == CANNOT_BE_TESTED:
