@@ -175,6 +175,19 @@ def test_a_part_that_fails_leaves_the_others_kept(tmp_path):
     assert len(list(tmp_path.glob("*.json"))) == 1
 
 
+def vanish(settings, rng):
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_process_that_vanishes_is_said_and_the_others_are_kept(tmp_path):
+    def parts(settings):
+        return [*(Part(f"part {k}", draw, {"number": k}) for k in range(N_PARTS)), Part("bad", vanish)]
+
+    with pytest.raises(JobsFailed, match="want of memory"):
+        reproduce(made(parts), Settings(), keep=tmp_path, processes=2)
+
+
 def test_parts_have_names_of_their_own():
     with pytest.raises(ValueError, match="several parts called 'a'"):
         reproduce(made(lambda settings: [Part("a", draw, {"number": k}) for k in range(2)]), Settings())

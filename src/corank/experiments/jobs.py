@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -141,6 +142,8 @@ def _outcomes(
         waiting: dict[Future[Done | str], str] = {pool.submit(_attempt_shared, run, job): key for key, job in jobs}
         for future in as_completed(waiting):
             yield waiting.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise JobsFailed("a process was ended from outside, perhaps for want of memory: try fewer --jobs") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -18,7 +18,7 @@ from corank.metrics import disagreement_error
 N_BASIS = 20
 STANDARD, SPARSE, AVERAGE, CO = "RankRLS", "Sparse RankRLS", "two views, no agreement", "Sparse Co-RankRLS"
 METHODS = (STANDARD, SPARSE, AVERAGE, CO)
-STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # of agreement, beside as many unscored as scored rows
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # of agreement, beside as many unscored as scored rows
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,8 @@ def curve(
     tuned = co_ranker(bases, kernel, agreement=strengths(task)).fit(rows.X, y, qid=rows.qid)
     found = {}
     for n in amounts:
-        some, agreement = (
-            (used[n], tuned.agreement_) if n else (used[amounts[1]], 0.0)
-        )  # 0: without agreement they say nothing
-        model = co_ranker(bases, kernel, agreement=agreement, alpha=tuned.alpha_)
+        some = used[n or amounts[1]]  # without agreement, as for 0, the unscored rows say nothing
+        model = co_ranker(bases, kernel, agreement=tuned.agreement_ if n else 0.0, alpha=tuned.alpha_)
         found[str(n)] = task.error(model.fit(rows.X[some], y[some], qid=rows.qid[some]))
     return found
 
