@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint bench docs torch browser clean
+.PHONY: help demo test test-slow lint reproduce bench docs torch browser clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make docs    build the documentation"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
@@ -35,6 +36,16 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+CORANK_DATA ?= ../shared/data
+REPRODUCED ?= reproduce-all
+reproduce: $(STAMP)
+	@if test -d "$(CORANK_DATA)"; then \
+		$(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
+	else \
+		echo "make reproduce: NO DATA SETS in $(CORANK_DATA) (set CORANK_DATA): running only what needs none"; \
+		env -u CORANK_DATA $(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)"; \
+	fi
 
 torch: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt torch

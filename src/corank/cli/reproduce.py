@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
-from corank.cli.console import count, grid, note, show, typed
+from corank.cli.console import count, grid, note, show
 
 if TYPE_CHECKING:
     from corank.experiments.papers import Finding, Reproduction, Study
@@ -53,29 +53,25 @@ def reproduce(
         return _list([study_named(one) for one in known_studies()])
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
-    if name != ALL:
-        study_named(name)
-    studies, skipped = _can_run([study_named(one) for one in (known_studies() if name == ALL else (name,))], name, data)
+    asked = [study_named(one) for one in (known_studies() if name == ALL else (name,))]
+    studies, skipped = _can_run(asked, name, data)
     folder = out or Path(f"reproduce-{name}")
     _check_folder(folder, [one.name for one in studies] + ([ALL] if name == ALL else []), force=force)
     for missed, why in skipped.items():
         note(f"skipping {missed}: {why}")
     settings: Any = {"data": data, "quick": quick, "seed": seed}
-    found = []
-    for study in studies:
-        one = _run(study, settings, jobs or os.cpu_count() or 1, keep or _cache(), fresh=fresh, quiet=quiet or as_json)
-        found.append(one)
-        _write(one, folder, force=force)
-        if not quiet and not as_json:
-            _show(one, folder)
-    if name == ALL:
-        from corank.report.papers_files import write_summary
-
-        write_summary(found, skipped, folder, command=typed("reproduce"), overwrite=force)
+    ways: Any = {"processes": jobs or os.cpu_count() or 1, "keep": keep or _cache(), "fresh": fresh}
+    silent = quiet or as_json
+    found, failed = _run_all(studies, settings, ways, folder, alone=name != ALL, silent=silent)
+    commands = {one.name: _command(one.name, settings, needs_data=bool(one.files)) for one in studies}
+    commands[ALL] = _command(ALL, settings, needs_data=True)
+    _write(found, folder, commands, skipped={**skipped, **failed} if name == ALL else None, force=force)
     if as_json:
-        _print_json(found, skipped)
+        _print_json(found, skipped, commands)
     elif not quiet and name == ALL:
-        _show_all(found, skipped, folder)
+        _show_all(found, {**skipped, **failed}, folder)
+    if failed:
+        raise ValueError(f"{', '.join(failed)} failed; the others are in {folder}")
     return None
 
 
@@ -121,28 +117,50 @@ def _cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "corank" / "reproduce"
 
 
-def _run(study: Study, settings: Any, processes: int, keep: Path, *, fresh: bool, quiet: bool) -> Reproduction:
+def _run_all(
+    studies: list[Study], settings: Any, ways: Any, folder: Path, *, alone: bool, silent: bool
+) -> tuple[list[Reproduction], dict[str, str]]:
+    """Every study, shown as it is done; one that fails does not stop the others, unless it is the only one."""
     from corank.experiments.jobs import JobsFailed, shown_on
     from corank.experiments.papers import Settings
     from corank.experiments.papers import reproduce as run_study
 
-    progress = shown_on(Console(stderr=True, quiet=quiet), study.name)
-    try:
-        return run_study(study, Settings(**settings), processes=processes, keep=keep, fresh=fresh, progress=progress)
-    except JobsFailed as error:
-        raise ValueError(f"{study.name}: {error}; the other parts are kept") from error
-    except KeyboardInterrupt:
-        note("finished parts are kept: the same command goes on from there")
-        raise
+    found, failed = [], {}
+    for study in studies:
+        progress = shown_on(Console(stderr=True, quiet=silent), study.name)
+        try:
+            one = run_study(study, Settings(**settings), progress=progress, **ways)
+        except JobsFailed as error:
+            if alone:
+                raise ValueError(f"{study.name}: {error}; the other parts are kept") from error
+            failed[study.name] = str(error).splitlines()[0]
+            note(f"{study.name}: {error}")
+            continue
+        except KeyboardInterrupt:
+            note("finished parts are kept: the same command goes on from there")
+            raise
+        found.append(one)
+        if not silent:
+            _show(one, folder)
+    return found, failed
 
 
 # ---- what comes out
 
 
-def _write(found: Reproduction, folder: Path, *, force: bool) -> None:
-    from corank.report.papers_files import write_study
+def _write(
+    found: list[Reproduction], folder: Path, commands: dict[str, str], *, skipped: dict[str, str] | None, force: bool
+) -> None:
+    from corank.report.papers_files import write_studies
 
-    write_study(found, folder, command=typed("reproduce"), overwrite=force)
+    write_studies(found, folder, commands, skipped=skipped, overwrite=force)
+
+
+def _command(name: str, settings: Any, *, needs_data: bool) -> str:
+    """What to type for these results, wherever the data lie and however many cores there are."""
+    words = ["corank reproduce", name, "--data DIR" if needs_data else "", "--quick" if settings["quick"] else ""]
+    words.append(f"--seed {settings['seed']}" if settings["seed"] else "")
+    return " ".join(word for word in words if word)
 
 
 def _list(studies: list[Study]) -> None:
@@ -153,37 +171,43 @@ def _list(studies: list[Study]) -> None:
 
 
 def _show(found: Reproduction, folder: Path) -> None:
-    from corank.experiments.papers.wording import columns_of_words, duration, rows_shown, summed_up
+    from corank.experiments.papers.wording import duration, summed_up
 
-    parts: list[Any] = [Text(found.study.title, style="bold")]
-    for table in found.outcome.tables:
-        words = [0, *columns_of_words(table)]
-        right = [name for at, name in enumerate(table.columns) if at not in words]
-        shape = grid(table.title, table.columns, right=right)
-        for row in rows_shown(table):
-            shape.add_row(*map(Text, row))
-        parts.append(shape)
-    parts.append(_verdicts(found.outcome.findings))
-    parts.append(Text(summed_up(found.outcome.findings), style="bold"))
+    outcome = found.outcome
+    parts: list[Any] = [
+        Text(found.study.title, style="bold"),
+        *(_table(one) for one in outcome.tables if not one.details),
+    ]
+    parts += [line for one in outcome.findings for line in _verdict(one)]
+    parts += [Text(), Text(summed_up(outcome.findings), style="bold")]
     if found.settings.quick:
         parts.append(Text("A quick run: a small sample of the protocol; without --quick its verdicts count."))
-    fits = f"{count(found.outcome.n_fits, 'fit')}, {duration(found.seconds)} of computing"
+    fits = f"{count(outcome.n_fits, 'fit')}, {duration(found.seconds)} of computing"
     parts.append(Text(f"{fits}. Tables, figures and the page are in {folder}.\n", style="dim"))
     show(*parts)
 
 
-def _verdicts(findings: Any) -> Any:
-    table = grid("What the papers say, and what came out", ("source",))
-    table.show_lines = True
-    for name in ("claim", "verdict", "evidence"):
-        table.add_column(name, overflow="fold")
-    for one in findings:
-        table.add_row(one.source, Text(one.claim), _verdict(one), Text(one.evidence))
-    return table
+def _table(table: Any) -> Any:
+    """Numbers keep their width, words give way."""
+    from corank.experiments.papers.wording import columns_of_words, rows_shown
+
+    words, rows = {0, *columns_of_words(table)}, rows_shown(table)
+    shape = grid(table.title, ())
+    for at, name in enumerate(table.columns):
+        if at in words:
+            longest = max((len(word) for row in rows for word in row[at].split()), default=1)
+            shape.add_column(name, overflow="fold", min_width=longest)
+        else:
+            shape.add_column(name, justify="right", min_width=max((len(row[at]) for row in rows), default=1))
+    for row in rows:
+        shape.add_row(*map(Text, row))
+    return shape
 
 
-def _verdict(finding: Finding) -> Text:
-    return Text(finding.verdict, style=STYLES.get(finding.verdict, "dim"))
+def _verdict(finding: Finding) -> tuple[Any, Any]:
+    said = Text(finding.verdict, style=STYLES.get(finding.verdict, "bold"))
+    claim = Text.assemble(said, f": {finding.claim} ({finding.source})")
+    return claim, Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 4))
 
 
 def _show_all(found: list[Reproduction], skipped: dict[str, str], folder: Path) -> None:
@@ -197,8 +221,8 @@ def _show_all(found: list[Reproduction], skipped: dict[str, str], folder: Path) 
     show(table, Text(f"The summary is {folder / 'all.html'}: open it in a browser."))
 
 
-def _print_json(found: list[Reproduction], skipped: dict[str, str]) -> None:
+def _print_json(found: list[Reproduction], skipped: dict[str, str], again: dict[str, str]) -> None:
     from corank.report.papers_files import as_dict, as_json
 
-    whole = {"studies": [as_dict(one, typed("reproduce")) for one in found], "skipped": skipped}
-    typer.echo(json.dumps(json.loads(as_json(whole)), indent=2))
+    studies = [as_dict(one, again[one.study.name]) for one in found]
+    typer.echo(as_json({"studies": studies, "skipped": skipped}).decode(), nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,19 @@ def mean_interval(values: Any) -> tuple[float, float]:
 def two_way_interval(values: Any) -> tuple[float, float]:
     """95 % bootstrap interval of the mean of a table (draws, queries): both are drawn again, independently."""
     values = np.asarray(values, dtype=float)
-    rng = np.random.default_rng(0)
-    draws, queries = (_counts(rng, size) for size in values.shape)
+    draws, queries = _two_way_counts(*values.shape)
     return _percentiles(((draws @ values) * queries).sum(axis=1) / values.size)
 
 
 def _counts(rng: np.random.Generator, size: int) -> Floats:
     """How often each of so many is drawn in every resample: (RESAMPLES, size)."""
     return rng.multinomial(size, np.full(size, 1 / size), size=RESAMPLES).astype(float)
+
+
+@lru_cache(maxsize=4)  # many tables of one shape are looked at in a row
+def _two_way_counts(draws: int, queries: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    return _counts(rng, draws), _counts(rng, queries)
 
 
 def _percentiles(means: Floats) -> tuple[float, float]:

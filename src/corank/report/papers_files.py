@@ -1,11 +1,14 @@
-"""A study of the papers as files: Markdown, JSON, figures as PNG and the HTML page, each whole or not there."""
+"""Studies of the papers as files: Markdown, JSON, figures as PNG and the HTML page, all of them or none."""
 
 from __future__ import annotations
 
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,9 @@ from corank.experiments.papers.running import Reproduction
 from corank.experiments.papers.study import Figure, Finding, Measured, Table
 from corank.experiments.papers.wording import columns_of_words, duration, rows_shown, summed_up
 from corank.report.origins import versions
-from corank.report.page import write
 from corank.report.papers_page import QUICK, study_page, summary_page
 from corank.report.plots_of_papers import draw_panels, size_of
-from corank.tables import replacing
+from corank.tables import check_target
 
 ENDINGS = (".md", ".html", ".json")
 DOTS_PER_INCH = 110
@@ -28,32 +30,64 @@ def targets(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / f"{name}{ending}" for name in names for ending in ENDINGS]
 
 
-def write_study(
-    found: Reproduction, folder: Path, *, command: str | None = None, overwrite: bool = False
-) -> list[Path]:
-    """Write a study into a folder; the JSON file comes last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = found.study.name
-    figures = {one.key: folder / f"{name}-{one.key}.png" for one in found.outcome.figures}
-    for one in found.outcome.figures:
-        _put(figures[one.key], png(one), overwrite=overwrite)
-    markdown, page, data = targets(folder, [name])
-    _put(markdown, as_markdown(found, command).encode(), overwrite=overwrite)
-    write(study_page(found, command), page, overwrite=overwrite)
-    _put(data, as_json(as_dict(found, command)), overwrite=overwrite)
-    return [markdown, page, data, *figures.values()]
-
-
-def write_summary(
+def write_studies(
     found: Sequence[Reproduction],
-    skipped: Mapping[str, str],
     folder: Path,
+    commands: Mapping[str, str],
     *,
-    command: str | None = None,
+    skipped: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write the findings of several studies, and which were skipped and why."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write studies into a folder, all of them or none.
+
+    Parameters
+    ----------
+    found : what came out
+    folder : where to; made where it is not there
+    commands : what to type for each study, by name, and for "all"
+    skipped : why others were not run; None writes no summary of the findings
+    overwrite : whether files that are already there may be replaced
+    """
+    with _staged(folder, overwrite=overwrite) as stage:
+        for one in found:
+            _write_study(one, stage, commands.get(one.study.name))
+        if skipped is not None:
+            _write_summary(found, skipped, stage, commands.get("all"))
+        names = sorted(path.name for path in stage.iterdir())
+    return [folder / name for name in names]
+
+
+@contextmanager
+def _staged(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A folder beside the given one; what is in it after the block is moved there, or thrown away if the block raises."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    stage = folder.parent / f".corank-{secrets.token_hex(8)}.part"
+    stage.mkdir()
+    try:
+        yield stage
+        folder.mkdir(exist_ok=True)
+        paths = sorted(stage.iterdir())
+        for path in paths:
+            check_target(folder / path.name, overwrite=overwrite)
+        for path in paths:
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _write_study(found: Reproduction, folder: Path, command: str | None) -> None:
+    name = found.study.name
+    for one in found.outcome.figures:
+        (folder / f"{name}-{one.key}.png").write_bytes(png(one))
+    markdown, page, data = targets(folder, [name])
+    markdown.write_text(as_markdown(found, command), encoding="utf-8")
+    page.write_text(study_page(found, command), encoding="utf-8")
+    data.write_bytes(as_json(as_dict(found, command)))
+
+
+def _write_summary(
+    found: Sequence[Reproduction], skipped: Mapping[str, str], folder: Path, command: str | None
+) -> None:
     markdown, page, data = targets(folder, ["all"])
     lines = ["# What the five papers found, tried again", ""]
     lines += [QUICK, ""] if found and found[0].settings.quick else []
@@ -61,13 +95,12 @@ def write_summary(
     lines += [f"- {name} was not run: {why}" for name, why in skipped.items()]
     for one in found:
         lines += ["", f"## {one.study.title}", "", *_findings(one.outcome.findings), "", _effort(one), ""]
-    lines += _origin(command)
-    _put(markdown, "\n".join(lines).encode(), overwrite=overwrite)
-    write(summary_page(found, dict(skipped), command), page, overwrite=overwrite)
+    markdown.write_text("\n".join([*lines, *_origin(command)]), encoding="utf-8")
+    page.write_text(summary_page(found, dict(skipped), command), encoding="utf-8")
     entries = {one.study.name: as_dict(one, None) for one in found}
-    whole = {"command": command, "versions": versions(), "skipped": dict(skipped), "studies": entries}
-    _put(data, as_json(whole), overwrite=overwrite)
-    return [markdown, page, data]
+    data.write_bytes(
+        as_json({"command": command, "versions": versions(), "skipped": dict(skipped), "studies": entries})
+    )
 
 
 def as_dict(found: Reproduction, command: str | None) -> dict[str, Any]:
@@ -186,8 +219,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _put(path: Path, content: bytes, *, overwrite: bool) -> None:
-    with replacing(path, overwrite=overwrite) as file:
-        file.write(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corank.experiments.papers.running import Reproduction
-from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Figure, Finding
+from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Figure, Finding, Table
 from corank.experiments.papers.wording import columns_of_words, duration, rows_shown, summed_up
 from corank.report.origins import origins
 from corank.report.page import Cell, Html, Section, bullets, facts, folded, page, picture, table, text, verdict
@@ -19,15 +19,7 @@ def study_page(found: Reproduction, command: str | None) -> Html:
     """The page of one study."""
     outcome = found.outcome
     lead = [verdict(summed_up(outcome.findings), [QUICK] if found.settings.quick else [])]
-    tables = [
-        part
-        for one in outcome.tables
-        for part in (
-            table(one.title, one.columns, rows_shown(one), words=columns_of_words(one)),
-            text(one.note, "soft") if one.note else "",
-        )
-        if part
-    ]
+    tables = [part for one in outcome.tables for part in _table(one)]
     sections = [
         Section("Findings", [findings_table(outcome.findings)]),
         Section("Tables", tables),
@@ -55,6 +47,12 @@ def findings_table(findings: Sequence[Finding]) -> Html:
     return table(
         "What the papers say, and what came out", ("source", "claim", "verdict", "evidence"), rows, words=(1, 2, 3)
     )
+
+
+def _table(one: Table) -> list[Html]:
+    parts = [table(one.title, one.columns, rows_shown(one), words=columns_of_words(one))]
+    parts += [text(one.note, "soft")] if one.note else []
+    return [folded(one.title, *parts)] if one.details else parts
 
 
 def _figure(one: Figure) -> Html:

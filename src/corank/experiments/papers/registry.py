@@ -7,7 +7,15 @@ from importlib import import_module
 from corank.experiments.papers.study import Study
 from corank.tables import near_names
 
-MODULES: dict[str, str] = {"jester": "jester", "movielens": "movielens"}
+MODULES = {  # name → module
+    "parses": "parses",
+    "uci": "uci",
+    "donations": "donations",
+    "sinc": "sinc",
+    "jester": "jester",
+    "movielens": "movielens",
+    "transduction": "transduction",
+}
 
 
 def known_studies() -> tuple[str, ...]:

@@ -68,7 +68,8 @@ Cell: TypeAlias = str | int | float | Measured | None
 class Table:
     """A table whose cells are words or numbers; numbers are shown with so many digits behind the point.
 
-    Columns named "paper", "ours" and "s.e." hold what the paper prints, what came out and its standard error.
+    Columns named "paper", "ours" and "s.e." hold what the paper prints, what came out and its standard error. A table of
+    details is not shown on a terminal.
     """
 
     title: str
@@ -76,6 +77,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     digits: int = 3
     note: str = ""
+    details: bool = False
 
 
 @dataclass(frozen=True)
