@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from corank.experiments.papers import rated, reproduce, study_named
-from corank.experiments.papers.rated_claims import Gap, err_alike, err_less, not_worse
+from corank.experiments.papers.judging import Gap
+from corank.experiments.papers.rated_claims import Pair, err_alike, err_less, not_worse
 from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Settings
 from corank.experiments.people.drawing import GROUPS, Protocol
 
@@ -80,26 +81,26 @@ def test_a_part_gives_the_same_again(data: Path, monkeypatch: pytest.MonkeyPatch
     assert first["people"] != other["people"]
 
 
-def a_gap(mean: float, p: float, published: float | None = -0.01, reach: float = 0.004, at: int = 0) -> Gap:
-    return Gap(GROUPS[at], "one", "other", mean, mean - reach, mean + reach, p, published)
+def a_pair(mean: float, p: float, published: float | None = -0.01, reach: float = 0.0009, at: int = 0) -> Pair:
+    return Pair(GROUPS[at], "one", "other", Gap(mean, mean - reach, mean + reach, p, 500, 1), published)
 
 
 @pytest.mark.parametrize(
-    ("gaps", "verdict"),
+    ("found", "verdict"),
     [
-        ([a_gap(-0.02, 0.001), a_gap(-0.01, 0.04, at=1)], HOLDS),
-        ([a_gap(-0.02, 0.001), a_gap(0.01, 0.001)], DOES_NOT_HOLD),
-        ([a_gap(-0.02, 0.001), a_gap(-0.001, 0.3)], DOES_NOT_HOLD),
-        ([a_gap(-0.02, 0.001), a_gap(-0.005, 0.3, reach=0.02)], CANNOT_BE_TESTED),
-        ([a_gap(-0.005, 0.3, reach=0.02, published=None)], DOES_NOT_HOLD),
+        ([a_pair(-0.02, 0.001), a_pair(-0.01, 0.04, at=1)], HOLDS),
+        ([a_pair(-0.02, 0.001), a_pair(0.01, 0.001)], DOES_NOT_HOLD),
+        ([a_pair(-0.02, 0.001), a_pair(-0.001, 0.3)], DOES_NOT_HOLD),
+        ([a_pair(-0.02, 0.001), a_pair(-0.005, 0.3, reach=0.02)], CANNOT_BE_TESTED),
+        ([a_pair(-0.005, 0.3, reach=0.02, published=None)], DOES_NOT_HOLD),
     ],
 )
-def test_verdict_on_who_errs_less(gaps: list[Gap], verdict: str) -> None:
-    assert err_less("003", "one errs less", gaps).verdict == verdict
+def test_verdict_on_who_errs_less(found: list[Pair], verdict: str) -> None:
+    assert err_less("003", "one errs less", found).verdict == verdict
 
 
 def test_verdicts_on_who_errs_alike() -> None:
-    assert err_alike("003", "alike", [a_gap(0.001, 0.2), a_gap(-0.002, 0.06)]).verdict == HOLDS
-    assert err_alike("003", "alike", [a_gap(0.001, 0.2), a_gap(-0.002, 0.04)]).verdict == DOES_NOT_HOLD
-    assert not_worse("003", "as well", [a_gap(0.004, 0.01), a_gap(-0.02, 0.01)]).verdict == HOLDS
-    assert not_worse("003", "as well", [a_gap(0.006, 0.9)]).verdict == DOES_NOT_HOLD
+    assert err_alike("003", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.06)]).verdict == HOLDS
+    assert err_alike("003", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.04)]).verdict == DOES_NOT_HOLD
+    assert not_worse("003", "as well", [a_pair(0.004, 0.01), a_pair(-0.02, 0.01)]).verdict == HOLDS
+    assert not_worse("003", "as well", [a_pair(0.006, 0.9)]).verdict == DOES_NOT_HOLD

@@ -11,7 +11,7 @@ import numpy as np
 from corank.experiments.papers import rated
 from corank.experiments.papers.data_sets import JESTER, jester_ratings
 from corank.experiments.papers.rated import CRRP, RANKERS, RANKING, REGRESSORS, SEMI, SUPERVISED, TABLED, Tested
-from corank.experiments.papers.rated_claims import Published, Setting, err_less, gaps, not_worse
+from corank.experiments.papers.rated_claims import Published, Setting, err_less, not_worse, pairs
 from corank.experiments.papers.rated_outcome import (
     about,
     alike,
@@ -79,7 +79,7 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     table_1, table_2 = "003 table 1, sect. 6.1", "003 table 2, sect. 6.1"
     ranked = "Ranking methods err less than regression methods (p < 0.05)"
     findings = [
-        err_less(table_1, ranked, gaps(supervised, RANKERS, REGRESSORS)),
+        err_less(table_1, ranked, pairs(supervised, RANKERS, REGRESSORS)),
         alike(table_1, supervised, "ranking", RANKERS),
         alike(table_1, supervised, "regression", REGRESSORS),
         *findings_on(supervised, semi, table_1, table_2, share=0.30),
@@ -124,18 +124,20 @@ def _findings(ranking: Setting, squared: Setting) -> list[Finding]:
         not_worse(
             source,
             "With beta = 0.5 CRRP ranks almost as well as ranking pursuit",
-            gaps(ranking, [CRRP], [RANKING]),
+            pairs(ranking, [CRRP], [RANKING]),
         ),
-        err_less(source, "CRRP ranks better than the regression methods (p < 0.05)", gaps(ranking, [CRRP], REGRESSORS)),
+        err_less(
+            source, "CRRP ranks better than the regression methods (p < 0.05)", pairs(ranking, [CRRP], REGRESSORS)
+        ),
         err_less(
             source,
             "CRRP has a smaller squared error than the ranking methods (p < 0.05)",
-            gaps(squared, [CRRP], RANKERS),
+            pairs(squared, [CRRP], RANKERS),
         ),
         err_less(
             source,
             "CRRP does not outperform the regression methods in regression: they have a smaller squared error",
-            gaps(squared, REGRESSORS, [CRRP]),
+            pairs(squared, REGRESSORS, [CRRP]),
         ),
     ]
 

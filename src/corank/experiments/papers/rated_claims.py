@@ -6,18 +6,18 @@ A claim is about all three groups of reference users: it holds where it holds in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from corank.experiments.intervals import standard_error
 from corank.experiments.items import Floats
+from corank.experiments.papers.judging import LEVEL, Gap, chance
 from corank.experiments.papers.rated import Tested, shown
 from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Finding, Verdict
 from corank.experiments.people.drawing import GROUPS
 from corank.experiments.significance import signed_rank
 
-LEVEL = 0.05  # the paper's
 NORMAL = 1.96  # standard errors to either end of a 95 % interval
 ALIKE = 0.005  # differences of the share of wrong pairs up to this count as alike; the paper's are up to 0.004
 
@@ -44,70 +44,56 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """The paired difference of two methods over the test users of a group."""
+class Pair:
+    """Two methods over the same test users of a group.
+
+    once : share of single repetitions in which they differ by more than chance
+    """
 
     group: tuple[int, int]
     better: str
     worse: str
-    mean: float
-    low: float
-    high: float
-    p: float
-    published: float | None
-    once: float = float("nan")  # share of single repetitions in which the difference is more than chance
+    gap: Gap
+    published: float | None = None
+    once: float = float("nan")
 
     @property
-    def smaller(self) -> bool:
-        """Whether the first errs less, by more than chance."""
-        return self.mean < 0 and self.p < LEVEL
-
-    @property
-    def untold(self) -> bool:
-        """Whether neither no difference nor the published one can be excluded."""
-        if self.smaller or self.published is None:
-            return False
-        return self.low <= self.published and self.high >= 0
+    def verdict(self) -> Verdict:
+        """Whether the first errs less."""
+        return self.gap.verdict(self.published, LEVEL)
 
     @property
     def words(self) -> str:
         """In short."""
-        chance = "p < 0.0001" if self.p < 1e-4 else f"p = {self.p:.2g}"
-        return f"{self.better} minus {self.worse} {self.mean:+.4f}, {chance}"
+        return f"{self.better} minus {self.worse} {self.gap.mean:+.4f}, {chance(self.gap.p)}"
 
 
-def gap(setting: Setting, group: tuple[int, int], better: str, worse: str) -> Gap:
+def pair(setting: Setting, group: tuple[int, int], better: str, worse: str) -> Pair:
     """Of two methods in one table."""
-    at = GROUPS.index(group)
-    printed = setting.published
+    at, printed = GROUPS.index(group), setting.published
     published = printed[better][at] - printed[worse][at] if better in printed and worse in printed else None
-    errors = (better, setting.errors(group, better)), (worse, setting.errors(group, worse))
     runs = setting.runs(group, better) - setting.runs(group, worse)
     once = float(np.mean([signed_rank(own) < LEVEL for own in runs]))
-    return replace(difference(group, *errors, published), once=once)
+    return Pair(group, better, worse, gap(setting.errors(group, better), setting.errors(group, worse)), published, once)
 
 
-def difference(
-    group: tuple[int, int], better: tuple[str, Floats], worse: tuple[str, Floats], published: float | None
-) -> Gap:
-    """Of named errors (users,)."""
-    values = better[1] - worse[1]
+def gap(better: Floats, worse: Floats) -> Gap:
+    """Of errors (users,). There are hundreds of users, or thousands: the mean is as good as normal."""
+    values = better - worse
     values = values[~np.isnan(values)]
-    mean, reach = float(values.mean()), NORMAL * standard_error(values)  # there are hundreds of users, or thousands
-    return Gap(group, better[0], worse[0], mean, mean - reach, mean + reach, signed_rank(values), published)
+    mean, reach = float(values.mean()), NORMAL * standard_error(values)
+    return Gap(mean, mean - reach, mean + reach, signed_rank(values), len(values), 1)
 
 
-def gaps(setting: Setting, better: Sequence[str], worse: Sequence[str]) -> list[Gap]:
+def pairs(setting: Setting, better: Sequence[str], worse: Sequence[str]) -> list[Pair]:
     """Of all pairs in all groups."""
-    return [gap(setting, group, one, other) for group in GROUPS for one in better for other in worse if one != other]
+    return [pair(setting, group, one, other) for group in GROUPS for one in better for other in worse if one != other]
 
 
-def err_less(source: str, claim: str, found: Sequence[Gap]) -> Finding:
+def err_less(source: str, claim: str, found: Sequence[Pair]) -> Finding:
     """The claim that the first of each pair errs less."""
-    against = [own for own in found if not own.smaller]
-    verdict: Verdict = HOLDS
-    if against:
-        verdict = CANNOT_BE_TESTED if all(own.untold for own in against) else DOES_NOT_HOLD
+    verdicts = [own.verdict for own in found]
+    verdict = next((one for one in (DOES_NOT_HOLD, CANNOT_BE_TESTED) if one in verdicts), HOLDS)
     by_group = {group: [own for own in found if own.group == group] for group in GROUPS}
     evidence = "; ".join(f"{shown(group)}: {_summary(own)}" for group, own in by_group.items() if own)
     if verdict == CANNOT_BE_TESTED:
@@ -115,21 +101,21 @@ def err_less(source: str, claim: str, found: Sequence[Gap]) -> Finding:
     return Finding(source, claim, verdict, f"{evidence}.")
 
 
-def _summary(found: Sequence[Gap]) -> str:
+def _summary(found: Sequence[Pair]) -> str:
     """How many of the pairs of a group are as claimed, and those that are not."""
     if len(found) == 1:
         return found[0].words
-    against = [own for own in found if not own.smaller]
-    means = [own.mean for own in found]
+    against = [own for own in found if own.verdict != HOLDS]
+    means = [own.gap.mean for own in found]
     words = f"{len(found) - len(against)} of {len(found)} pairs so (differences {min(means):+.4f} to {max(means):+.4f})"
     return words + (f", not {', '.join(own.words for own in against)}" if against else "")
 
 
-def err_alike(source: str, claim: str, found: Sequence[Gap]) -> Finding:
+def err_alike(source: str, claim: str, found: Sequence[Pair]) -> Finding:
     """The claim that no difference of a pair is more than chance."""
-    apart = [own for own in found if own.p < LEVEL]
+    apart = [own for own in found if own.gap.p < LEVEL]
     verdict: Verdict = DOES_NOT_HOLD if apart else HOLDS
-    largest = max(found, key=lambda own: abs(own.mean))
+    largest = max(found, key=lambda own: abs(own.gap.mean))
     evidence = (
         f"{len(apart)} of {len(found)} pairs differ (p < {LEVEL}) over all test users, {np.mean([own.once for own in found]):.0%} "
         f"of them over those of a single repetition; the largest difference is {_placed(largest)}"
@@ -137,13 +123,13 @@ def err_alike(source: str, claim: str, found: Sequence[Gap]) -> Finding:
     return Finding(source, claim, verdict, f"{evidence}.")
 
 
-def _placed(own: Gap) -> str:
+def _placed(own: Pair) -> str:
     return f"{own.words} ({shown(own.group)})"
 
 
-def not_worse(source: str, claim: str, found: Sequence[Gap]) -> Finding:
+def not_worse(source: str, claim: str, found: Sequence[Pair]) -> Finding:
     """The claim that the first of each pair does about as well, whatever chance says: it errs by at most `ALIKE` more."""
-    verdict: Verdict = HOLDS if all(own.mean <= ALIKE for own in found) else DOES_NOT_HOLD
+    verdict: Verdict = HOLDS if all(own.gap.mean <= ALIKE for own in found) else DOES_NOT_HOLD
     evidence = "; ".join(_placed(own) for own in found)
     return Finding(source, claim, verdict, f"{evidence}. About as well is here: at most {ALIKE} more.")
 

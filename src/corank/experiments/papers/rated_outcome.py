@@ -25,14 +25,14 @@ from corank.experiments.papers.rated import (
     shown,
 )
 from corank.experiments.papers.rated_claims import (
-    Gap,
+    Pair,
     Setting,
-    difference,
     err_alike,
     err_less,
     gap,
-    gaps,
     not_worse,
+    pair,
+    pairs,
     sparser,
 )
 from corank.experiments.papers.rated_tables import WRONG, beside_paper, measured
@@ -62,7 +62,9 @@ def about(item: str, items: str) -> str:
 def findings_on(supervised: Setting, semi: Setting, first: str, second: str, share: float) -> list[Finding]:
     """What the paper says of both data sets; `share`: how much sparser models are said to be."""
     return [
-        not_worse(first, "Ranking pursuit performs like RankSVM and RankRLS", gaps(supervised, [RANKING], [SVM, RANK])),
+        not_worse(
+            first, "Ranking pursuit performs like RankSVM and RankRLS", pairs(supervised, [RANKING], [SVM, RANK])
+        ),
         sparser(
             first,
             f"The models of ranking pursuit are on average {share:.0%} sparser than those of RankSVM and RankRLS",
@@ -73,12 +75,12 @@ def findings_on(supervised: Setting, semi: Setting, first: str, second: str, sha
         err_less(
             f"{first}, sect. 5",
             "Choosing kernel functions greedily (ranking pursuit) errs less than choosing as many at random (Sparse RankRLS)",
-            gaps(supervised, [RANKING], [SPARSE]),
+            pairs(supervised, [RANKING], [SPARSE]),
         ),
         err_less(
             second,
             "Semi-supervised ranking pursuit errs less than every supervised method (p < 0.05)",
-            gaps(semi, [SS], TABLED),
+            pairs(semi, [SS], TABLED),
         ),
     ]
 
@@ -88,9 +90,9 @@ def alike(source: str, setting: Setting, kind: str, methods: Sequence[str]) -> F
     return err_alike(source, f"The {kind} methods do not differ significantly", _among(setting, methods))
 
 
-def _among(setting: Setting, methods: Sequence[str]) -> list[Gap]:
+def _among(setting: Setting, methods: Sequence[str]) -> list[Pair]:
     return [
-        gap(setting, group, one, other)
+        pair(setting, group, one, other)
         for group in GROUPS
         for at, one in enumerate(methods)
         for other in methods[at + 1 :]
@@ -103,8 +105,8 @@ def fewer_scores(source: str, supervised: Setting, semi: Setting) -> Finding:
     for at, group in enumerate(GROUPS):
         for method in TABLED:
             published = supervised.published[method][at] - semi.published[method][at]
-            errors = (method, supervised.errors(group, method)), ("with half", semi.errors(group, method))
-            found.append(difference(group, *errors, published))
+            own = gap(supervised.errors(group, method), semi.errors(group, method))
+            found.append(Pair(group, f"{method} with all", "with half of them", own, published))
     return err_less(source, "Every supervised method errs more with half of the scores", found)
 
 
@@ -112,10 +114,10 @@ def tables_on(supervised: Setting, semi: Setting, first: str, second: str) -> li
     """Both tables of the paper, what it leaves open, tests, sparsity and choices."""
     tested = supervised.tested
     others = [own for own in tested.methods(SUPERVISED) if any(own.startswith(f"{base},") for base in TABLED)]
-    pairs = [(RANKING, RANK), (RANK, RLS), (RANKING, MATCHING), (RANKING, SPARSE), (RANKING, SVM)]
-    co_pairs = [(SS, own) for own in (*TABLED, SS_APART)]
-    found = [gap(supervised, group, *own) for group in GROUPS for own in pairs]
-    co_found = [gap(semi, group, *own) for group in GROUPS for own in co_pairs]
+    some = [(RANKING, RANK), (RANK, RLS), (RANKING, MATCHING), (RANKING, SPARSE), (RANKING, SVM)]
+    co_some = [(SS, own) for own in (*TABLED, SS_APART)]
+    found = [pair(supervised, group, *own) for group in GROUPS for own in some]
+    co_found = [pair(semi, group, *own) for group in GROUPS for own in co_some]
     return [
         beside_paper(f"{first}, supervised: {WRONG}", supervised, TABLED, note=_users(tested)),
         beside_paper(f"{second}, half of the scores: {WRONG}", semi, (*TABLED, SS, SS_EXACT, SS_USERS, SS_APART)),
@@ -149,14 +151,14 @@ def notes_on(supervised: Setting, semi: Setting) -> list[str]:
     ]
     centred = [_mean_gap(supervised, group, f"{RLS}, mean taken out", RANK) for group in GROUPS]
     plain = [_mean_gap(supervised, group, RLS, RANK) for group in GROUPS]
-    agreed = [gap(semi, group, SS, SS_APART) for group in GROUPS]
+    agreed = [pair(semi, group, SS, SS_APART) for group in GROUPS]
     intercept = (
         f"RLS with the mean score of a user taken out minus RankRLS: {', '.join(f'{own:+.4f}' for own in centred)}; as the "
         f"paper has it, without an intercept: {', '.join(f'{own:+.4f}' for own in plain)}."
     )
     agreement = (
         "What agreement itself does to semi-supervised ranking pursuit, beside the same two views without it: "
-        f"{'; '.join(f'{shown(own.group)} {own.mean:+.4f} ({own.low:+.4f} to {own.high:+.4f})' for own in agreed)}."
+        f"{'; '.join(f'{shown(own.group)} {own.gap.words}' for own in agreed)}."
     )
     return [f"Supervised RankRLS minus the paper's number: {', '.join(away)}.", intercept, agreement]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from corank.experiments.intervals import standard_error
 from corank.experiments.papers.rated import RANK, RANKING, REFITTED, TABLED, Tested, shown
-from corank.experiments.papers.rated_claims import NORMAL, Gap, Setting, sparsity
+from corank.experiments.papers.rated_claims import NORMAL, Pair, Setting, sparsity
 from corank.experiments.papers.study import Cell, Figure, Measured, Panel, Series, Table
 from corank.experiments.people.drawing import GROUPS
 
@@ -55,13 +55,13 @@ def open_choices(setting: Setting, methods: Sequence[str]) -> Table:
     )
 
 
-def tests(found: Sequence[Gap]) -> Table:
+def tests(found: Sequence[Pair]) -> Table:
     """Paired differences with their tests."""
     rows: list[list[Cell]] = []
     for own in found:
-        p = "< 0.0001" if own.p < 1e-4 else f"{own.p:.2g}"
-        span = f"{own.low:+.4f} to {own.high:+.4f}".replace("-", "−")
-        rows.append([shown(own.group), f"{own.better} minus {own.worse}", own.published, own.mean, span, p])
+        p = "< 0.0001" if own.gap.p < 1e-4 else f"{own.gap.p:.2g}"
+        span = f"{own.gap.low:+.4f} to {own.gap.high:+.4f}".replace("-", "−")
+        rows.append([shown(own.group), f"{own.better} minus {own.worse}", own.published, own.gap.mean, span, p])
     return Table(
         f"Differences over the same test users: {WRONG}",
         ("group", "difference", "paper", "ours", "95 % interval", "p"),
