@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint bench docs torch browser release-check clean
+.PHONY: help demo test test-slow lint reproduce bench docs torch browser release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make docs    build the documentation, running its examples"
 	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
@@ -36,6 +37,15 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+REPRODUCED ?= reproduce-all
+reproduce: $(STAMP)
+	@if test -d "$(CORANK_DATA)"; then \
+		$(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
+	else \
+		echo "make reproduce: NO DATA SETS: CORANK_DATA names no folder; running only what needs none"; \
+		env -u CORANK_DATA $(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)"; \
+	fi
 
 torch: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt torch

@@ -11,7 +11,7 @@ from benchmarks import measure, peers, report
 from benchmarks.__main__ import main
 from benchmarks.machine import file_name
 from benchmarks.registry import CASES, Contender, Rates, Target, Work, case, cholesky_work, fit_work, linear_work
-from benchmarks.studies import calibration, headline, questions, sinc
+from benchmarks.studies import calibration, headline, questions
 from benchmarks.studies.data import Ratings
 from benchmarks.studies.runner import Ways, run_study
 from benchmarks.studies.study import Options, Record
@@ -250,26 +250,12 @@ def made_up(monkeypatch):
         kept.cache_clear()
 
 
-@pytest.mark.parametrize("study", [sinc.STUDY, calibration.STUDY, questions.STUDY], ids=lambda study: study.name)
+@pytest.mark.parametrize("study", [calibration.STUDY, questions.STUDY], ids=lambda study: study.name)
 def test_studies_of_uncertainty_run_from_end_to_end(study, made_up, tmp_path):
     records, run_now = run_study(study, Options(tmp_path, quick=True), Ways(), tmp_path, Console(quiet=True))
     assert run_now == len(records) == len(study.jobs(Options(tmp_path, quick=True)))
     summary = study.summarise(records)
     assert all(len(row) == len(table.head) for table in summary.tables for row in table.rows)
-
-
-def test_sinc_pairs_are_as_the_paper_counts_them():
-    train, test = sinc.drawn(3, 5)
-    assert len(train.winners) == 379
-    assert len(test.winners) == 48
-    assert len(np.intersect1d(train.X, test.X)) == 0
-    higher = np.sinc(train.X[train.winners, 0]) > np.sinc(train.X[train.losers, 0])
-    assert (~higher).sum() == 19
-    assert (np.sinc(test.X[test.winners, 0]) > np.sinc(test.X[test.losers, 0])).all()
-    right, _ = sinc.drawn(3, 0)
-    np.testing.assert_array_equal(
-        np.sort([right.winners, right.losers], axis=0), np.sort([train.winners, train.losers], axis=0)
-    )
 
 
 def test_calibration_error_sees_what_is_right_and_what_is_overconfident():

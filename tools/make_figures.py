@@ -1,6 +1,6 @@
 """Make the figures of the documentation from examples and studies: `python tools/make_figures.py`.
 
-Those of studies are drawn from their results, kept in benchmarks/results; that of the sinc function is fitted anew.
+Those of studies are drawn from their results, kept in benchmarks/results.
 """
 
 import sys
@@ -31,8 +31,6 @@ def study_figures() -> None:
     from benchmarks.machine import RESULTS
     from benchmarks.studies import figures
 
-    figures.sinc_figure()
-    _save("sinc.png")
     figures.reliability_figure(ROOT / RESULTS)
     _save("reliability.png")
     figures.questions_figure(ROOT / RESULTS)

@@ -1,4 +1,4 @@
-"""The figures of docs/uncertainty.md: 002's sinc figure, reliability of probabilities, learning curves."""
+"""The figures of docs/uncertainty.md and docs/compare.md: reliability of probabilities, learning curves."""
 
 from __future__ import annotations
 
@@ -10,41 +10,12 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from benchmarks.studies import calibration, headline, questions, sinc
+from benchmarks.studies import calibration, headline, questions
 from benchmarks.studies.data import Floats
-from benchmarks.studies.study import Method, Record, by_draw
+from benchmarks.studies.study import Record, by_draw
 
 INK, FIRST, SECOND, THIRD, PALE = "#333333", "#1f6fb4", "#d9731a", "#3a923a", "0.6"
 LINES = (INK, FIRST, "#6b46c1", THIRD, SECOND, "#b7791f")
-POINTS = np.linspace(-4, 4, 401)
-
-
-def sinc_figure(wrong: int = 5) -> Any:
-    """002 Fig. 1: from preferences, some of them wrong, averaged over widths; from differences, by evidence."""
-    preferences, _ = sinc.drawn(0, wrong)
-    differences, _ = sinc.drawn(0, 0)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    model = sinc.fitted(Method(sinc.AVERAGED, "PreferenceGP", {"average_width": True}), preferences)
-    _posterior(left, model)
-    left.set_title("preferences, 5 % of them wrong; widths averaged" if wrong else "preferences; widths averaged")
-    model = sinc.fitted(Method(sinc.DIFFERENCES, "DifferenceGP"), differences)
-    _posterior(right, model)
-    right.set_title("score differences; width of largest evidence")
-    return figure
-
-
-def _posterior(axes: Any, model: Any) -> None:
-    """Mean and two standard deviations of f less its own mean, which comparisons do not determine, and the truth."""
-    mean, covariance = model.predict(POINTS[:, None], return_cov=True)
-    centred = covariance - covariance.mean(axis=0) - covariance.mean(axis=1, keepdims=True) + covariance.mean()
-    spread, mean = np.sqrt(np.maximum(np.diag(centred), 0.0)), mean - mean.mean()
-    truth = np.sinc(POINTS)
-    scale = float(mean @ (truth - truth.mean()) / np.sum((truth - truth.mean()) ** 2))
-    axes.fill_between(POINTS, mean - 2 * spread, mean + 2 * spread, color=FIRST, alpha=0.2, lw=0, label="± 2 s.d.")
-    axes.plot(POINTS, mean, color=FIRST, label="posterior mean")
-    axes.plot(POINTS, scale * (truth - truth.mean()), color=INK, ls="--", lw=1, label=f"sinc × {scale:.2g}")
-    axes.set(xlabel="x", ylabel="f(x) less its mean")
-    _finish(axes)
 
 
 def reliability_figure(results: Path) -> Any:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corank.cli import compare, demo, evaluate, federated, fit, info, inspect, rank, suggest, update
+from corank.cli import compare, demo, evaluate, federated, fit, info, inspect, rank, reproduce, suggest, update
 from corank.cli.console import Commands
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ for command in (
     update.update,
     evaluate.evaluate,
     compare.compare,
+    reproduce.reproduce,
     inspect.inspect,
     info.info,
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,8 @@ def two_way_interval(values: Any) -> tuple[float, float]:
     values = np.asarray(values, dtype=float)
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
-    rng, means, step = np.random.default_rng(0), [], max(1, ENTRIES // values.shape[1])
-    for begin in range(0, RESAMPLES, step):
-        draws, queries = (_counts(rng, size, min(step, RESAMPLES - begin)) for size in values.shape)
+    means = []
+    for draws, queries in _two_way_counts(*values.shape):
         total = ((draws @ filled) * queries).sum(axis=1)
         counted = ((draws @ known) * queries).sum(axis=1)
         means.append(total[counted > 0] / counted[counted > 0])
@@ -44,6 +44,14 @@ def two_way_interval(values: Any) -> tuple[float, float]:
 def _counts(rng: np.random.Generator, size: int, resamples: int) -> Floats:
     """How often each of so many is drawn in every resample: (resamples, size)."""
     return rng.multinomial(size, np.full(size, 1 / size), size=resamples).astype(float)
+
+
+@lru_cache(maxsize=4)  # many tables of one shape are looked at in a row
+def _two_way_counts(draws: int, queries: int) -> list[tuple[Floats, Floats]]:
+    """For all resamples, so many at a time."""
+    rng, step = np.random.default_rng(0), max(1, ENTRIES // max(draws, queries))
+    sizes = [min(step, RESAMPLES - begin) for begin in range(0, RESAMPLES, step)]
+    return [(_counts(rng, draws, size), _counts(rng, queries, size)) for size in sizes]
 
 
 def _percentiles(means: Floats) -> tuple[float, float]:

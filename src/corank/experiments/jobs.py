@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -62,13 +63,14 @@ class Keep:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
     def read(self, key: str) -> Done | None:
-        """A finished job, or None: not there, not readable, or of another key."""
+        """A finished job, or None: not there, damaged, or of another key."""
         try:
             entry = json.loads(self.path(key).read_text(encoding="utf-8"))
-            if entry["key"] != key:
+            done = entry["done"]
+            if entry["key"] != key or entry["digest"] != _digest(done) or not isinstance(done["result"], dict):
                 return None
-            return Done(**{**entry["done"], "warnings": tuple(entry["done"]["warnings"])})
-        except (OSError, ValueError, KeyError, TypeError):
+            return Done(**{**done, "warnings": tuple(done["warnings"])})
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, key: str, done: Done) -> None:
@@ -76,8 +78,14 @@ class Keep:
         if not self.folder.exists():
             self.folder.mkdir(parents=True)
             (self.folder / ".gitignore").write_text("*\n")
+        entry = json.loads(json.dumps(asdict(done)))
         with replacing(self.path(key), overwrite=True) as file:
-            file.write(json.dumps({"key": key, "done": asdict(done)}).encode())
+            file.write(json.dumps({"key": key, "digest": _digest(entry), "done": entry}).encode())
+
+
+def _digest(done: Any) -> str:
+    """Tells whether a file was damaged."""
+    return hashlib.sha256(json.dumps(done, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run_jobs(
@@ -150,6 +158,8 @@ def _outcomes(
         waiting: dict[Future[Done | str], str] = {pool.submit(_attempt_shared, run, job): key for key, job in jobs}
         for future in as_completed(waiting):
             yield waiting.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise JobsFailed("a process was ended from outside, perhaps for want of memory: try fewer --jobs") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -115,16 +115,21 @@ def _cell(value: str | Cell, kind: str, at: int) -> Html:
 
 def figure(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float] = (8.0, 4.0)) -> Html:
     """What `draw` draws on an axis, as SVG; `about` says in words what it shows, for those who do not see it."""
+    return picture(lambda whole: draw(whole.add_subplot()), about, caption, size)
+
+
+def picture(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float]) -> Html:
+    """The same for what `draw` draws on a whole figure, such as several panels."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": caption + about}):
-        picture = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(picture)
-        draw(picture.add_subplot())
+        whole = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(whole)
+        draw(whole)
         file = io.StringIO()
-        picture.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        whole.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
