@@ -361,6 +361,7 @@ def test_files_without_rows_leave_no_file(tmp_path):
     with pytest.raises(ValueError, match="the scan has no rows"):
         model.predict_to(rows, tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+    assert "files without rows, 0 rows" in repr(rows)
     with pytest.raises(TableError, match="the files have no rows"):
         _ = rows.map(lambda part: part).n_features
 

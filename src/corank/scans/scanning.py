@@ -217,7 +217,8 @@ class Scan:
         roles = "".join(
             f", {role} {name!r}" for role, name in (("score", wanted.score), ("query", wanted.query)) if name
         )
-        return f"<scan of {files[0].path}{' …' if len(files) > 1 else ''}{rows}, {len(wanted.features or ())} columns{roles}>"
+        first = files[0].path if files else "files without rows"
+        return f"<scan of {first}{' …' if len(files) > 1 else ''}{rows}, {len(wanted.features or ())} columns{roles}>"
 
     def about(self) -> dict[str, Any]:
         """What a checkpoint remembers of it: other rows or columns would give other sums."""
@@ -339,7 +340,7 @@ def _check_kinds(score: Any, query: Any, encoder: Any, client: Any) -> None:
             raise TypeError(f"{name} must be the name of a column, got {value!r}")
     if not isinstance(encoder, TableEncoder | None):
         raise TypeError(f"encoder must be a fitted TableEncoder, got {encoder!r}")
-    if client is not None and not hasattr(client, "submit"):
+    if client is not None and not hasattr(client, "status"):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r}")
 
 
