@@ -18,7 +18,7 @@ from corank.encoder import TableEncoder
 from corank.learners.scans import fitted_scan, predicted_chunks
 from corank.learners.scanscores import scored_queries, whole_queries
 from corank.scans import Scan, scan, with_extra
-from corank.scans.scanning import sampled_table
+from corank.scans.opening import sampled_table
 from corank.scans.writing import table_writer
 from corank.tables import TableError, near_names
 from corank.views import View, random_split, read_views

@@ -24,8 +24,6 @@ from corank.rows import Rows, encode_queries, read_features
 from corank.solvers.pulled import PulledView
 
 REASONABLE = 10.0  # times the size of a site's own scores: more than that no honest run asks for
-
-
 ROUNDING = 1e-12  # of the scores: spreads below that are none
 
 
