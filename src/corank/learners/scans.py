@@ -182,6 +182,8 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
         count: int = sum(every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name))
         if count == 0:
             raise ValueError(NO_ROWS)
+        for stale in part.glob(".corank-*.part"):  # of a worker that was killed
+            stale.unlink()
         part.rename(path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
