@@ -238,4 +238,5 @@ def test_files_without_rows_are_not_ranked(folder):
     write_parts(parquet.read_table(folder / "rows.parquet").slice(0, 0), folder / "none")
     said = run("rank", folder / "m.corank", folder / "none", "--out", folder / "none.parquet", code=2)
     assert "has no rows" in said
+    assert "has no rows" in run("evaluate", folder / "m.corank", folder / "none", code=2)
     assert not (folder / "none.parquet").exists()

@@ -545,6 +545,20 @@ def test_a_plan_names_what_is_wrong_with_it(change, words):
         Plan(**{"run": "r", "sites": ("a", "b", "c"), "agreement": 1.0, **change})
 
 
+def test_a_site_whose_scores_are_all_the_same_says_how_far_it_may_be_pulled(items):
+    X, y = site_rows(1)
+    for level in (0.0, 0.1, 3.0):
+        with pytest.raises(ValueError, match=r"scores of site 'a' are all the same.*give norm in its limits"):
+            Site("a", CoRLS(1, alpha=1.0), X, 0 * y + level, SharedItems(items))
+    tame = Site("a", CoRLS(1, alpha=1.0), X, 0 * y + 3, SharedItems(items), limits=Limits(norm=20.0))
+    assert run([tame, make_sites([CoRLS(alpha=1.0)] * 2, SharedItems(items))[1]]).converged
+
+
+def test_a_state_needs_a_folder_before_the_first_round(items, tmp_path):
+    with pytest.raises(StateError, match=r"the folder .*none for the state does not exist"):
+        make_sites([CoRLS(alpha=1.0)], SharedItems(items), state=tmp_path / "none")
+
+
 def test_a_site_names_what_is_wrong_with_its_learner(items):
     X, y = site_rows(1)
     with pytest.raises(TypeError, match="learner must be a CoRLS or a CoRankRLS, got LinearThing"):

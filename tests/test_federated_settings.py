@@ -37,6 +37,8 @@ def test_a_mistake_in_a_sites_file_is_named(tmp_path, change, words):
         (('schedule = "sequential"', 'shedule = "parallel"'), "shedule is not known; did you mean 'schedule'"),
         (("address", "# address"), "address is missing"),
         (('name = "south"', 'name = "north"'), "names 'north' twice"),
+        (('address = "127.0.0.1:', 'address = "127.0.0.1" # '), "address should be host:port"),
+        (("max_rounds", "max_items = 0\nmax_rounds"), "max_items should be a whole number from 1, got 0"),
     ],
 )
 def test_a_mistake_in_the_coordinators_file_is_named(tmp_path, change, words):

@@ -395,6 +395,17 @@ def test_scores_of_a_scan(fitted, chunk_rows):
     assert regressor.score(rows) == pytest.approx(regressor.score(frame[~np.isnan(Y)], Y[~np.isnan(Y)]))
 
 
+def test_the_score_of_a_regressor_does_not_ask_where_queries_lie(tmp_path):
+    names = pd.DataFrame(X, columns=NAMES)
+    model = RLS(1.0, 15).fit(names, Y)
+    folder = write_parts(table(X, Y, np.arange(len(X)) % 7), tmp_path / "rows", [70])
+    given = ~np.isnan(Y)
+    expected = model.score(names[given], Y[given])
+    assert model.score(scan(folder, score="y", query="q", chunk_rows=30)) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="has no score column"):
+        model.score(scan(folder, features=NAMES))
+
+
 def test_atoms_agree_on_a_scan_too(tmp_path):
     folder = write_parts(table(U, None, U_QID), tmp_path / "rows", [70])
     model = CoRankingPursuit(VIEWS, 3, 0.1)

@@ -21,6 +21,7 @@ from corank import (
     looking,
     scan,
 )
+from corank.learners import scans
 from corank.tables import TableError
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -361,8 +362,23 @@ def test_files_without_rows_leave_no_file(tmp_path):
     with pytest.raises(ValueError, match="the scan has no rows"):
         model.predict_to(rows, tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+    assert "files without rows, 0 rows" in repr(rows)
     with pytest.raises(TableError, match="the files have no rows"):
         _ = rows.map(lambda part: part).n_features
+
+
+def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_path, monkeypatch):
+    def with_a_death(rows, function, *others):
+        (others[1] / ".corank-00.part").touch()
+        return [function(rows, number, *others) for number in range(len(rows.source.units))]
+
+    class Client:
+        status = "running"
+
+    monkeypatch.setattr(scans, "every_unit", with_a_death)
+    model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
+    assert model.predict_to(scan(folder, features=NAMES, client=Client()), tmp_path / "out") == 200
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{k:06}.parquet" for k in range(10)]
 
 
 def test_columns_that_cannot_be_written(folder, tmp_path):

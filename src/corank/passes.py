@@ -38,11 +38,11 @@ class Partial(Protocol):
 class Job(Protocol):
     """What is done with a chunk."""
 
-    def __call__(self, chunk: Chunk) -> Any:
+    def __call__(self, chunk: Chunk) -> Partial:
         """Its partial result."""
         ...
 
-    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Any:
+    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Partial:
         """A partial result from what it packed."""
         ...
 

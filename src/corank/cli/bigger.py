@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from corank import learners
 from corank.cli.columns import feature_columns, note_ids
-from corank.cli.console import count, note
+from corank.cli.console import note
 from corank.cli.methods import AGREEING, LEARNERS, STREAMED, Method
 from corank.cli.training import Source
 from corank.cli.viewing import views_of
 from corank.encoder import TableEncoder
-from corank.learners.scans import fitted_scan, predicted_chunks, whole_queries
+from corank.learners.scans import fitted_scan, predicted_chunks
+from corank.learners.scanscores import scored_queries, whole_queries
 from corank.scans import Scan, scan, with_extra
-from corank.scans.scanning import sampled_table
+from corank.scans.opening import sampled_table
 from corank.scans.writing import table_writer
 from corank.tables import TableError, near_names
 
@@ -104,10 +105,12 @@ def scored_rows(model: Any, file: Path, score: str, by: str | None) -> tuple[Any
     """Scores, predictions and query numbers of the rows that have a score: 24 bytes a row."""
     parts: list[tuple[Any, Any, Any]] = []
     first = 0
-    for scores, found, codes in whole_queries(model, scan(file, score=score, query=by, **_features(model))):
+    for scores, found, codes in scored_queries(model, scan(file, score=score, query=by, **_features(model))):
         given = ~np.isnan(scores)
         parts.append((scores[given], found[given], first + codes[given]))
         first += int(codes.max(initial=-1)) + 1
+    if not parts:
+        raise TableError(f"{file} has no rows")
     y, predicted, queries = (np.concatenate([part[k] for part in parts]) for k in range(3))
     return y, predicted, None if by is None else queries
 
@@ -137,7 +140,7 @@ def rank_scan(
     if by is None:
         note("no query column: rows stay in their order, with their scores but without ranks")
     with table_writer(out, overwrite=overwrite) as write:
-        for part, scores, codes in _whole_queries(model, rows):
+        for part, scores, codes in _ranked_parts(model, rows):
             order = np.arange(len(scores)) if by is None else np.lexsort((-scores, codes))
             begins = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
             ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1
@@ -173,35 +176,12 @@ def _columns(table: pa.Table) -> dict[str, Any]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _whole_queries(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, Any]]:
+def _ranked_parts(model: Any, rows: Scan) -> Iterator[tuple[pa.Table, Any, Any]]:
     """Columns, predictions and query codes of some whole queries at a time; all rows of a chunk without queries."""
-    from corank.scans.chunks import ClosedQueries
-
-    closed = ClosedQueries()
-    waiting: list[tuple[pa.Table, Any]] = []
-    last: int | None = None
-    for chunk, values in predicted_chunks(model, fitted_scan(model, rows), f"ranking {count(rows.n_rows or 0, 'row')}"):
-        extra = chunk.extra if chunk.extra is not None else pa.table({})
-        scores, runs = np.asarray(values, dtype=np.float64), chunk.runs
-        if not rows.has_queries:
-            yield extra, scores, np.zeros(len(scores), dtype=np.int64)
-            continue
-        closed.add(runs, chunk.place)
-        if last is not None and last != int(runs.ids[0]):
-            yield _joined(waiting)
-            waiting = []
-        final = int(runs.starts[-1])
-        if final > 0:
-            table, found, _ = _joined([*waiting, (extra.slice(0, final), scores[:final])])
-            codes = runs.codes(len(scores))[:final]
-            yield table, found, np.r_[np.zeros(len(found) - final, dtype=np.int64), codes]
-            waiting = []
-        waiting.append((extra.slice(final), scores[final:]))
-        last = int(runs.ids[-1])
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(waiting: list[tuple[pa.Table, Any]]) -> tuple[pa.Table, Any, Any]:
-    scores = np.concatenate([part for _, part in waiting])
-    return pa.concat_tables([table for table, _ in waiting]), scores, np.zeros(len(scores), dtype=np.int64)
+    rows, what = fitted_scan(model, rows), "ranking"
+    if not rows.has_queries:
+        for chunk, values in predicted_chunks(model, rows, what):
+            yield chunk.extra, np.asarray(values, dtype=np.float64), np.zeros(chunk.n_rows, dtype=np.int64)
+        return
+    for parts, codes in whole_queries(model, rows, what):
+        yield pa.concat_tables([p.extra for p in parts]), np.concatenate([p.values for p in parts]), codes

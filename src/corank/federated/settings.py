@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from corank.federated.site import Limits
 from corank.tables import near_names
 
 MISSING: Any = object()
+ADDRESS = re.compile(r"\S+:[0-9]{1,5}")
 
 
 class SettingsError(ValueError):
@@ -59,6 +61,20 @@ class Section:
         """A number."""
         value = self.take(word, (int, float), "a number", default)
         return float(value) if isinstance(value, int) else value
+
+    def count(self, word: str, default: int) -> int:
+        """A whole number from 1."""
+        value = int(self.whole(word, default))
+        if value < 1:
+            raise self._wrong(word, f"should be a whole number from 1, got {value}")
+        return value
+
+    def address(self, word: str) -> str:
+        """Host and port."""
+        value = str(self.text(word))
+        if not ADDRESS.fullmatch(value):
+            raise self._wrong(word, f"should be host:port, such as 'localhost:8470', got {value!r}")
+        return value
 
     def whole(self, word: str, default: Any = MISSING) -> Any:
         """A whole number."""
@@ -200,14 +216,14 @@ def read_coordinator(path: Path) -> CoordinatorSettings:
         raise SettingsError(f"{path}: {error}") from error
     found = CoordinatorSettings(
         plan=plan,
-        address=top.text("address"),
+        address=top.address("address"),
         certificates=certificates,
         pins=pins,
         state=top.path("state", f"{COORDINATOR}.state"),
         shared=None if shared is None else SharedSettings.read(shared),
         join_timeout=_positive(top, "join_timeout", 600.0),
         answer_timeout=_positive(top, "answer_timeout", 600.0),
-        max_items=top.whole("max_items", 1_000_000),
+        max_items=top.count("max_items", 1_000_000),
     )
     top.end()
     return found
@@ -272,7 +288,7 @@ def read_site(path: Path) -> SiteSettings:
     predict = predict or Section({}, path, "predict")
     found = SiteSettings(
         name=name,
-        coordinator=top.text("coordinator"),
+        coordinator=top.address("coordinator"),
         certificates=Certificates.read(_needed(top.section("certificates"))),
         data=_data(_needed(top.section("data"))),
         shared=SharedSettings.read(_needed(top.section("shared"))),
@@ -282,10 +298,10 @@ def read_site(path: Path) -> SiteSettings:
         model=top.path("model", f"{name}.corank"),
         state=top.path("state", f"{name}.state"),
         patience=_positive(top, "patience", 600.0),
-        max_items=top.whole("max_items", 1_000_000),
+        max_items=top.count("max_items", 1_000_000),
         predicts=predict.flag("allowed", False),
         predict_items=predict.path("items", None),
-        predict_rows=predict.whole("rows", 100_000),
+        predict_rows=predict.count("rows", 100_000),
     )
     predict.end()
     top.end()

@@ -24,6 +24,7 @@ from corank.rows import Rows, encode_queries, read_features
 from corank.solvers.pulled import PulledView
 
 REASONABLE = 10.0  # times the size of a site's own scores: more than that no honest run asks for
+ROUNDING = 1e-12  # of the scores: spreads below that are none
 
 
 class Refused(ValueError):
@@ -93,7 +94,13 @@ class Site:
         self.model = _alone(learner, X, y, shared, qid, sample_weight)
         self.comparison = comparison_of(self.model)
         self._block = _block(self.model, shared)
-        self._allowed = self.limits.norm or REASONABLE * _size(self._block)
+        size = _size(self._block)
+        self._allowed = self.limits.norm or REASONABLE * size
+        if self.limits.norm is None and size <= ROUNDING * abs(self.model.intercept_):
+            raise ValueError(
+                f"the scores of site {name!r} are all the same, so they do not say how far it may be pulled; give norm in its "
+                "limits: the size of differences between scores that other sites may have."
+            )
         self.terms: Terms | None = None
         given = _digest(learner, X, y, shared, qid, sample_weight)
         self._memory = _Memory.read(state, self._coefficients_size, given)

@@ -35,6 +35,8 @@ def write_state(path: Path, facts: dict[str, Any], arrays: dict[str, NDArray[np.
 
 def read_state(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]] | None:
     """Facts and arrays; None where there is no file."""
+    if not path.parent.is_dir():
+        raise StateError(f"the folder {path.parent} for the state does not exist: create it first.")
     if not path.exists():
         return None
     try:

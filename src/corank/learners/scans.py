@@ -1,4 +1,4 @@
-"""How learners take scans: what goes with one, the checkpoint of a fit, predictions and scores chunk by chunk."""
+"""How learners take scans: what goes with one, the checkpoint of a fit, predictions chunk by chunk."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from corank._backend import dtype_name, is_sparse, namespace, to_numpy
-from corank._warnings import warn_user
 from corank.checkpoint import Checkpoint, stopping_at_sigterm
 from corank.cluster import every_unit
-from corank.metrics import disagreement_error
 from corank.passes import Passes
-from corank.problem import FloatArray
 from corank.progress import shown
 from corank.rows import is_collection, is_frame
 from corank.scans import Chunk, Scan, with_extra
-from corank.scans.chunks import ClosedQueries
 from corank.scans.collections import scan_of
 from corank.scans.writing import table_writer
-from corank.statistics import Index
 from corank.tables import check_target
 
 NO_ROWS = "the scan has no rows."
@@ -187,6 +182,8 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
         count: int = sum(every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name))
         if count == 0:
             raise ValueError(NO_ROWS)
+        for stale in part.glob(".corank-*.part"):  # of a worker that was killed
+            stale.unlink()
         part.rename(path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -221,72 +218,3 @@ def beside(chunk: Chunk, values: Any, name: str) -> pa.Table:
     if chunk.extra is None:
         return pa.table({name: numbers})
     return chunk.extra.append_column(name, numbers)
-
-
-# ---------------------------------------------------------------- scores
-
-
-def whole_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, FloatArray, Index]]:
-    """Scores, predictions and query codes of scored rows, some whole queries at a time."""
-    if not scan.has_scores:
-        raise ValueError("the scan has no score column; name it in scan(..., score=).")
-    waiting: list[tuple[FloatArray, FloatArray]] = []  # of the query that may go on
-    last: int | None = None
-    closed = ClosedQueries()
-    for chunk, values in predicted_chunks(learner, scan, "scoring"):
-        if scan.has_queries:
-            closed.add(chunk.runs, chunk.place)
-        scores, found = np.asarray(to_numpy(chunk.scores)), np.asarray(to_numpy(values), dtype=np.float64)
-        runs = chunk.runs
-        if last is not None and last != int(runs.ids[0]):
-            yield _joined(waiting)
-            waiting = []
-        final = int(runs.starts[-1])
-        if final > 0:
-            codes = runs.codes(len(scores))[:final]
-            own = np.concatenate([*(part for part, _ in waiting), scores[:final]])
-            other = np.concatenate([*(part for _, part in waiting), found[:final]])
-            codes = np.concatenate([np.zeros(len(own) - final, dtype=np.int64), codes])
-            yield own, other, codes
-            waiting = []
-        waiting.append((scores[final:], found[final:]))
-        last = int(runs.ids[-1])
-    yield _joined(waiting)
-
-
-def _joined(waiting: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray, Index]:
-    scores, found = (np.concatenate([part[k] for part in waiting] or [np.zeros(0)]) for k in (0, 1))
-    return scores, found, np.zeros(len(scores), dtype=np.int64)
-
-
-def order_score(learner: Any, scan: Scan) -> float:
-    """1 − the mean disagreement of the queries where it is defined."""
-    total, count = 0.0, 0
-    for scores, found, codes in whole_queries(learner, scan):
-        if np.isnan(scores).all():
-            continue
-        errors = np.atleast_1d(disagreement_error(scores, found, qid=codes, average=False))
-        defined = errors[~np.isnan(errors)]
-        total, count = total + float(defined.sum()), count + len(defined)
-    if count == 0:
-        warn_user("There was nothing to compare: no query has two rows with different scores. The result is nan.")
-    return 1.0 - total / count if count else float("nan")
-
-
-def explained_score(learner: Any, scan: Scan) -> float:
-    """R² of the rows that have a score."""
-    weight, mean, spread, loss = 0, 0.0, 0.0, 0.0
-    for scores, found, _ in whole_queries(learner, scan):
-        given = ~np.isnan(scores)
-        own, n = scores[given], int(given.sum())
-        if n == 0:
-            continue
-        step = float(own.mean()) - mean
-        spread += float(((own - own.mean()) ** 2).sum()) + step**2 * weight * n / (weight + n)
-        weight, mean = weight + n, mean + step * n / (weight + n)
-        loss += float(((own - found[given]) ** 2).sum())
-    if weight == 0:
-        raise ValueError("the scan has no scored row: its score column is empty.")
-    if spread == 0:
-        return 1.0 if loss == 0 else 0.0  # as scikit-learn says it
-    return 1.0 - loss / spread

@@ -9,7 +9,8 @@ from sklearn.metrics import r2_score
 
 from corank._backend import to_numpy
 from corank._warnings import warn_user
-from corank.learners.scans import check_alone, explained_score, from_dask, is_scan, order_score
+from corank.learners.scans import check_alone, from_dask, is_scan
+from corank.learners.scanscores import explained_score, order_score
 from corank.metrics import disagreement_error
 from corank.rows import read_scores, read_weights
 
