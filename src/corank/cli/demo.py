@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from corank.cli.console import check_model_output, check_report_output, count, grid, note, show, size_of
+from corank.cli.console import count, grid, note, show, size_of
 from corank.cli.options import AsJson, Force, Quiet
+from corank.cli.outputs import check_model_output, check_report_output
 
 if TYPE_CHECKING:
     from corank.cli.taste import Results, Taste
