@@ -5,7 +5,7 @@ import re
 
 import corank
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # examples are small: threads would only wait for each other
 
 project = "corank"
 copyright = "2026, the corank developers"

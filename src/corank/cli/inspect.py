@@ -16,6 +16,8 @@ from corank.cli.options import AsJson, ModelFile
 from corank.description import describe
 from corank.summary import in_words
 
+TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep
+
 
 def inspect(
     model: ModelFile,
@@ -33,9 +35,6 @@ def inspect(
         show(_atoms(found["atoms"]))
     if isinstance(found.get("gamma"), list):
         show(*widths_table(found["gamma"], found["feature_names"]))
-
-
-TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep
 
 
 def _model(path: Path) -> dict[str, Any]:
