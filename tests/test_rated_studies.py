@@ -9,7 +9,7 @@ import pytest
 
 from corank.experiments.papers import rated, reproduce, study_named
 from corank.experiments.papers.judging import Gap
-from corank.experiments.papers.rated_claims import Pair, err_alike, err_less, not_worse
+from corank.experiments.papers.rated_claims import Pair, err_alike, err_less, not_better, not_worse
 from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Settings
 from corank.experiments.people.drawing import GROUPS, Protocol
 
@@ -104,3 +104,5 @@ def test_verdicts_on_who_errs_alike() -> None:
     assert err_alike("003", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.04)]).verdict == DOES_NOT_HOLD
     assert not_worse("003", "as well", [a_pair(0.004, 0.01), a_pair(-0.02, 0.01)]).verdict == HOLDS
     assert not_worse("003", "as well", [a_pair(0.006, 0.9)]).verdict == DOES_NOT_HOLD
+    assert not_better("003", "no better", [a_pair(0.004, 0.01), a_pair(-0.001, 0.4)]).verdict == HOLDS
+    assert not_better("003", "no better", [a_pair(-0.02, 0.01)]).verdict == DOES_NOT_HOLD

@@ -134,6 +134,12 @@ def not_worse(source: str, claim: str, found: Sequence[Pair]) -> Finding:
     return Finding(source, claim, verdict, f"{evidence}. About as well is here: at most {ALIKE} more.")
 
 
+def not_better(source: str, claim: str, found: Sequence[Pair]) -> Finding:
+    """The claim that the first of each pair does not err less."""
+    verdict: Verdict = DOES_NOT_HOLD if any(own.verdict == HOLDS for own in found) else HOLDS
+    return Finding(source, claim, verdict, f"{'; '.join(_placed(own) for own in found)}.")
+
+
 def sparser(source: str, claim: str, setting: Setting, method: str, share: float) -> Finding:
     """The claim that models have so much fewer kernel functions than scored items."""
     saved = [1 - sparsity(setting, group, method) for group in GROUPS]
