@@ -197,35 +197,50 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from test_reproduce import N_PARTS, draw, made
-from corank.experiments.papers import Part, Settings, reproduce
-def parts(settings):
-    return [Part(f"part {k}", draw, {"number": k, "pause": 0.15}) for k in range(N_PARTS)]
+from test_reproduce import slow_parts, made
+from corank.experiments.papers import Settings, reproduce
 if __name__ == "__main__":
-    reproduce(made(parts), Settings(), keep=Path(sys.argv[2]))
+    reproduce(made(slow_parts), Settings(), keep=Path(sys.argv[2]), processes=int(sys.argv[3]))
 """
 
 
-def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
-    """Killed without warning once a part is there; what is kept then is taken up."""
+def slow_parts(settings):
+    return [Part(f"part {k}", draw, {"number": k, "pause": 0.15}) for k in range(N_PARTS)]
 
-    def parts(settings):
-        return [Part(f"part {k}", draw, {"number": k, "pause": 0.15}) for k in range(N_PARTS)]
 
-    (tmp_path / "script.py").write_text(SCRIPT)
-    keep = tmp_path / "keep"
-    words = [sys.executable, str(tmp_path / "script.py"), str(Path(__file__).parent), str(keep)]
+def kill_once_begun(keep, script, processes):
+    """Start a run, kill it without warning once a part is there, and say how many are kept then."""
+    script.write_text(SCRIPT)
+    words = [sys.executable, str(script), str(Path(__file__).parent), str(keep), str(processes)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not list(keep.glob("*.json")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
+    children = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+    )
     process.send_signal(signal.SIGKILL)
     process.wait()
-    kept = len(list(keep.glob("*.json")))
+    return len(list(keep.glob("*.json"))), [int(pid) for pid in children.stdout.split()]
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
+    kept, _ = kill_once_begun(tmp_path / "keep", tmp_path / "script.py", 1)
     assert 1 <= kept < N_PARTS
-    resumed = reproduce(made(parts), Settings(), keep=keep)
+    resumed = reproduce(made(slow_parts), Settings(), keep=tmp_path / "keep")
     assert resumed.run_now == N_PARTS - kept
-    assert json.dumps(resumed.results) == json.dumps(reproduce(made(parts), Settings()).results)
+    assert json.dumps(resumed.results) == json.dumps(reproduce(made(slow_parts), Settings()).results)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
+def test_no_process_outlives_a_run_that_was_killed(tmp_path):
+    _, children = kill_once_begun(tmp_path / "keep", tmp_path / "script.py", 2)
+    assert children
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
 # ---- verdicts

@@ -10,9 +10,11 @@ import hashlib
 import importlib.metadata
 import json
 import multiprocessing
+import os
 import re
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -168,7 +170,16 @@ def _begin(shared: Any) -> None:
     """For the life of a process, which an interruption ends without many words."""
     threadpool_limits(limits=1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _shared["it"] = shared
+
+
+def _end_with_parent() -> None:
+    """Whoever waits for jobs of a process that was killed waits for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _attempt_shared(run: Run, job: Any) -> Done | str:
