@@ -141,7 +141,7 @@ def _run_all(
             raise
         found.append(one)
         if not silent:
-            _show(one, folder)
+            _show(one, folder if alone else None)
     return found, failed
 
 
@@ -170,7 +170,7 @@ def _list(studies: list[Study]) -> None:
     show(table, Text("corank reproduce NAME --data DIR runs one of them, corank reproduce all --data DIR all."))
 
 
-def _show(found: Reproduction, folder: Path) -> None:
+def _show(found: Reproduction, folder: Path | None) -> None:
     from corank.experiments.papers.wording import duration, summed_up
 
     outcome = found.outcome
@@ -183,7 +183,8 @@ def _show(found: Reproduction, folder: Path) -> None:
     if found.settings.quick:
         parts.append(Text("A quick run: a small sample of the protocol; without --quick its verdicts count."))
     fits = f"{count(outcome.n_fits, 'fit')}, {duration(found.seconds)} of computing"
-    parts.append(Text(f"{fits}. Tables, figures and the page are in {folder}.\n", style="dim"))
+    where = "" if folder is None else f" Tables, figures and the page are in {folder}."
+    parts.append(Text(f"{fits}.{where}\n", style="dim"))
     show(*parts)
 
 
@@ -218,7 +219,7 @@ def _show_all(found: list[Reproduction], skipped: dict[str, str], folder: Path) 
         table.add_row(one.study.name, Text(summed_up(one.outcome.findings)))
     for name, why in skipped.items():
         table.add_row(name, Text(f"not run: {why}", style="yellow"))
-    show(table, Text(f"The summary is {folder / 'all.html'}: open it in a browser."))
+    show(table, Text(f"Tables, figures and pages are in {folder}; the summary is {folder / 'all.html'}."))
 
 
 def _print_json(found: list[Reproduction], skipped: dict[str, str], again: dict[str, str]) -> None:
