@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint bench docs torch browser clean
+.PHONY: help demo test test-slow lint bench docs torch browser release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make docs    build the documentation, running its examples"
+	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
 	@echo "make browser add headless Chromium, in which tests open reports (needs apt-get and root)"
 
@@ -51,6 +52,9 @@ docs: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --group docs
 	rm -rf docs/reference docs/gallery-of  # pages of names that are no more would be left behind
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+release-check: $(STAMP)
+	$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf $(VENV) docs/_build docs/reference docs/gallery-of docs/auto_examples dist

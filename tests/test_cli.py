@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -52,7 +53,21 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fitted(folder):
-    run("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank", "--quiet")
+    run(
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--id",
+        "book_id",
+        "--out",
+        "b.corank",
+        "--quiet",
+    )
     return folder
 
 
@@ -73,7 +88,20 @@ def test_fit_is_what_python_does(fitted):
 
 
 def test_fit_says_what_it_did(folder):
-    result = run("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    result = run(
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--id",
+        "book_id",
+        "--out",
+        "b.corank",
+    )
     scored = int(books()["rating"].notna().sum())
     words = " ".join(result.stdout.split())
     for part in (
@@ -95,7 +123,19 @@ def test_fit_says_what_it_did(folder):
 def test_fit_in_json(folder):
     options = ("--kernel", "linear", "--alpha", "0.1,1", "--weighting", "query", "--drop", "lang*,price", "--json")
     result = run(
-        "fit", "books.csv", "--score", "rating", "--id", "book_id", "--query", "user", "--out", "b.corank", *options
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--id",
+        "book_id",
+        "--query",
+        "user",
+        "--out",
+        "b.corank",
+        *options,
     )
     said = json.loads(result.stdout)
     assert said["method"] == "RankRLS"
@@ -140,13 +180,15 @@ def test_the_query_column_is_no_feature(fitted):
 
 
 def test_quiet_silences_notes_and_results(folder):
-    words = ("fit", "books.csv", "--score", "rating", "--out", "b.corank", "--force")
+    words = ("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", "b.corank", "--force")
     assert "book_id" in run(*words).stderr
     assert run(*words, "--quiet").output == ""
     books(seed=1, n=60).drop(columns="user").to_csv("one.csv", index=False)
     run(*words, "--quiet", "--query", "user")
     assert run("rank", "b.corank", "one.csv", "--out", "ranked.csv", "--quiet").output == ""
-    assert "there is no file" in error("fit", "nothing.csv", "--score", "rating", "--out", "c.corank", "--quiet")
+    assert "there is no file" in error(
+        "fit", "nothing.csv", "--score", "rating", "--method", "rankrls", "--out", "c.corank", "--quiet"
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,14 +216,29 @@ def test_gamma_is_tuned_for_up_to_1500_scored_rows_unless_told(folder, monkeypat
     frame = books(n=rows + 20).assign(rating=np.arange(rows + 20) % 7)
     frame.loc[rows:, "rating"] = np.nan
     frame.to_csv("some.csv", index=False)
-    result = run("fit", "some.csv", "--score", "rating", "--id", "book_id", "--out", "s.corank", *options)
+    result = run(
+        "fit", "some.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "s.corank", *options
+    )
     assert asked == [gamma]
     assert words in result.stdout
     assert "the best of 20" in result.stdout
 
 
 def test_the_held_out_error_stands_beside_that_of_a_constant(fitted):
-    words = ("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    words = (
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--id",
+        "book_id",
+        "--out",
+        "b.corank",
+    )
     result = run(*words, "--force")
     assert re.search(r"held-out error +0\.\d{3} ± 0\.\d+, against 0\.\d{3} for a constant", result.stdout)
     assert result.stderr == ""
@@ -193,7 +250,20 @@ def test_a_model_no_better_than_a_constant_is_noted_with_likely_reasons(folder, 
     frame = books()
     frame["rating"] = np.random.default_rng(5).normal(size=len(frame))
     frame.to_csv("noise.csv", index=False)
-    result = run("fit", "noise.csv", "--score", "rating", "--id", "book_id", "--out", "n.corank", "--json", *query)
+    result = run(
+        "fit",
+        "noise.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--id",
+        "book_id",
+        "--out",
+        "n.corank",
+        "--json",
+        *query,
+    )
     said = json.loads(result.stdout)
     assert said["held_out_error"] > 0.98 * said["held_out_constant"]
     assert (
@@ -204,7 +274,7 @@ def test_a_model_no_better_than_a_constant_is_noted_with_likely_reasons(folder, 
 
 def test_nothing_is_measured_where_nothing_is_tuned(folder):
     words = ("--alpha", "1", "--gamma", "0.1", "--id", "book_id")
-    result = run("fit", "books.csv", "--score", "rating", "--out", "b.corank", *words)
+    result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", "b.corank", *words)
     assert "not measured, as nothing was tuned" in result.stdout
     assert result.stderr == ""
 
@@ -221,12 +291,26 @@ def test_nothing_is_measured_where_nothing_is_tuned(folder):
     ],
 )
 def test_features_are_chosen_by_name_and_pattern(folder, options, columns):
-    run("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank", *options)
+    run(
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--id",
+        "book_id",
+        "--out",
+        "b.corank",
+        *options,
+    )
     assert list(load("b.corank").encoder_.feature_names_in_) == columns
 
 
 def test_a_numeric_id_is_noticed(folder):
-    result = run("fit", "books.csv", "--score", "rating", "--query", "user", "--out", "b.corank")
+    result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--query", "user", "--out", "b.corank")
     assert re.search(r"^corank: note: column 'book_id' looks like .*--id book_id$", result.stderr, re.MULTILINE)
 
 
@@ -261,7 +345,19 @@ def test_an_index_without_a_name_is_noticed_and_can_be_dropped(folder, name, dro
     frame = books().drop(columns="book_id")
     frame.insert(0, name, np.arange(len(frame)))
     frame.to_csv("indexed.csv", index=False)
-    words = ("fit", "indexed.csv", "--score", "rating", "--query", "user", "--out", "b.corank", "--force")
+    words = (
+        "fit",
+        "indexed.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--out",
+        "b.corank",
+        "--force",
+    )
     result = run(*words)
     what = f"column '{name}'" if name else "the column without a name"
     assert f"note: {what} looks like a number of the row, yet it is learned from: leave it out with --drop {drop}" in (
@@ -297,7 +393,7 @@ def test_a_column_of_names_is_noticed(folder):
 
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
     monkeypatch.setattr("corank.learners.single.SingleLearner._auto_basis", (50, 20))
-    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank")
     assert "note: --basis auto takes 20 of 112 rows as basis. Say --basis 20, " in result.stderr
 
 
@@ -305,15 +401,17 @@ def test_a_column_that_is_mostly_numbers_is_noted(folder):
     frame = books()
     frame["price"] = [str(price) if row % 12 else "unknown" for row, price in enumerate(frame["price"])]
     frame.to_csv("books.csv", index=False)
-    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank")
     assert "note: 91 % of 'price' are numbers, except for instance 'unknown', so it is treated as text" in result.stderr
 
 
 def test_notes_are_said_in_every_run_and_once_in_each(folder):
     for _ in range(2):
-        result = run("fit", "books.csv", "--score", "rating", "--out", "b.corank", "--force")
+        result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", "b.corank", "--force")
         assert result.stderr.count("looks like a number of the row") == 1
-    shown = run("--debug", "fit", "books.csv", "--score", "rating", "--out", "b.corank", "--force").stderr
+    shown = run(
+        "--debug", "fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", "b.corank", "--force"
+    ).stderr
     assert "corank: note: column 'book_id'" in shown
 
 
@@ -321,7 +419,7 @@ def test_warnings_are_notes_of_one_line(folder):
     frame = books()
     frame["title"] = [f"title {row}" for row in range(len(frame))]
     frame.to_csv("books.csv", index=False)
-    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank")
     assert "corank: note: column 'title' is dropped: " in result.stderr
     assert "Warning" not in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -338,7 +436,21 @@ def test_every_kind_of_table_gives_the_same_model(folder, kind):
         frame.to_csv(f"same.{kind}", index=False, sep="\t" if kind == "tsv" else ",")
     file = "same.csv" if kind == "semicolon" else f"same.{kind}"
     for source, model in (("books.csv", "a.corank"), (file, "b.corank")):
-        run("fit", source, "--score", "rating", "--query", "user", "--id", "book_id", "--out", model, "--quiet")
+        run(
+            "fit",
+            source,
+            "--score",
+            "rating",
+            "--method",
+            "rankrls",
+            "--query",
+            "user",
+            "--id",
+            "book_id",
+            "--out",
+            model,
+            "--quiet",
+        )
     np.testing.assert_array_equal(load("a.corank").coef_, load("b.corank").coef_)
 
 
@@ -362,7 +474,7 @@ def test_every_kind_of_table_gives_the_same_model(folder, kind):
         (["--score", "rating", "--method", "rls", "--weighting", "unit"], "--weighting does not go with --method rls"),
         (
             ["--score", "rating", "--atoms", "3"],
-            "--atoms does not go with --method rankrls; it goes with --method pursuit",
+            "--atoms does not go with --method auto; it goes with --method pursuit",
         ),
         (["--score", "rating", "--method", "pursuit", "--alpha", "1"], "--alpha does not go with --method pursuit"),
         (
@@ -381,7 +493,7 @@ def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(folder, wo
 
 
 def test_nothing_is_overwritten_without_force(folder):
-    words = ("fit", "books.csv", "--score", "rating", "--id", "book_id", "--quiet", "--out")
+    words = ("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--quiet", "--out")
     run(*words, "b.corank")
     before = (folder / "b.corank").read_bytes()
     assert "b.corank is already there: use --force to replace it" in error(*words, "b.corank")
@@ -399,13 +511,15 @@ def test_nothing_is_overwritten_without_force(folder):
 )
 def test_a_model_called_like_a_table_is_refused(folder, name, better):
     what = f"--out {name} is a model file, but ends like a table: call it {better}.corank"
-    assert error("fit", "books.csv", "--score", "rating", "--out", name) == what
+    assert error("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", name) == what
     assert error("demo", "--out", name) == what
 
 
 def test_a_folder_without_permission_is_named_before_any_work(folder, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
-    assert "no permission in the folder" in error("fit", "nothing.csv", "--score", "rating", "--out", "b.corank")
+    assert "no permission in the folder" in error(
+        "fit", "nothing.csv", "--score", "rating", "--method", "rankrls", "--out", "b.corank"
+    )
 
 
 def test_files_that_are_no_tables_are_refused(folder):
@@ -423,7 +537,7 @@ def test_files_that_are_no_tables_are_refused(folder):
         "text.parquet": "text.parquet looks like text: rename it to .csv",
         "table.csv": "table.csv is a Parquet file: rename it to .parquet",
     }.items():
-        assert what in error("fit", file, "--score", "rating", "--out", "b.corank")
+        assert what in error("fit", file, "--score", "rating", "--method", "rankrls", "--out", "b.corank")
 
 
 NOTHING_TO_LEARN = {
@@ -452,7 +566,9 @@ NOTHING_TO_LEARN = {
 def test_scores_from_which_nothing_can_be_learned_are_an_error_that_names_the_columns(folder, case):
     columns, options, what = NOTHING_TO_LEARN[case]
     books().assign(**columns).to_csv("odd.csv", index=False)
-    assert what in error("fit", "odd.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", *options)
+    assert what in error(
+        "fit", "odd.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank", *options
+    )
     assert not (folder / "b.corank").exists()
 
 
@@ -591,7 +707,20 @@ def test_swapped_arguments_are_named(fitted, command):
 
 @pytest.mark.parametrize("method", ["rankrls", "rls"])
 def test_evaluate_measures_on_the_scored_rows(folder, method):
-    fit = ("fit", "books.csv", "--score", "rating", "--query", "user", "--id", "book_id", "--out", "b.corank")
+    fit = (
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--id",
+        "book_id",
+        "--out",
+        "b.corank",
+    )
     run(*fit, "--method", method, "--quiet")
     said = json.loads(run("evaluate", "b.corank", "new.csv", "--json").stdout)
     new, model = books(seed=1, n=60, users=4), load("b.corank")
@@ -621,7 +750,19 @@ def test_evaluate_has_no_ndcg_for_negative_scores_and_no_error_for_one_query(fit
 
 
 def test_evaluate_without_a_query_says_that_all_rows_are_one(folder):
-    run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", "--quiet")
+    run(
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--id",
+        "book_id",
+        "--out",
+        "b.corank",
+        "--quiet",
+    )
     what = "all rows as one query; --query COLUMN compares within groups"
     assert what in run("evaluate", "b.corank", "new.csv").stdout
     assert what not in run("evaluate", "b.corank", "new.csv", "--query", "user").stdout
@@ -658,6 +799,16 @@ def test_inspect_says_what_a_model_is(fitted):
     assert "6 numbers from 3 columns: kind, pages, price" in words
     assert f"written by corank {corank.__version__}" in words
     assert "kB" in words
+
+
+def test_inspect_shows_categories_and_missing_values(fitted):
+    words = " ".join(run("inspect", "b.corank").stdout.split())
+    assert "one 0/1 column for each of 3 values (crime, poetry, travel)" in words
+    assert "is marked in a 0/1 column" in words
+    assert "dropped: always the same value" in words
+    kind, pages, *_ = json.loads(run("inspect", "b.corank", "--json").stdout)["encoding"]
+    assert kind["categories"] == ["crime", "poetry", "travel"]
+    assert (pages["missing_becomes"], pages["missing_is_marked"]) == (books()["pages"].median(), True)
 
 
 def test_inspect_lists_the_atoms_of_a_sparse_model_by_the_names_of_the_items(folder):
@@ -806,7 +957,21 @@ def test_demo_shows_a_table_and_saves_a_model(small_demo):
     assert type(model) is RankRLS
     assert model.encoder_ is not None
     assert "corank-demo.corank (" in result.stdout
+    assert result.stdout.rstrip().endswith("to open in a browser: corank-demo.html")
+    page = Path("corank-demo.html").read_text()
+    assert page.count("<svg") == 3  # the methods, the users, what the model has tried
+    assert all(
+        word in page for word in ("popularity", "Sparse RankRLS", "The model of the last user", "corank compare")
+    )
     run("inspect", "corank-demo.corank")
+
+
+def test_demo_in_json_or_without_a_word(small_demo):
+    found = json.loads(run("demo", "--out", "a.corank", "--report", "a.html", "--json").stdout)
+    assert (found["model"], found["report"], found["users"]) == ("a.corank", "a.html", 6)
+    assert len(found["disagreement"]["RankRLS"]) == len(found["scored"]) == 3
+    assert run("demo", "--out", "b.corank", "--quiet").output == ""
+    assert Path("b.html").exists()
 
 
 def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
@@ -814,7 +979,7 @@ def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
     one, everyone = story.split("one ranking for all users: ")
     assert "one person's taste, as here: corank fit ratings_of_one_person.csv --score rating --out mine.corank" in one
     assert "--query" not in one
-    assert everyone == "corank fit items.csv --score rating --query user --out items.corank"
+    assert everyone.startswith("corank fit items.csv --score rating --query user --out items.corank ")
 
 
 def test_demo_overwrites_nothing_unasked(small_demo):
@@ -823,6 +988,7 @@ def test_demo_overwrites_nothing_unasked(small_demo):
     assert "already there, so the model will be corank-demo-2.corank" in result.stderr
     assert (small_demo / "corank-demo.corank").read_text() == "mine"
     load("corank-demo-2.corank")
+    assert Path("corank-demo-2.html").exists()
     assert "use --force" in error("demo", "--out", "corank-demo.corank")
     run("demo", "--force")
     load("corank-demo.corank")
@@ -926,7 +1092,7 @@ def terminal(monkeypatch):
 
 
 def test_a_terminal_is_shown_what_is_being_done(folder, terminal):
-    run("fit", "books.csv", "--score", "rating", "--out", "b.corank")
+    run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", "b.corank")
     scored = int(books()["rating"].notna().sum())
     assert terminal == [
         "starting …",
@@ -943,7 +1109,7 @@ def test_a_terminal_is_shown_what_is_being_done(folder, terminal):
     steps = ["starting", "reading new.csv", "encoding 60 rows", "ranking 60 rows", "writing ranked.csv"]
     assert terminal == [*(f"{step} …" for step in steps), "the end"]
     terminal.clear()
-    run("fit", "books.csv", "--score", "rating", "--out", "c.corank", "--quiet")
+    run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--out", "c.corank", "--quiet")
     run("rank", "b.corank", "new.csv", "--out", "quiet.csv", "--quiet")
     assert terminal == []
 
@@ -954,7 +1120,9 @@ def test_an_interrupt_leaves_nothing_behind(folder, monkeypatch):
 
     monkeypatch.setattr(RankRLS, "fit", interrupted)
     before = sorted(folder.iterdir())
-    result = run("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank", code=130)
+    result = run(
+        "fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank", code=130
+    )
     assert result.stderr == "corank: interrupted\n"
     assert sorted(folder.iterdir()) == before
 
@@ -982,15 +1150,17 @@ def test_errors_of_our_own_are_owned_up_to(folder, monkeypatch):
         raise KeyError("oops")
 
     monkeypatch.setattr(RankRLS, "fit", broken)
-    said = error("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    said = error("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank")
     assert "something went wrong inside corank (KeyError: 'oops'); --debug shows where" in said
     monkeypatch.setattr(RankRLS, "fit", lambda *args, **kwargs: np.empty((10**8, 10**8)))
-    assert "not enough memory" in error("fit", "books.csv", "--score", "rating", "--id", "book_id", "--out", "b.corank")
+    assert "not enough memory" in error(
+        "fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank"
+    )
 
 
 def test_an_unknown_method_is_refused_in_plain_words(folder):
     said = error("fit", "books.csv", "--score", "rating", "--method", "prefs", "--out", "b.corank")
-    assert said.startswith("invalid value for '--method': 'prefs' is not one of 'rankrls', ")
+    assert said.startswith("invalid value for '--method': 'prefs' is not one of 'auto', 'rankrls', ")
 
 
 def test_unknown_commands_are_refused_with_a_guess(folder):
@@ -1011,7 +1181,20 @@ def shell(*words, cwd):
 
 def test_the_real_command_line(folder):
     corank = ("-m", "corank")
-    fit = shell(*corank, "fit", "books.csv", "--score", "rating", "--query", "user", "--out", "b.corank", cwd=folder)
+    fit = shell(
+        *corank,
+        "fit",
+        "books.csv",
+        "--score",
+        "rating",
+        "--method",
+        "rankrls",
+        "--query",
+        "user",
+        "--out",
+        "b.corank",
+        cwd=folder,
+    )
     assert (fit.returncode, len(fit.stderr.splitlines())) == (0, 1)  # the note on book_id
     rank = shell(*corank, "rank", "b.corank", "new.csv", "--out", "ranked.csv", cwd=folder)
     assert (rank.returncode, rank.stderr) == (0, "")

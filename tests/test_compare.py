@@ -97,8 +97,8 @@ def test_tables_are_encoded_without_the_test_rows():
     rows = split(ITEMS, QUICK, Draw(0))
     wild = frame.copy()
     wild.loc[rows.test, "a"] *= 1e6
-    plain, _ = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)
-    other, _ = Items(wild, DATA.y, DATA.qid).features(rows.train, rows.test)
+    plain, *_ = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)
+    other, *_ = Items(wild, DATA.y, DATA.qid).features(rows.train, rows.test)
     np.testing.assert_array_equal(plain, other)
 
 

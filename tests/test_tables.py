@@ -20,10 +20,12 @@ from corank.tables import (
     TableError,
     check_target,
     column,
+    ending_of,
     query_column,
     read_table,
     score_column,
     to_arrow,
+    with_zeros,
     write_table,
 )
 
@@ -268,7 +270,7 @@ def test_an_interrupted_write_leaves_the_folder_as_it_was(tmp_path: Path, monkey
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", interrupted)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_table({"x": [1]}, tmp_path / "a.parquet")
     assert not list(tmp_path.iterdir())
@@ -377,3 +379,81 @@ def test_an_unknown_column_is_answered_with_those_there_are() -> None:
         query_column(table, "x  y")
     with pytest.raises(TableError, match=r"no column 'q'\. .* and 5 more$"):
         column(pa.table({f"{i:03}": [1] for i in range(25)}), "q")
+
+
+# ---- other kinds of files
+
+LETOR = b"2 qid:10 1:0.5 3:1 # doc a\n\n# a note\nnan qid:10 2:-1e3\n0 qid:11 1:4\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.svm", LETOR), ("a.letor", LETOR), ("a.txt", LETOR), ("a.svm.gz", gzip.compress(LETOR))],
+)
+def test_svmlight_is_a_table_of_scores_queries_and_numbered_features(tmp_path: Path, name: str, content: bytes) -> None:
+    table = read_table(written(tmp_path, name, content))
+    assert table.to_pydict() == {
+        "score": [2, None, 0],
+        "qid": [10, 10, 11],
+        "1": [0.5, 0, 4],
+        "2": [0, -1000, 0],
+        "3": [1, 0, 0],
+    }
+    wider = with_zeros(table, ["1", "4", "colour"])
+    assert wider.column_names == [*table.column_names, "4"]
+    assert wider["4"].to_pylist() == [0, 0, 0]
+
+
+def test_svmlight_without_queries_has_no_column_of_them(tmp_path: Path) -> None:
+    assert read_table(written(tmp_path, "a.svm", "1 1:2\n0 2:1\n")).column_names == ["score", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("1 qid:1 1:2\n0 1:3\n", "some lines have no qid:"),
+        ("a,b\n1,2\n", "it begins with b'a,b"),
+        ("1 1:2\n0 one\n", "is no svmlight file"),
+        ("# nothing\n", "has no rows"),
+    ],
+)
+def test_files_that_are_no_svmlight_are_refused(tmp_path: Path, content: str, what: str) -> None:
+    with pytest.raises(TableError, match=what):
+        read_table(written(tmp_path, "a.svm", content))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz"])
+def test_json_lines_come_back_as_they_were(tmp_path: Path, name: str) -> None:
+    table = pa.table({"x": [1.5, None, float("nan")], "word": ["é", None, "b"], "n": [1, 2, 3]})
+    write_table(table, tmp_path / name)
+    assert read_table(tmp_path / name).to_pydict() == {**table.to_pydict(), "x": [1.5, None, None]}
+
+
+def test_damaged_json_lines_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"a\.jsonl cannot be read"):
+        read_table(written(tmp_path, "a.jsonl", '{"x": 1}\n{"x": '))
+
+
+def test_svmlight_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="cannot be written"):
+        write_table({"x": [1]}, tmp_path / "a.svm")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("beginning", "ending"),
+    [
+        (b"a,b\n1,2\n", ".csv"),
+        (b"a\tb\n1\t2\n", ".csv"),
+        (b"PAR1\0\0", ".parquet"),
+        (b'{"a": 1}\n', ".jsonl"),
+        (LETOR, ".svm"),
+        (b"-1.5 3:0.5 7:1e-3\n", ".svm"),
+        (b"1 " + b"1:0.123456 " * 500, ".svm"),
+        (b"2020-01-01 10:30\n", ".csv"),
+        (gzip.compress(b"a,b\n1,2\n"), ".csv.gz"),
+        (gzip.compress(LETOR), ".svm.gz"),
+    ],
+)
+def test_a_kind_is_known_by_its_first_bytes(beginning: bytes, ending: str) -> None:
+    assert ending_of(beginning[:4096]) == ending

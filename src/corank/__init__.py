@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from corank._version import __version__
+
 if TYPE_CHECKING:
     from corank.encoder import TableEncoder
     from corank.kernels import register_kernel
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from corank.selection import AutoRanker, AutoRegressor
     from corank.views import View, random_bases, random_split, side_by_side
 
-__version__ = "0.1.0"
 __all__ = [
     "KPCR",
     "RLS",

@@ -6,7 +6,6 @@ What the header says is the business of the caller; nothing here knows a learner
 import hashlib
 import json
 import os
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
+from corank._version import __version__
 from corank.tables import replacing
 
 FORMAT = "corank"
@@ -46,7 +46,7 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ar
     for name, array in arrays.items():
         if array.dtype.name not in DTYPES.values():
             raise TypeError(f"array {name!r} has values of type {array.dtype}, which a model file cannot hold.")
-    about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": version("corank"), "header": header}
+    about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": __version__, "header": header}
     text = json.dumps(about, allow_nan=False)
     content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": _checksum(text, arrays)})
     path = Path(path)

@@ -119,7 +119,8 @@ def _rows(found: dict[str, Any]) -> str:
     words = f"{found['rows']:,} rows" + ("" if found["scored"] is None else f", {found['scored']:,} scored")
     if found["comparisons"]:
         words = f"{count(found['comparisons'], 'comparison')} of {count(found['scored'], 'item')}"
-    if found["queries"] is None or (found["comparisons"] and found["query_column"] is None):
+    alone = found["comparisons"] or found["queries"] == 1
+    if found["queries"] is None or (alone and found["query_column"] is None):
         return words
     name = found["query_column"]
     return f"{words}, {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -100,6 +100,26 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
     read = [_read_view(view, position, n_columns, names) for position, view in enumerate(views)]
     _warn_of_overlap(read, n_columns)
     return read
+
+
+def of_encoded(views: Any, attributes: Any) -> Any:
+    """Views of the columns of a table, by their numbers, as views of what an encoder makes of them.
+
+    Parameters
+    ----------
+    views : list of View, or anything else, which comes back as it is
+    attributes : (n_features,) the column that each feature comes from, as `TableEncoder.attributes_`
+    """
+    if not isinstance(views, list | tuple):
+        return views
+    owners = np.asarray(attributes)
+    own = [replace(view, columns=np.flatnonzero(np.isin(owners, view.columns))) for view in views]
+    for view in own:
+        if len(view.columns) == 0:
+            raise ValueError(
+                f"view {view.name!r}: none of its columns is learned from, as all are constant, empty or names."
+            )
+    return own
 
 
 def _read_view(view: View, position: int, n_columns: int, names: Array | None) -> View:

@@ -12,7 +12,6 @@ app = typer.Typer(
     name="corank",
     help="Learn to rank and score items when only a few of them are scored.",
     epilog="Start with: corank demo",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

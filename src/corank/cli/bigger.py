@@ -14,13 +14,13 @@ from corank.cli.columns import feature_columns, note_ids
 from corank.cli.console import count, note
 from corank.cli.methods import AGREEING, LEARNERS, STREAMED, Method
 from corank.cli.training import Source
+from corank.cli.viewing import views_of
 from corank.encoder import TableEncoder
 from corank.learners.scans import carrying, fitted_scan, predicted_chunks, whole_queries
 from corank.scans import Scan, scan
 from corank.scans.scanning import sampled_table
 from corank.scans.writing import table_writer
 from corank.tables import TableError, near_names
-from corank.views import View, random_split, read_views
 
 SAMPLE_ROWS = 100_000  # by which columns are understood
 
@@ -100,14 +100,6 @@ def scan_training(source: Source, client: Any, device: str | None, doing: Callab
     return scan(file, encoder=TableEncoder().fit(sample.select(names)), **options)
 
 
-def views_of(patterns: Sequence[str], encoder: TableEncoder | None, names: Sequence[str]) -> Any:
-    """Views of features that are called so, or two halves of the columns."""
-    if patterns:
-        views = [View([part.strip() for part in pattern.split(",")], name=pattern) for pattern in patterns]
-        return read_views(views, len(names), np.asarray(names, dtype=object), np.random.default_rng(0))
-    return random_split(2, attributes=None if encoder is None else encoder.attributes_)
-
-
 def scored_rows(model: Any, file: Path, score: str, by: str | None) -> tuple[Any, Any, Any]:
     """Scores, predictions and query numbers of the rows that have a score: 24 bytes a row."""
     parts: list[tuple[Any, Any, Any]] = []
@@ -124,9 +116,17 @@ def scored_rows(model: Any, file: Path, score: str, by: str | None) -> tuple[Any
 
 
 def rank_scan(
-    model: Any, file: Path, out: Path, by: str | None, id_column: str | None, *, client: Any, overwrite: bool
+    model: Any,
+    file: Path,
+    out: Path,
+    by: str | None,
+    id_column: str | None,
+    *,
+    client: Any,
+    overwrite: bool,
+    top: int | None = None,
 ) -> tuple[int, int]:
-    """Write the rows of every query in order, as they are read: numbers of rows and queries."""
+    """Write the rows of every query in order, as they are read, the first `top` or all: numbers of rows and queries."""
     rows = scan(file, query=by, client=client, **_features(model))
     wanted = [by, id_column] if id_column is not None else rows.columns
     rows = carrying(rows, list(dict.fromkeys(name for name in wanted if name is not None)), "rank")
@@ -138,11 +138,14 @@ def rank_scan(
             order = np.arange(len(scores)) if by is None else np.lexsort((-scores, codes))
             begins = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
             ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1
+            n_queries += len(begins)
+            if top is not None:
+                order, ranks = order[ranks <= top], ranks[ranks <= top]
             table = part.take(pa.array(order))
             names = [name if name not in table.column_names else f"predicted_{name}" for name in ("rank", "score")]
             own = {} if by is None else {names[0]: pa.array(ranks)}
             write(pa.table({**own, names[1]: pa.array(scores[order]), **_columns(table)}))
-            n_rows, n_queries = n_rows + len(order), n_queries + len(begins)
+            n_rows += len(order)
     return n_rows, n_queries
 
 

@@ -17,7 +17,7 @@ from sklearn.base import is_regressor
 
 from corank.cli.console import note
 from corank.rows import encode_queries
-from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column
+from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column, with_zeros
 
 WITHIN_UP_TO = 2_000  # rows of a query whose scores are told apart from their level
 MOSTLY_UNLIKE = 0.9  # a larger share of different texts in a column is that of names
@@ -105,7 +105,8 @@ def note_ids(table: pa.Table, names: Sequence[str]) -> None:
 def features_of(model: Any, table: pa.Table) -> NDArray[np.float64]:
     """A table as the features of a model: by its encoder, or by the names of the columns it was fitted on."""
     if model.encoder_ is not None:
-        features: NDArray[np.float64] = model.encoder_.transform(table)
+        known = [column.name for column in model.encoder_.columns_]
+        features: NDArray[np.float64] = model.encoder_.transform(with_zeros(table, known))
         return features
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -113,6 +114,7 @@ def features_of(model: Any, table: pa.Table) -> NDArray[np.float64]:
             "the model does not know names of columns, as it was fitted in Python on an array: "
             "save it with encoder=, or use corank fit"
         )
+    table = with_zeros(table, names)
     return np.stack([numbers(column(table, name, "feature"), name) for name in names], axis=1)
 
 

@@ -13,6 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from corank.cli.console import check_report_output, command, count, grid, note, show, typed, working
+from corank.cli.inputs import given, svmlight_columns, title_of
+from corank.cli.methods import check_views
+from corank.cli.options import TABLE, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
 
 if TYPE_CHECKING:
     from corank.experiments import Comparison, Items
@@ -21,9 +24,10 @@ BUILT_IN = "the built-in jokes"
 
 
 def compare(
+    context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(help="Table of items: .csv, .tsv or .parquet. Default: the built-in jokes.", show_default=False),
+        typer.Argument(help=f"Table of items: {TABLE}. Default: the built-in jokes.", show_default=False),
     ] = None,
     score: Annotated[
         str | None, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)
@@ -57,14 +61,11 @@ def compare(
         ),
     ] = None,
     repeats: Annotated[int, typer.Option(help="Draws of test, scored and unscored queries (rows).")] = 20,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns to learn from, such as a,b,'text_*'. Default: all others.", show_default=False),
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out.", show_default=False)] = None,
-    id: Annotated[
-        str | None, typer.Option("--id", "--item", help="Column that names the items; left out.", show_default=False)
-    ] = None,
+    features: Features = None,
+    drop: Drop = None,
+    id: IdLeftOut = None,
+    view: View = None,
+    format: Read = None,
     report: Annotated[Path | None, typer.Option(help="Write everything as one HTML page.", show_default=False)] = None,
     max_scored: Annotated[int, typer.Option(help="Most scored rows in one fit.")] = 360,
     max_unscored: Annotated[int, typer.Option(help="Most unscored rows in one fit.")] = 600,
@@ -76,21 +77,25 @@ def compare(
         typer.Option(help="Folder for finished fits. Default: in the user's cache.", show_default=False),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not take up fits of an earlier start.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which method is best on a table, by how much, and whether unscored rows help.
 
     Scores of test rows, and of most training rows, are hidden from the methods.
     Interrupted, the same command goes on where it stopped.
     """
+    source = None if file is None else given(context, file, format)
+    if source is not None:
+        score, query = svmlight_columns(source, score, query)
     if file is not None and score is None:
         raise ValueError("missing option '--score', the column with the scores")
-    if file is None and (score or query or features or drop or id):
+    check_views(view or [])
+    if file is None and (score or query or features or drop or id or view):
         raise ValueError("say which table: corank compare FILE --score COLUMN")
     if report is not None:
-        check_report_output(report, file, force=force)
+        check_report_output(report, source, force=force)
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
     with working(quiet=quiet) as doing:
@@ -106,8 +111,8 @@ def compare(
             )  # fmt: skip
         except ValueError as error:
             raise ValueError(_as_options(str(error))) from error
-        items, columns = _built_in() if file is None else _read(file, score, query, id, features, drop, doing)
-        _check_enough(items, file, score, query)
+        items, columns = _built_in() if source is None else _read(source, score, query, id, features, drop, view, doing)
+        _check_enough(items, source, score, query)
     names = None if not methods else [name.strip() for word in methods for name in word.split(",") if name.strip()]
     console = Console(stderr=True, quiet=quiet)
     try:
@@ -134,7 +139,7 @@ def compare(
             _write(found, report, file, columns, force=force)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
-    elif not quiet:
+    elif report is None or not quiet:
         _show(found, file, report)
 
 
@@ -148,9 +153,11 @@ def _read(
     item: str | None,
     wanted: list[str] | None,
     dropped: list[str] | None,
+    views: list[str] | None,
     doing: Callable[[str], None],
 ) -> tuple[Items, list[dict[str, str]]]:
     from corank.cli.columns import feature_columns, note_ids
+    from corank.cli.viewing import views_of_columns
     from corank.encoder import TableEncoder
     from corank.experiments import Items
     from corank.tables import query_column, read_table, score_column
@@ -166,7 +173,7 @@ def _read(
     encoder.fit(table.select(names))  # what it says of the columns; every fit has an encoder of its own
     if not (y == y).any():  # noqa: PLR0124  (all NaN)
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare by")
-    return Items(table.select(names), y, labels), encoder.summary()
+    return Items(table.select(names), y, labels, views_of_columns(views or [], names)), encoder.summary()
 
 
 def _built_in() -> tuple[Items, list[dict[str, str]]]:
@@ -214,7 +221,7 @@ def _cache() -> Path:
 def _write(found: Comparison, report: Path, file: Path | None, columns: Any, *, force: bool) -> None:
     from corank.report import write_report
 
-    name = BUILT_IN if file is None else file.name
+    name = BUILT_IN if file is None else title_of(file)
     title = f"Which method is best on {name}?"
     write_report(found, report, title=title, command=typed("compare"), columns=columns, overwrite=force)
 
@@ -224,7 +231,7 @@ def _show(found: Comparison, file: Path | None, report: Path | None) -> None:
 
     rows = {row.method: row for row in found.rows()}
     head = ("method", TITLES[found.measure], "gain", "p", "fit")
-    name = BUILT_IN if file is None else file.name
+    name = BUILT_IN if file is None else title_of(file)
     table = grid(f"{count(len(rows), 'method')} on {name}", head, right=head[1:], last="verdict")
     for method in found.ranked():
         row, gain = rows[method], rows[method].against

@@ -21,11 +21,12 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from corank.cli.inputs import DASH, Spool
 from corank.wording import count as count  # noqa: PLC0414, commands take it from here
 from corank.wording import held_out_error as held_out_error  # noqa: PLC0414
 
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
-FAILED, INTERRUPTED = 2, 130
+FAILED, INTERRUPTED, NOBODY_READS = 2, 130, 141  # the last as the shell has it for a closed pipe
 BIG_BYTES = 2**29  # of one file, from which it is read in passes
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
@@ -41,20 +42,37 @@ class Commands(TyperGroup):
         words = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in words
         words = [word for word in words if word != "--debug"] or ["--help"]
-        more["standalone_mode"] = False
+        spool = Spool()
+        more |= {"standalone_mode": False, "obj": spool}
         try:
             with warnings_as_notes(as_usual=debug):
                 code = super().main(words, prog_name, *others, **more)
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
+        except SystemExit:  # click and rich, where nobody reads on
+            code = NOBODY_READS
         except Exception as error:  # noqa: BLE001
             if debug:
                 traceback.print_exc()
-            _say(sentence(error), "red")
+            _say(spool.in_words(sentence(error)), "red")
             code = FAILED
+        finally:
+            spool.close()
         if code == INTERRUPTED:
             _say("interrupted", "red")
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(_flushed(code if isinstance(code, int) else 0))
+
+
+def _flushed(code: int) -> int:
+    """The exit code once everything is printed, or could not be."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and code == 0:
+            _say(f"the result cannot be printed: {sentence(error)}", "red")
+        code = code or (NOBODY_READS if isinstance(error, BrokenPipeError) else FAILED)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail once more at exit
+    return code
 
 
 def sentence(error: Exception) -> str:
@@ -69,7 +87,7 @@ def sentence(error: Exception) -> str:
         where = Path(str(error.filename)) if error.filename else None
         if where is not None and where.suffix == ".part":  # a file that was to get its name once complete
             where = where.parent
-        return f"{where}: {_lower(error.strerror or '')}" if where else str(error.strerror or error)
+        return f"{where}: {_lower(error.strerror or '')}" if where else _lower(error.strerror or str(error))
     if isinstance(error, ValueError | TypeError | OSError):
         return as_options(str(error))
     return f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug shows where"
@@ -171,11 +189,22 @@ def check_output(path: Path, source: Path | None = None, *, force: bool) -> None
     """Refuse, before any work, a file that must not or cannot be written."""
     from corank.tables import check_target
 
+    if path == DASH:
+        return
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         raise ValueError(f"--out {path} is the file that is read: choose another name")
     check_target(path, overwrite=force)
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
+
+
+def check_table_output(path: Path, source: Path | None = None, *, force: bool) -> None:
+    """The same for a table, whose ending says how it is written."""
+    from corank.tables import SVMLIGHT, is_table_name, kind_of_file
+
+    if path != DASH and not path.is_dir() and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT):
+        raise ValueError(f"--out {path}: a table that is written ends with .csv, .tsv, .parquet or .jsonl")
+    check_output(path, source, force=force)
 
 
 def check_report_output(path: Path, source: Path | None = None, *, force: bool) -> None:
@@ -197,6 +226,8 @@ def check_model_output(path: Path, source: Path | None = None, *, force: bool) -
     """The same for a model, which must not be called like a table."""
     from corank.tables import is_table_name
 
+    if path == DASH:
+        raise ValueError("--out - does not go with a model, which is a file: call it NAME.corank")
     if is_table_name(path):
         better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(".corank")
         raise ValueError(f"--out {path} is a model file, but ends like a table: call it {better}")

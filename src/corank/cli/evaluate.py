@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_output, count, grid, is_big, show, working
-
-if TYPE_CHECKING:
-    from corank.cli.foretold import Foretold
+from corank.cli.console import check_model_and_table, check_table_output, count, grid, is_big, show, working
+from corank.cli.inputs import DASH, check_printed, given, given_too, title_of, write_result
+from corank.cli.options import (
+    TABLE,
+    AsJson,
+    CountInFit,
+    Force,
+    IdInFit,
+    LoserInFit,
+    ModelFile,
+    Printed,
+    QueryInFit,
+    Quiet,
+    Read,
+    ScoreInFit,
+    WinnerInFit,
+)
 
 READING = {
     "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",
@@ -24,11 +37,12 @@ NAMES = {"disagreement": "disagreement", "ndcg_at_10": "NDCG@10", "r2": "R²"}
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    context: typer.Context,
+    model: ModelFile,
     file: Annotated[
         Path,
         typer.Argument(
-            help="Table of items with scores, also a folder or pattern of such files; or with --items a table of "
+            help=f"Table of items with scores: {TABLE}; also a folder or pattern of such files. With --items a table of "
             "comparisons: who beat whom, or pairs first,second.",
             show_default=False,
         ),
@@ -40,33 +54,25 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where to write the comparisons with the probability that the first of the two, or the winner, wins.",
+            help="Where to write the comparisons with the probability that the first of the two, or the winner, wins; "
+            "- prints them.",
             show_default=False,
         ),
     ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="Column with the scores. Default: as in fit.", show_default=False)
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
-    ] = None,
-    id: Annotated[
-        str | None,
-        typer.Option("--id", "--item", help="Column that names the items. Default: as in fit.", show_default=False),
-    ] = None,
-    winner: Annotated[
-        str | None, typer.Option(help="Column of winners. Default: as in fit.", show_default=False)
-    ] = None,
-    loser: Annotated[str | None, typer.Option(help="Column of losers. Default: as in fit.", show_default=False)] = None,
+    score: ScoreInFit = None,
+    query: QueryInFit = None,
+    id: IdInFit = None,
+    winner: WinnerInFit = None,
+    loser: LoserInFit = None,
     margin: Annotated[
         str | None, typer.Option(help="Column that says by how much, 0 = a tie.", show_default=False)
     ] = None,
-    times: Annotated[
-        str | None, typer.Option("--count", help="Column that says how often.", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No notes, only the result and errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    times: CountInFit = None,
+    format: Read = None,
+    out_format: Printed = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say how well a model ranks rows whose scores are known, or foretells comparisons.
 
@@ -75,43 +81,39 @@ def evaluate(
     the probability that the first wins, where the model knows it.
     """
     check_model_and_table("evaluate", model, file)
+    check_printed(out, out_format, as_json=as_json)
+    source, items_file = given(context, file, format), given_too(context, items)
     if out is not None:
-        for source in (file, items):
-            check_output(out, source, force=force)
+        for read in (source, items_file):
+            check_table_output(out, read, force=force)
     pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
-    with working(quiet=quiet, status=not is_big(file)) as doing:
-        doing(f"reading {file.name}")
+    with working(quiet=quiet, status=not is_big(source)) as doing:
+        doing(f"reading {title_of(file)}")
         from corank.cli.foretold import compares, foretell, show_foretold
         from corank.cli.pairs import PairColumns
         from corank.learners import load
 
         learner, told, foretold = load(model), PairColumns(**pairs), None
         result: dict[str, Any] = {"model": str(model), "method": type(learner).__name__}
-        if compares(learner, file, items, score, told):
-            foretold = foretell(learner, file, items, {"id": id, "query": query}, told, doing)
+        if compares(learner, source, items_file, score, told):
+            foretold = foretell(learner, source, items_file, {"id": id, "query": query}, told, doing)
             result |= foretold.measured()
-            _write(foretold, out, force=force)
+            if out is not None:
+                write_result(foretold.written(), out, out_format, force=force)
         elif out is not None:
             raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
         else:
-            result |= _measured(learner, file, items, {"score": score, "query": query, "id": id}, doing)
+            result |= _measured(learner, source, items_file, {"score": score, "query": query, "id": id}, doing)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
-    elif foretold is not None:
+    elif foretold is not None and out != DASH:
         show_foretold(result, foretold, file, out)
-    else:
+    elif foretold is None:
         _show(result, file)
 
 
-def _write(foretold: Foretold, out: Path | None, *, force: bool) -> None:
-    from corank.tables import write_table
-
-    if out is not None:
-        write_table(foretold.written(), out, overwrite=force)
-
-
 def _show(result: dict[str, Any], file: Path) -> None:
-    rows = f"{count(result['scored'], 'scored row')} of {file.name}"
+    rows = f"{count(result['scored'], 'scored row')} of {title_of(file)}"
     queries = f", {count(result['queries'], 'query', 'queries')}" if result["queries"] is not None else ""
     table = grid(
         f"{result['method']} on {rows}{queries}", ("measure", "value", "±"), right=("value", "±"), last="how to read it"

@@ -10,33 +10,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corank.cli.console import check_model_output, check_report_output, is_big, is_several, working
+from corank.cli.choice import Asked, fitted
+from corank.cli.console import check_model_output, check_report_output, working
+from corank.cli.inputs import given, given_too, svmlight_columns, title_of
 from corank.cli.methods import (
-    AGREEING,
-    BY_EVIDENCE,
-    LEARNERS,
-    RANKERS,
     Method,
     Weighting,
     check_goes_with,
+    check_views,
+    check_what_to_learn_from,
+    is_streamed,
     number_or_word,
     own_options,
 )
+from corank.cli.options import TABLE, WHO_BEAT_WHOM, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
 from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
 
 if TYPE_CHECKING:
-    from corank.cli.training import Training
+    from corank.cli.training import Source
 
-WHO_BEAT_WHOM = "Comparisons"  # a panel of the help
+SETTINGS = "How it learns"  # panels of the help
 MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
 def fit(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(
-            help="Table of items: .csv, .tsv or .parquet; or a folder or pattern of such files, or of svmlight ones, "
-            "which need not fit into memory.",
+            help=f"Table of items: {TABLE}. A folder or pattern of such files need not fit into memory.",
             show_default=False,
         ),
     ],
@@ -54,63 +56,88 @@ def fit(
     method: Annotated[
         Method,
         typer.Option(
-            help="rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr and matching "
-            "predict the scores themselves; corankrls and corls learn from unscored rows too; preference and difference (from who wins, or by how much) rank, say how "
-            "sure they are and what to ask next."
+            metavar="NAME",
+            help="auto learns from unscored rows too where the scores show that it helps; by itself it ranks with --query "
+            "or --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of "
+            "items) rank; rls, kpcr and matching predict scores; corankrls and corls learn from unscored rows; preference "
+            "and difference (from who wins, or by how much) say how sure they are and what to ask next.",
         ),
-    ] = Method.rankrls,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns to learn from, such as a,b,'text_*'. Default: all others.", show_default=False),
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out.", show_default=False)] = None,
-    id: Annotated[
-        str | None,
-        typer.Option("--id", "--item", help="Column that names the items; it is left out.", show_default=False),
-    ] = None,
+    ] = Method.auto,
+    features: Features = None,
+    drop: Drop = None,
+    id: IdLeftOut = None,
     items: Annotated[
         Path | None,
         typer.Option(
             help="Table that describes the items which FILE scores, by the names in --id.", show_default=False
         ),
     ] = None,
-    kernel: Annotated[str, typer.Option(help="How alike two rows are: rbf, linear, poly, cosine, …")] = "rbf",
+    kernel: Annotated[
+        str, typer.Option(rich_help_panel=SETTINGS, help="How alike two rows are: rbf, linear, poly, cosine, …")
+    ] = "rbf",
     gamma: Annotated[
         str,
         typer.Option(
+            rich_help_panel=SETTINGS,
             help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale. "
-            "preference and difference also know columns: one width for each."
+            "preference and difference also know columns: one width for each.",
         ),
     ] = "auto",
     basis: Annotated[
         str | None,
-        typer.Option(help="Rows that span the model: auto, all, features or a number.", show_default="auto"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Rows that span the model: auto, all, features or a number.",
+            show_default="auto",
+        ),
     ] = None,
     alpha: Annotated[
         str | None,
-        typer.Option(help="Strength of smoothing: tune, a number, or several to try.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Strength of smoothing: tune, a number, or several to try.",
+            show_default="tune",
+        ),
     ] = None,
     components: Annotated[
         str | None,
-        typer.Option(help="Number of components of kpcrank and kpcr, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Number of components of kpcrank and kpcr, or tune.", show_default="tune"
+        ),
     ] = None,
     atoms: Annotated[
         str | None,
-        typer.Option(help="Number of items that make up a pursuit's model, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Number of items that make up a pursuit's model, or tune.",
+            show_default="tune",
+        ),
     ] = None,
     amplitude: Annotated[
         str | None,
-        typer.Option(help="Variance of the scores in preference and difference, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS,
+            help="Variance of the scores in preference and difference, or tune.",
+            show_default="tune",
+        ),
     ] = None,
     noise: Annotated[
         str | None,
-        typer.Option(help="Variance of the noise in difference, or tune.", show_default="tune"),
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Variance of the noise in difference, or tune.", show_default="tune"
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Where to compute: cuda for a GPU (needs PyTorch).", show_default="CPU")
+        str | None,
+        typer.Option(
+            rich_help_panel=SETTINGS, help="Where to compute: cuda for a GPU (needs PyTorch).", show_default="CPU"
+        ),
     ] = None,
     weighting: Annotated[
-        Weighting | None, typer.Option(help="What counts the same: items (size), pairs (unit) or queries (query).")
+        Weighting | None,
+        typer.Option(
+            rich_help_panel=SETTINGS, help="What counts the same: items (size), pairs (unit) or queries (query)."
+        ),
     ] = None,
     comparisons: Annotated[
         Path | None,
@@ -139,14 +166,7 @@ def fit(
             "--count", help="Its column that says how often.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
         ),
     ] = None,
-    view: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns of one view of corankrls and corls, such as 'text_*'; once a view.",
-            show_default="two random halves",
-            rich_help_panel=MANY_ROWS,
-        ),
-    ] = None,
+    view: View = None,
     unscored: Annotated[
         str | None,
         typer.Option(
@@ -174,9 +194,10 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(help="Also write a page about the model, NAME.html.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    format: Read = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn from a table and save the model.
 
@@ -186,53 +207,59 @@ def fit(
     In place of scores, --comparisons takes a second table: who beat whom.
     """
     pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
-    _check_what_to_learn_from(score, id, items, comparisons, pairs, method)
-    for source_file in (file, items, comparisons):
-        check_model_output(out, source_file, force=force)
+    source_file = given(context, file, format)
+    score, query = svmlight_columns(source_file, score, query, compared=comparisons is not None)
+    check_what_to_learn_from(score, id, items, comparisons, pairs, method)
+    items_file, comparisons_file = given_too(context, items), given_too(context, comparisons)
+    for read in (source_file, items_file, comparisons_file):
+        check_model_output(out, read, force=force)
     if report is not None:
-        check_report_output(report, file, force=force)
-    given = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
-    given |= {"amplitude": amplitude, "noise": noise}
-    options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, given)}
+        check_report_output(report, source_file, force=force)
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
     passes = {"unscored": unscored, "checkpoint": checkpoint, "dask": dask}
-    streamed = _is_streamed(file, {"items": items, "comparisons": comparisons}, passes)
     for name, value in {"view": view or None, **passes}.items():
         if value is not None:
             check_goes_with(name, method)
+    check_views(view or [])
     if device is not None:
         from corank._backend import check_device
 
         check_device(device)
+    streamed = is_streamed(source_file, {"items": items, "comparisons": comparisons}, passes)
+    asked = Asked(
+        ranks=query is not None or comparisons is not None,
+        compared=comparisons is not None,
+        views=bool(view) or unscored is not None,
+        smoothing=alpha is not None,
+        streamed=streamed,
+    )
+    own = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
+    own |= {"amplitude": amplitude, "noise": noise}
     began = time.perf_counter()
     with working(quiet=quiet, status=not streamed) as doing:
-        doing(f"reading {file.name}")
+        doing(f"reading {title_of(file)}")
         from corank.cli.pairs import PairColumns
-        from corank.cli.training import Source, read_training
+        from corank.cli.training import Source
 
-        columns = {"score": score, "query": query, "id": id}
+        method = asked.settled(method)
+        options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, own, asked.plain)}
         source = Source(
-            file,
-            items,
-            columns,
+            source_file,
+            items_file,
+            {"score": score, "query": query, "id": id},
             features or [],
             drop or [],
-            comparisons,
+            comparisons_file,
             PairColumns(**pairs),
             with_margins=method is not Method.preference,
             notes_margins=method is Method.difference,
         )
-        if streamed:
-            from corank.cli.bigger import fit_in_passes
-
-            model = fit_in_passes(source, method, options, view or [], {**passes, "device": device}, doing)
-        else:
-            model = _fitted(read_training(source, doing).on(device), method, options, view or [], doing)
+        model, compared = _fitted(source, method, asked, options, view or [], {**passes, "device": device}, doing)
         seconds = time.perf_counter() - began
         doing(f"writing {out.name}")
         model.save(out, overwrite=force)
-        result = result_of(model, out, seconds)
+        result = result_of(model, out, seconds, compared)
         note_no_better(result)
         if report is not None:
             doing(f"writing {report.name}")
@@ -243,70 +270,23 @@ def fit(
         show_outcome(result, file, items, comparisons, out)
 
 
-def _check_what_to_learn_from(
-    score: str | None,
-    item: str | None,
-    items: Path | None,
-    comparisons: Path | None,
-    pairs: dict[str, str | None],
-    method: Method,
-) -> None:
-    """Refuse options that do not go together."""
-    if items is not None and comparisons is not None:
-        raise ValueError("--items is for scores: with --comparisons the first table describes the items")
-    if items is not None and item is None:
-        raise ValueError("--items needs --id, the column that says what the items are called")
-    if comparisons is None:
-        for name, value in pairs.items():
-            if value is not None:
-                raise ValueError(f"--{name} is a column of a table of comparisons: say which with --comparisons")
-        if score is None:
-            raise ValueError(
-                "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
-            )
-        return
-    if score is not None:
-        raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
-    if item is None:
-        raise ValueError("--comparisons needs --item, the column that says what the items are called")
-    check_goes_with("comparisons", method)
-    if pairs["margin"] is not None and method is Method.preference:
-        raise ValueError(
-            "--margin does not go with --method preference, which learns from who won alone; use --method difference"
-        )
-
-
-def _is_streamed(file: Path, beside: dict[str, Path | None], passes: dict[str, Any]) -> bool:
-    """Whether rows are read in passes; refuses a second table then, which is read into memory with the first."""
-    second = next((name for name, value in beside.items() if value is not None), None)
-    asked = next((name for name, value in passes.items() if value is not None), None)
-    if second is None:
-        return asked is not None or is_big(file)
-    if asked is not None:
-        raise ValueError(f"--{asked} does not go with --{second}, whose rows must fit into memory")
-    if is_several(file):
-        raise ValueError(f"--{second} goes with one table, but {file} is a folder or a pattern")
-    return False
-
-
 def _fitted(
-    training: Training, method: Method, options: dict[str, Any], views: list[str], doing: Callable[[str], None]
-) -> Any:
-    from corank import learners
+    source: Source,
+    method: Method,
+    asked: Asked,
+    options: dict[str, Any],
+    views: list[str],
+    passes: dict[str, Any],
+    doing: Callable[[str], None],
+) -> tuple[Any, dict[str, Any] | None]:
+    """The model and, where methods were compared, what came of it."""
+    if asked.streamed:
+        from corank.cli.bigger import fit_in_passes
 
-    training.check_scores(ranks=method in RANKERS)
-    if options["gamma"] == "auto":
-        gamma = training.automatic_gamma(options["kernel"])
-        options = {**options, "gamma": "tune" if method in BY_EVIDENCE else "scale" if method in AGREEING else gamma}
-    if method in AGREEING:
-        from corank.cli.bigger import views_of
+        return fit_in_passes(source, method, options, views, passes, doing), None
+    from corank.cli.training import read_training
+    from corank.cli.viewing import views_of
 
-        names = list(training.encoder.get_feature_names_out())
-        options = {**options, "views": views_of(views, training.encoder, names)}
-    model = getattr(learners, LEARNERS[method])(**options)
-    doing(f"fitting {type(model).__name__} on {training.size}")
-    training.fit(model)
-    model.encoder_ = training.encoder
-    if training.names is not None and hasattr(model, "atoms_"):
-        model.name_atoms([training.names[row] for row in model.atoms_])
-    return model
+    training = read_training(source, doing)
+    agreeing = views_of(views, training.encoder, list(training.encoder.get_feature_names_out()))
+    return fitted(training.on(passes["device"]), method, asked, options, agreeing, doing)

@@ -15,6 +15,7 @@ from rich.text import Text
 from corank.cli.columns import features_of, queries_of, text_columns
 from corank.cli.console import count, grid, show
 from corank.cli.evidence import is_compared
+from corank.cli.inputs import title_of
 from corank.cli.items import Items
 from corank.cli.pairs import FIRST, LOSER, SECOND, WINNER, Outcomes, PairColumns, read_outcomes
 from corank.metrics import calibration_error
@@ -153,7 +154,7 @@ def show_foretold(result: dict[str, Any], foretold: Foretold, file: Path, out: P
     left += [f"{result['unanswered']:,} not answered"] if result["unanswered"] else []
     if result["comparisons"]:
         without = f", without {' and '.join(left)}" if left else ""
-        title = f"{result['method']} on {count(result['comparisons'], 'comparison')} of {file.name}{without}"
+        title = f"{result['method']} on {count(result['comparisons'], 'comparison')} of {title_of(file)}{without}"
         table = grid("", ("measure", "value", "±"), right=("value", "±"), last="how to read it")
         for measure, (name, words) in READING.items():
             if measure in result:
@@ -178,5 +179,5 @@ def _show_pairs(foretold: Foretold, method: str, file: Path) -> None:
         table.add_row(*(Text(cell) for cell in [*(str(row[side]) for side in sides), *cells]))
     n = len(written)
     rest = f"and {n - MOST_SHOWN:,} more; " if n > MOST_SHOWN else ""
-    title = f"What {method} expects of {count(n, 'pair')} of {file.name}"
+    title = f"What {method} expects of {count(n, 'pair')} of {title_of(file)}"
     show(Text(title, style="bold"), table, Text(f"{rest}--out FILE writes them", style="dim"))

@@ -6,16 +6,18 @@ import json
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from corank._version import __version__
 from corank.cli.console import facts, show
+from corank.cli.options import AsJson
 
-PACKAGES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
 
 
-def info(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+def info(as_json: AsJson = False) -> None:
     """Show what is installed."""
     found = _installed()
     if as_json:
@@ -27,6 +29,7 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.
 def _installed() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
+        "corank": __version__,
         **{package: _version(package) for package in PACKAGES},
         "python": platform.python_version(),
         "system": platform.platform(),

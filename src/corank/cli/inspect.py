@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.text import Text
 
 from corank.cli.console import facts, grid, in_bytes, show
+from corank.cli.encoded import columns_table, encoding_of, with_categories
 from corank.cli.evidence import widths_table
+from corank.cli.options import AsJson, ModelFile
 from corank.description import describe
 from corank.summary import in_words
 
+TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep
+
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    model: ModelFile,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a model is, how it was fitted and, where it has few atoms, each of them."""
     found = _model(model)
@@ -25,13 +29,12 @@ def inspect(
         typer.echo(json.dumps(found, indent=2))
         return
     show(facts(str(model), _words(found)))
+    if found["encoding"] is not None:
+        show(columns_table(with_categories(found["encoding"])))
     if found.get("atoms"):
         show(_atoms(found["atoms"]))
     if isinstance(found.get("gamma"), list):
         show(*widths_table(found["gamma"], found["feature_names"]))
-
-
-TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep
 
 
 def _model(path: Path) -> dict[str, Any]:
@@ -39,9 +42,10 @@ def _model(path: Path) -> dict[str, Any]:
     from corank.persistence import read_model
 
     header, _ = read_model(path)
-    summary = header["summary"]
+    summary, model = header["summary"], load(path)
     return {
-        **describe(load(path)),
+        **describe(model),
+        "encoding": None if model.encoder_ is None else encoding_of(model.encoder_),
         **{f"{key}_in_fit": summary[key] for key in TRAINING_ONLY if key in summary},
         "written_by": header["corank"],
         "bytes": path.stat().st_size,

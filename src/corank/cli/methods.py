@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
+
+from corank.cli.console import is_big, is_several
 
 
 class Method(StrEnum):
-    """The learners, as the command line calls them."""
+    """The learners, as the command line calls them; auto is one of the first four."""
 
+    auto = "auto"
     rankrls = "rankrls"
     rls = "rls"
     corankrls = "corankrls"
@@ -47,30 +52,36 @@ STREAMED = (Method.rankrls, Method.rls, *AGREEING)  # that learn from files in p
 WEIGHTED = (Method.rankrls, Method.corankrls, Method.kpcrank, Method.pursuit)
 RANKERS = (*WEIGHTED, *BY_EVIDENCE)
 COMPARING = (Method.rankrls, Method.corankrls, Method.kpcrank, *BY_EVIDENCE)  # that learn from comparisons
+AUTO = Method.auto
 GOES_WITH = {  # options that only some methods have
-    "weighting": WEIGHTED,
-    "basis": (*STREAMED, Method.kpcrank, Method.kpcr, *BY_EVIDENCE),
-    "alpha": STREAMED,
+    "weighting": (AUTO, *WEIGHTED),
+    "basis": (AUTO, *STREAMED, Method.kpcrank, Method.kpcr, *BY_EVIDENCE),
+    "alpha": (AUTO, *STREAMED),
     "components": (Method.kpcrank, Method.kpcr),
     "atoms": (Method.pursuit, Method.matching),
     "amplitude": BY_EVIDENCE,
     "noise": (Method.difference,),
-    "comparisons": COMPARING,
-    "view": AGREEING,
-    "unscored": AGREEING,
-    "checkpoint": STREAMED,
-    "dask": STREAMED,
+    "comparisons": (AUTO, *COMPARING),
+    "view": (AUTO, *AGREEING),
+    "unscored": (AUTO, *AGREEING),
+    "checkpoint": (AUTO, *STREAMED),
+    "dask": (AUTO, *STREAMED),
 }
 OWN_NAMES = {"components": "n_components", "atoms": "n_atoms"}
 
 
-def own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that only some methods have, as their learners take them; refuses those that do not go with this."""
+def own_options(method: Method, given: dict[str, Any], plain: Method) -> dict[str, Any]:
+    """The options that only some methods have, as their learners take them; refuses those that do not go with this.
+
+    `plain` is the method that `auto` may turn out to be.
+    """
     options: dict[str, Any] = {}
     for name, value in given.items():
         if value is None:
             continue
         check_goes_with(name, method)
+        if method is AUTO:
+            check_goes_with(name, plain)
         if name in ("alpha", "amplitude", "noise"):
             options[name] = number_or_word(value)
         elif name == "weighting":
@@ -85,8 +96,14 @@ def own_options(method: Method, given: dict[str, Any]) -> dict[str, Any]:
 def check_goes_with(name: str, method: Method) -> None:
     """Refuse an option that a method does not have."""
     if method not in GOES_WITH[name]:
-        others = " or ".join(f"--method {other}" for other in GOES_WITH[name])
+        others = " or ".join(f"--method {other}" for other in GOES_WITH[name] if other is not AUTO)
         raise ValueError(f"--{name} does not go with --method {method}; it goes with {others}")
+
+
+def check_views(patterns: Sequence[str]) -> None:
+    """Refuse a single view."""
+    if len(patterns) == 1:
+        raise ValueError("--view is given once, but one view has nothing to agree with: give two or more")
 
 
 def _whole_numbers(name: str, text: str) -> int | str | list[int]:
@@ -105,3 +122,52 @@ def number_or_word(text: str) -> float | str | list[float]:
     except ValueError:
         return text
     return values if len(values) > 1 else values[0]
+
+
+# ---- what goes together in fit
+
+
+def check_what_to_learn_from(
+    score: str | None,
+    item: str | None,
+    items: Path | None,
+    comparisons: Path | None,
+    pairs: dict[str, str | None],
+    method: Method,
+) -> None:
+    """Refuse options that do not go together."""
+    if items is not None and comparisons is not None:
+        raise ValueError("--items is for scores: with --comparisons the first table describes the items")
+    if items is not None and item is None:
+        raise ValueError("--items needs --id, the column that says what the items are called")
+    if comparisons is None:
+        for name, value in pairs.items():
+            if value is not None:
+                raise ValueError(f"--{name} is a column of a table of comparisons: say which with --comparisons")
+        if score is None:
+            raise ValueError(
+                "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
+            )
+        return
+    if score is not None:
+        raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
+    if item is None:
+        raise ValueError("--comparisons needs --item, the column that says what the items are called")
+    check_goes_with("comparisons", method)
+    if pairs["margin"] is not None and method is Method.preference:
+        raise ValueError(
+            "--margin does not go with --method preference, which learns from who won alone; use --method difference"
+        )
+
+
+def is_streamed(file: Path, beside: dict[str, Path | None], passes: dict[str, Any]) -> bool:
+    """Whether rows are read in passes; refuses a second table then, which is read into memory with the first."""
+    second = next((name for name, value in beside.items() if value is not None), None)
+    asked = next((name for name, value in passes.items() if value is not None), None)
+    if second is None:
+        return asked is not None or is_big(file)
+    if asked is not None:
+        raise ValueError(f"--{asked} does not go with --{second}, whose rows must fit into memory")
+    if is_several(file):
+        raise ValueError(f"--{second} goes with one table, but {file} is a folder or a pattern")
+    return False

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from corank.cli.console import command, count, facts, grid, held_out_error, note, show, size_of, typed
+from corank.cli.choice import effect_in_words, in_words
+from corank.cli.console import command, count, facts, held_out_error, note, show, size_of, typed
+from corank.cli.encoded import columns_table
 from corank.cli.evidence import is_no_better_than_coins, widths_table
+from corank.cli.inputs import DASH, title_of
 from corank.description import evidence_of, names_of_features, plain_gamma
 from corank.summary import evidence_in_words
 
-MOST_COLUMNS = 12  # that are listed one by one
 WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
+RANKING = ("RankRLS", "CoRankRLS")  # of which unscored rows are judged by pairs
 SIZES = ("alpha", "agreement", "n_components", "n_atoms")
 
 
-def result_of(model: Any, out: Path, seconds: float) -> dict[str, Any]:
-    """Everything that is worth knowing, as JSON has it."""
+def result_of(model: Any, out: Path, seconds: float, compared: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that is worth knowing, as JSON has it; `compared` is what `--method auto` found."""
     import numpy as np
 
     path = getattr(model, "path_", None)
@@ -30,6 +33,8 @@ def result_of(model: Any, out: Path, seconds: float) -> dict[str, Any]:
         "model": str(out),
         "method": type(model).__name__,
         **model.table_,
+        **({} if compared is None else {"auto": compared}),
+        **_effect(model, compared),
         "columns": [] if model.encoder_ is None else model.encoder_.summary(),
         "features": model.n_features_in_,
         **({"feature_names": names_of_features(model)} if isinstance(gamma, list) else {}),
@@ -46,6 +51,14 @@ def result_of(model: Any, out: Path, seconds: float) -> dict[str, Any]:
         "held_out_constant": None if path is None else _finite(path.constant),
         "seconds": round(seconds, 3),
     }
+
+
+def _effect(model: Any, compared: dict[str, Any] | None) -> dict[str, Any]:
+    """Whether unscored rows helped, where that was asked."""
+    if compared is not None:
+        return {"unscored_effect": compared.pop("unscored_effect")}
+    effect = getattr(model, "unscored_effect_", None)
+    return {} if effect is None else {"unscored_effect": asdict(effect)}
 
 
 def _finite(value: float) -> float | None:
@@ -73,9 +86,9 @@ def note_no_better(result: dict[str, Any]) -> None:
 def show_outcome(result: dict[str, Any], file: Path, items: Path | None, comparisons: Path | None, out: Path) -> None:
     """The result as tables."""
     pairs = {**_facts(result, comparisons), "saved as": f"{out} ({size_of(out)})"}
-    parts = [facts(f"{result['method']} fitted on {file.name}", pairs)]
+    parts = [facts(f"{result['method']} fitted on {title_of(file)}", pairs)]
     if result["columns"]:
-        parts.append(_columns_table(result["columns"]))
+        parts.append(columns_table(result["columns"]))
     if isinstance(result["gamma"], list):
         parts += widths_table(result["gamma"], result["feature_names"])
     show(*parts, *_next(result, items or file, out, joined=items is not None))
@@ -90,7 +103,7 @@ def write_page(
     write_model_report(
         model,
         report,
-        title=f"{result['method']} fitted on {file.name}",
+        title=f"{result['method']} fitted on {title_of(file)}",
         summary=_facts(result, comparisons),
         columns=result["columns"],
         command=typed("fit"),
@@ -105,10 +118,13 @@ def _facts(result: dict[str, Any], comparisons: Path | None) -> dict[str, str]:
     if result["queries"] is not None:
         what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
         pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
+    if "auto" in result:
+        pairs |= in_words(result["auto"])
     return pairs | {
         "features": count(result["features"], "number") + (f" from {count(len(used), 'column')}" if used else ""),
         "kernel": result["kernel"] + _gamma(result),
         **_size(result),
+        **effect_in_words(result.get("unscored_effect"), ranks=result["method"] in RANKING),
         "time": f"{result['seconds']:.1f} s",
     }
 
@@ -117,7 +133,8 @@ def _next(result: dict[str, Any], file: Path, out: Path, *, joined: bool) -> lis
     lines = [f"corank rank {out} NEW_FILE --out ranked.csv"]
     if "log_evidence" in result:
         nothing_open = result["score"] is not None and result["scored"] == result["rows"]
-        lines.append(f"corank suggest {out} {'NEW_FILE' if nothing_open and not joined else file} --out questions.csv")
+        unknown = (nothing_open and not joined) or file == DASH
+        lines.append(f"corank suggest {out} {'NEW_FILE' if unknown else file} --out questions.csv")
     shown = [command(line, "  or: " if at else "Next: ") for at, line in enumerate(lines)]
     if result.get("comparisons") and "log_evidence" not in result:
         shown.append(
@@ -131,7 +148,7 @@ def _rows(result: dict[str, Any], comparisons: Path | None) -> dict[str, str]:
     if comparisons is None:
         return {"rows": f"{rows:,}, {scored:,} of them scored" if scored < rows else f"{rows:,}, all scored"}
     many = f"{rows:,}, {scored:,} of them compared" if scored < rows else f"{rows:,}, all compared"
-    return {"items": many, "comparisons": f"{result['comparisons']:,} of {comparisons.name}"}
+    return {"items": many, "comparisons": f"{result['comparisons']:,} of {title_of(comparisons)}"}
 
 
 def _size(result: dict[str, Any]) -> dict[str, str]:
@@ -166,22 +183,3 @@ def _gamma(result: dict[str, Any]) -> str:
 
 def _best_of(tried: int) -> str:
     return f", the best of {tried}" if tried > 1 else ""
-
-
-def _columns_table(columns: list[dict[str, str]]) -> Any:
-    """What becomes of each column, or of the first few and those that are dropped."""
-    listed = columns
-    if len(columns) > MOST_COLUMNS:
-        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:4]
-        others = [column for column in columns if column not in dropped]
-        listed = others[: MOST_COLUMNS - len(dropped)] + dropped
-    table = grid("", ("column", "kind"), last="what becomes of it")
-    for column in listed:
-        style = "dim" if column["treatment"].startswith("dropped") else ""
-        cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    rest = Counter(column["kind"] for column in columns if column not in listed)
-    if rest:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in rest.items())
-        table.add_row(Text(f"and {sum(rest.values())} more", style="dim"), "", Text(kinds, style="dim"))
-    return table

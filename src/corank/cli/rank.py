@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,32 +10,43 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_output, count, grid, is_big, show, working
+from corank.cli.console import check_model_and_table, check_table_output, count, grid, is_big, show, working
+from corank.cli.inputs import DASH, check_printed, given, title_of, write_result
+from corank.cli.options import TABLE, AsJson, Force, ModelFile, Printed, QueryInFit, Quiet, Read
 
 TOP = 10
 SHOWN_COLUMNS = 5
 
 
 def rank(
-    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    context: typer.Context,
+    model: ModelFile,
     file: Annotated[
         Path,
-        typer.Argument(
-            help="Table of items: .csv, .tsv or .parquet; or a folder or pattern of such files.", show_default=False
-        ),
+        typer.Argument(help=f"Table of items: {TABLE}; or a folder or pattern of such files.", show_default=False),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the ranking. Default: show the best ten.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Where to write the ranking: .csv, .tsv, .parquet or .jsonl; - prints it. Default: show the best ten.",
+            show_default=False,
+        ),
     ] = None,
-    query: Annotated[
-        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Only so many of each query, the best.", show_default=False)
     ] = None,
+    query: QueryInFit = None,
     id: Annotated[
         str | None,
-        typer.Option("--id", help="Write only this column beside rank and score. Default: all.", show_default=False),
+        typer.Option(
+            "--id", "--item", help="Write only this column beside rank and score. Default: all.", show_default=False
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No notes; with --out print nothing but errors.")] = False,
+    format: Read = None,
+    out_format: Printed = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rank the items of a table, within each query: 1 is the best.
 
@@ -44,29 +56,60 @@ def rank(
     Of a folder, a pattern or a large file the scores alone are written.
     """
     check_model_and_table("rank", model, file)
+    check_printed(out, out_format, as_json=as_json)
+    source = given(context, file, format)
     if out is not None:
-        check_output(out, file, force=force)
-    if is_big(file):
-        _rank_in_passes(model, file, out, query, id, force=force, quiet=quiet)
+        check_table_output(out, source, force=force)
+    if is_big(source):
+        _rank_in_passes(model, source, out, query, id, top, force=force, quiet=quiet, as_json=as_json)
         return
     with working(quiet=quiet) as doing:
-        ranked, by = _ranked(model, file, query, id, doing)
+        ranked, by = _ranked(model, source, query, id, doing)
+        n_queries = None if by is None else len(ranked[by].unique())
+        result = {"model": str(model), "rows": len(ranked), "queries": n_queries}
+        kept = ranked if top is None else _first(ranked, top)
         if out is not None:
-            from corank.tables import write_table
-
             doing(f"writing {out.name}")
-            write_table(ranked, out, overwrite=force)
-    if out is None:
-        _show(ranked, by, file)
-    elif not quiet:
-        _show_written(ranked, by, out)
+            write_result(kept, out, out_format, force=force)
+    if as_json:
+        more = {"ranking": kept.to_pylist()} if out is None else {"out": str(out)}
+        typer.echo(json.dumps({**result, **more}, indent=2, default=str))
+    elif out is None:
+        _show(ranked, by, file, top or TOP)
+    elif not quiet and out != DASH:
+        show(Text(_written(len(kept), n_queries, out, top)))
+
+
+def _written(rows: int, queries: int | None, out: Path, top: int | None = None) -> str:
+    within = "" if queries is None else f" in {count(queries, 'query', 'queries')}"
+    return (
+        f"{count(rows, 'row')} ranked{within}: {out}"
+        if top is None
+        else f"the best {count(rows, 'row')}{within}: {out}"
+    )
+
+
+def _first(ranked: Any, top: int) -> Any:
+    """The rows of the first ranks."""
+    import pyarrow.compute as pc
+
+    return ranked.filter(pc.less_equal(ranked.column(0), top))
 
 
 def _rank_in_passes(
-    model_file: Path, file: Path, out: Path | None, query: str | None, id: str | None, *, force: bool, quiet: bool
+    model_file: Path,
+    file: Path,
+    out: Path | None,
+    query: str | None,
+    id: str | None,
+    top: int | None,
+    *,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Rank files that need not fit into memory; every query as it is read."""
-    if out is None:
+    if out is None or out == DASH:
         raise ValueError("--out is needed for a folder, a pattern or a large file: say where to write the ranking")
     from corank.cli.bigger import rank_scan
     from corank.learners import load
@@ -74,15 +117,16 @@ def _rank_in_passes(
     with working(quiet=quiet, status=False):
         model = load(model_file)
         by = query or (model.table_ or {}).get("query")
-        rows, queries = rank_scan(model, file, out, by, id, client=None, overwrite=force)
-    if not quiet:
-        within = "" if by is None else f" in {count(queries, 'query', 'queries')}"
-        show(Text(f"{count(rows, 'row')} ranked{within}: {out}"))
-
-
-def _show_written(ranked: Any, by: str | None, out: Path) -> None:
-    queries = "" if by is None else f" in {count(len(ranked[by].unique()), 'query', 'queries')}"
-    show(Text(f"{count(len(ranked), 'row')} ranked{queries}: {out}"))
+        if top is not None and by is None:
+            raise ValueError("--top does not go with rows that are read in passes and have no queries: none is ranked")
+        rows, queries = rank_scan(model, file, out, by, id, client=None, overwrite=force, top=top)
+    n_queries = None if by is None else queries
+    if as_json:
+        typer.echo(
+            json.dumps({"model": str(model_file), "rows": rows, "queries": n_queries, "out": str(out)}, indent=2)
+        )
+    elif not quiet:
+        show(Text(_written(rows, n_queries, out, top)))
 
 
 def _ranked(
@@ -124,19 +168,19 @@ def _ranked(
     return pa.table({**first, **dict(zip(ordered.column_names, ordered.columns, strict=True))}), by
 
 
-def _show(ranked: Any, by: str | None, file: Path) -> None:
+def _show(ranked: Any, by: str | None, file: Path, top: int) -> None:
     """The best of the first query."""
     first = ranked
-    title, more = f"The best of {count(len(ranked), 'row')} of {file.name}", ""
+    title, more = f"The best of {count(len(ranked), 'row')} of {title_of(file)}", ""
     if by is not None:
         label = ranked[by][0]
         n_queries = len(ranked[by].unique())
         ranks = ranked.column(0).to_pylist()
         size = next((at for at in range(1, len(ranks)) if ranks[at] == 1), len(ranks))
         first = ranked.slice(0, size).drop_columns([by])
-        title = f"The best of {by} {label}, {count(size, 'row')} of {file.name}"
+        title = f"The best of {by} {label}, {count(size, 'row')} of {title_of(file)}"
         more = f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
-    first = first.slice(0, TOP)
+    first = first.slice(0, top)
     own = [name for name in first.column_names[:3] if name.removeprefix("predicted_") in ("rank", "score", "std")]
     names = first.column_names[: len(own) + SHOWN_COLUMNS]
     table = grid(title, names, right=own)

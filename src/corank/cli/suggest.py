@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_output, command, count, grid, show, working
+from corank.cli.console import check_model_and_table, check_table_output, command, count, grid, show, working
+from corank.cli.inputs import DASH, check_printed, given, write_result
+from corank.cli.options import TABLE, AsJson, Force, IdInFit, ModelFile, Printed, QueryInFit, Quiet, Read
 
 if TYPE_CHECKING:
     from corank.cli.questions import Questions
@@ -28,10 +30,10 @@ class Kind(StrEnum):
 
 
 def suggest(
-    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    context: typer.Context,
+    model: ModelFile,
     pool: Annotated[
-        Path,
-        typer.Argument(help="Table of items that could be asked about: .csv, .tsv or .parquet.", show_default=False),
+        Path, typer.Argument(help=f"Table of items that could be asked about: {TABLE}.", show_default=False)
     ],
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many questions, within each query.")] = 5,
     kind: Annotated[
@@ -43,18 +45,17 @@ def suggest(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where to write the questions, to be answered for `corank update`.", show_default=False),
+        typer.Option(
+            help="Where to write the questions, to be answered for `corank update`; - prints them.", show_default=False
+        ),
     ] = None,
-    query: Annotated[
-        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
-    ] = None,
-    id: Annotated[
-        str | None,
-        typer.Option("--id", "--item", help="Column that names the items. Default: as in fit.", show_default=False),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No notes; with --out print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the questions as JSON.")] = False,
+    query: QueryInFit = None,
+    id: IdInFit = None,
+    format: Read = None,
+    out_format: Printed = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what to ask next: the questions whose answers teach the model most.
 
@@ -62,18 +63,18 @@ def suggest(
     Rows of the table that have a score are not asked about again.
     """
     check_model_and_table("suggest", model, pool)
+    check_printed(out, out_format, as_json=as_json)
+    source = given(context, pool, format)
     if out is not None:
-        check_output(out, pool, force=force)
+        check_table_output(out, source, force=force)
     with working(quiet=quiet) as doing:
-        questions = _questions(model, pool, number, kind, query, id, doing)
+        questions = _questions(model, source, number, kind, query, id, doing)
         if out is not None:
-            from corank.tables import write_table
-
             doing(f"writing {out.name}")
-            write_table(questions.to_fill_in(), out, overwrite=force)
+            write_result(questions.to_fill_in(), out, out_format, force=force)
     if as_json:
-        typer.echo(json.dumps({"kind": questions.kind, "questions": questions.entries()}, indent=2))
-    elif out is None or not quiet:
+        typer.echo(json.dumps({"kind": questions.kind, "questions": questions.entries()}, indent=2, default=str))
+    elif out is None or not (quiet or out == DASH):
         _show(questions, model, pool, out)
 
 
@@ -127,7 +128,7 @@ def _show(questions: Questions, model: Path, pool: Path, out: Path | None) -> No
 def _next(questions: Questions, model: Path, pool: Path, out: Path) -> list[Text]:
     if not questions.can_be_answered:
         return []
-    items = f" --items {pool}" if questions.by_name else ""
+    items = f" --items {'ITEMS' if pool == DASH else pool}" if questions.by_name else ""
     what = " with the better of the two, or first, second or tie" if questions.kind == "comparison" else ""
     columns = " and ".join(map(repr, questions.to_fill))
     run = f"corank update {model} {out}{items} --out NEW.corank"

@@ -66,6 +66,11 @@ class Training:
         return int(np.count_nonzero(~np.isnan(self.scores)))
 
     @property
+    def n_unscored(self) -> int:
+        """Number of the other rows."""
+        return len(self.features) - self.n_scored
+
+    @property
     def size(self) -> str:
         """What there is to learn from, in words."""
         if self.compared is not None:
@@ -100,7 +105,6 @@ class Training:
             model.fit_comparisons(self.features, **self.compared.pairs.given(), qid=self.queries)
         else:
             model.fit(self.features, self.scores, qid=self.queries)
-        model.table_ = self.remembered
 
     def check_scores(self, *, ranks: bool) -> None:
         """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""

@@ -20,15 +20,31 @@ from corank.cli.console import (
     size_of,
     working,
 )
+from corank.cli.inputs import DASH, given, given_too, title_of
+from corank.cli.options import (
+    TABLE,
+    AsJson,
+    CountInFit,
+    Force,
+    IdInFit,
+    LoserInFit,
+    ModelFile,
+    QueryInFit,
+    Quiet,
+    Read,
+    ScoreInFit,
+    WinnerInFit,
+)
 
 
 def update(
-    model: Annotated[Path, typer.Argument(help="Model that `corank fit` saved.", show_default=False)],
+    context: typer.Context,
+    model: ModelFile,
     answers: Annotated[
         Path,
         typer.Argument(
             help="Table of newly scored rows or, for a model of comparisons, of who beat whom; also the answered "
-            "questions of `corank suggest`.",
+            f"questions of `corank suggest`: {TABLE}.",
             show_default=False,
         ),
     ],
@@ -36,29 +52,19 @@ def update(
     items: Annotated[
         Path | None, typer.Option(help="Table that describes the items which answers name.", show_default=False)
     ] = None,
-    id: Annotated[
-        str | None,
-        typer.Option("--id", "--item", help="Column that names the items. Default: as in fit.", show_default=False),
-    ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="Column with the scores. Default: as in fit.", show_default=False)
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option(help="Column with the queries. Default: as in fit.", show_default=False)
-    ] = None,
-    winner: Annotated[
-        str | None, typer.Option(help="Column of winners. Default: as in fit.", show_default=False)
-    ] = None,
-    loser: Annotated[str | None, typer.Option(help="Column of losers. Default: as in fit.", show_default=False)] = None,
+    id: IdInFit = None,
+    score: ScoreInFit = None,
+    query: QueryInFit = None,
+    winner: WinnerInFit = None,
+    loser: LoserInFit = None,
     margin: Annotated[
         str | None, typer.Option(help="Column that says by how much. Default: as in fit.", show_default=False)
     ] = None,
-    times: Annotated[
-        str | None, typer.Option("--count", help="Column that says how often.", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    times: CountInFit = None,
+    format: Read = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add newly scored rows, or comparisons, to a model.
 
@@ -66,15 +72,16 @@ def update(
     Rows and questions without an answer are left out.
     """
     check_model_and_table("update", model, answers)
-    for source in (answers, items):
-        check_model_output(out, source, force=force)
+    answers_file, items_file = given(context, answers, format), given_too(context, items)
+    for read in (answers_file, items_file):
+        check_model_output(out, read, force=force)
     began = time.perf_counter()
     with working(quiet=quiet) as doing:
-        doing(f"reading {answers.name}")
+        doing(f"reading {title_of(answers)}")
         from corank.cli.answers import Answers
 
-        given = Answers(answers, items, id, score, query, winner, loser, margin, times)
-        learner, numbers = _updated(model, given, doing)
+        told = Answers(answers_file, items_file, id, score, query, winner, loser, margin, times)
+        learner, numbers = _updated(model, told, doing)
         doing(f"writing {out.name}")
         learner.save(out, overwrite=force)
     result = {
@@ -114,9 +121,9 @@ def _show(result: dict[str, Any], answers: Path, items: Path | None, out: Path, 
     if known is not None:
         pairs["now"] = count(known, what) + (f" of {count(result['scored'], 'item')}" if compared else "")
     pairs |= {"time": f"{result['seconds']:.1f} s", "saved as": f"{out} ({size_of(out)})"}
-    pool = items or "POOL"
+    pool = "POOL" if items in (None, DASH) else items
     after = f"corank suggest {out} {pool}" if can_suggest else f"corank rank {out} NEW_FILE --out ranked.csv"
-    show(facts(f"{result['method']} updated by {answers.name}", pairs), command(after))
+    show(facts(f"{result['method']} updated by {title_of(answers)}", pairs), command(after))
 
 
 def _answers(result: dict[str, Any]) -> str:

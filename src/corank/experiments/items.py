@@ -14,6 +14,7 @@ from scipy import sparse
 from corank._backend import to_numpy
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
+from corank.views import of_encoded
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,7 +30,7 @@ class Items:
         The columns of a table are encoded by a `TableEncoder`, fitted in every run on its training rows alone.
     y : (n,) scores, higher is better; NaN = unscored
     qid : (n,) query labels, or None: all rows compete
-    views : list of View, or a number of random halves, for methods with views
+    views : list of View, or a number of random halves, for methods with views; those of a table by numbers of its columns
     """
 
     X: Any
@@ -92,13 +93,13 @@ class Items:
             found.update(np.ascontiguousarray(X).tobytes())
         return found.hexdigest()[:16]
 
-    def features(self, fitted_on: Integers, rows: Integers) -> tuple[Any, Any]:
-        """Numbers of both sets of rows; an encoder sees the first set only."""
+    def features(self, fitted_on: Integers, rows: Integers) -> tuple[Any, Any, Any]:
+        """Numbers of both sets of rows, and the views of these numbers; an encoder sees the first set only."""
         if not self.is_table:
-            return self.X[fitted_on], self.X[rows]
+            return self.X[fitted_on], self.X[rows], self.views
         encoder = TableEncoder()
         first = encoder.fit_transform(_take(self.X, fitted_on))
-        return first, encoder.transform(_take(self.X, rows))
+        return first, encoder.transform(_take(self.X, rows)), of_encoded(self.views, encoder.attributes_)
 
 
 def read_items(data: Any) -> Items:

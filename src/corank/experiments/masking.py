@@ -68,11 +68,11 @@ class Answers:
 def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, Answers]:
     """What a method sees of a draw, and the answers it does not see."""
     y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
-    X, X_test = items.features(rows.train, rows.test)
+    X, X_test, views = items.features(rows.train, rows.test)
     qid = None if items.qid is None else items.qid[rows.train]
     qid_test = None if items.qid is None else items.qid[rows.test]
     least = float(items.y[items.scored].min())
     return (
-        Task(X, y, qid, X_test, qid_test, items.views, judge, seed),
+        Task(X, y, qid, X_test, qid_test, views, judge, seed),
         Answers(items.y[rows.test], qid_test, least),
     )

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from corank.tables import PARQUET, SEPARATORS, TableError
+from corank.tables import PARQUET, SEPARATORS, SVMLIGHT, TableError, is_svmlight
 
-SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".letor", ".dat")
 FORMATS = ("parquet", "csv", "svmlight")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -98,6 +97,8 @@ def _format_of(path: Path) -> str:
     endings = [ending.lower() for ending in path.suffixes[-2:]] or [""]
     kind = (endings[:-1] or [""])[-1] if endings[-1] == ".gz" else endings[-1]
     for format, known in (("parquet", PARQUET), ("csv", tuple(SEPARATORS)), ("svmlight", SVMLIGHT)):
+        if kind == ".txt" and is_svmlight(path):
+            return "svmlight"
         if kind in known and not (format == "parquet" and endings[-1] == ".gz"):
             return format
     raise TableError(f"{path} does not end like a table; say format='parquet', 'csv' or 'svmlight'")

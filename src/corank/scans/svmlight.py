@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import re
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.datasets import load_svmlight_file
 
 from corank.scans.chunks import Place, Runs, check_finite, one_run, runs_of
 from corank.scans.files import File
 from corank.scans.sources import Raw, Unit, Wanted
 from corank.tables import TableError
-
-LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
-SCORE, QUERY = "score", "qid"
+from corank.tables.svmlight import QUERY, SCORE, has_queries, last_feature, lines_of, parsed_lines
 
 
 class SvmlightSource:
@@ -34,10 +27,10 @@ class SvmlightSource:
     def __init__(self, files: Sequence[File], n_features: int | None) -> None:
         self.files = files
         self.units = [Unit(file) for file in files]
-        self.has_queries = {self._first_line(file) for file in files}
+        self.has_queries = {has_queries(Path(file.path)) for file in files}
         if len(self.has_queries) > 1:
             raise TableError("some files have qid: and others have not; all or none")
-        self.n_features = max(map(self._last_feature, files)) if n_features is None else n_features
+        self.n_features = max(last_feature(Path(file.path)) for file in files) if n_features is None else n_features
 
     @property
     def names(self) -> list[str]:
@@ -64,7 +57,7 @@ class SvmlightSource:
         """The rows of a file."""
         unit.file.check()
         row = 0
-        for lines in self._lines(unit.file, chunk_rows):
+        for lines in lines_of(Path(unit.file.path), chunk_rows):
             raw = self._parsed(lines, wanted, Place(unit.file.path, row))
             row += raw.n_rows
             if raw.n_rows:
@@ -73,10 +66,8 @@ class SvmlightSource:
     def _parsed(self, lines: list[bytes], wanted: Wanted, place: Place) -> Raw:
         n_features = self.n_features
         try:
-            X, scores, labels = load_svmlight_file(
-                io.BytesIO(b"".join(lines)), n_features=n_features, query_id=True, zero_based=False
-            )
-        except (ValueError, OverflowError) as error:
+            X, scores, labels = parsed_lines(lines, n_features)
+        except ValueError as error:
             raise TableError(f"{place.path}, near {place.of(0)}: {error}") from error
         features: Any = None
         if wanted.features is not None:
@@ -92,42 +83,3 @@ class SvmlightSource:
                 raise TableError(f"{place.path}, near {place.of(0)}: some lines have no qid:")
             runs = runs_of(pa.chunked_array([pa.array(labels)]), QUERY, place)
         return Raw(len(scores), features, None if wanted.score is None else scores, runs, place, None)
-
-    def _lines(self, file: File, chunk_rows: int) -> Iterator[list[bytes]]:
-        """Lines that hold a row, so many at a time."""
-        lines: list[bytes] = []
-        try:
-            with _opened(file.path) as opened:
-                for line in opened:
-                    if line.split(b"#", 1)[0].strip():
-                        lines.append(line)
-                    if len(lines) == chunk_rows:
-                        yield lines
-                        lines = []
-        except (OSError, EOFError, zlib.error) as error:
-            raise TableError(f"{file.path} cannot be read, it may be damaged or cut off: {error}") from error
-        if lines:
-            yield lines
-
-    def _first_line(self, file: File) -> bool:
-        """Whether it has queries."""
-        for lines in self._lines(file, 1):
-            words = lines[0].split()
-            try:
-                float(words[0])
-            except ValueError:
-                raise TableError(f"{file.path} is no svmlight file: it begins with {lines[0][:40]!r}") from None
-            return len(words) > 1 and words[1].startswith(b"qid:")
-        raise TableError(f"{file.path} has no rows")
-
-    def _last_feature(self, file: File) -> int:
-        highest = 0
-        with _opened(file.path) as opened:
-            while block := opened.read(2**24):
-                block += opened.readline()
-                highest = max(highest, *map(int, LAST_FEATURE.findall(block)), 0)
-        return highest
-
-
-def _opened(path: str) -> Any:
-    return gzip.open(path, "rb") if path.lower().endswith(".gz") else Path(path).open("rb")

@@ -55,10 +55,10 @@ def logged(log: Path | None, *, quiet: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def live_rounds(waiting: str) -> Iterator[Callable[[Round], None]]:
+def live_rounds(waiting: str, *, quiet: bool = False) -> Iterator[Callable[[Round], None]]:
     """One line on a terminal that says how the rounds go; nothing elsewhere, where the log says it."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if quiet or not console.is_terminal:
         yield lambda done: None
         return
     with console.status(Text(waiting)) as status:

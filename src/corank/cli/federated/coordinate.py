@@ -10,6 +10,7 @@ import typer
 
 from corank.cli.console import facts, in_bytes, note, show
 from corank.cli.federated.common import live_rounds, logged, need_extra, shared_columns, shared_table
+from corank.cli.options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from corank.federated.plan import Report
@@ -21,7 +22,8 @@ Log = Annotated[Path | None, typer.Option(help="Also write a log here, one JSON 
 def coordinate(
     settings: Annotated[Path, typer.Argument(help="coordinator.toml", show_default=False)],
     log: Log = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Wait for the sites, run the rounds, and tell the sites to keep their models.
 
@@ -33,22 +35,24 @@ def coordinate(
 
     given = read_coordinator(settings)
     items = _own_items(given)
-    with logged(log):
+    with logged(log, quiet=quiet):
         channel = listening(given)
         try:
-            with live_rounds(f"waiting for {', '.join(given.plan.sites)} at {given.address} …") as progress:
+            with live_rounds(
+                f"waiting for {', '.join(given.plan.sites)} at {given.address} …", quiet=quiet
+            ) as progress:
                 run = Coordinator(given.plan, channel, items=items, state=given.state, progress=progress)
                 report = run.run()
         finally:
             channel.close()
-    if not report.converged:
+    if not report.converged and not quiet:
         note(
             f"stopped after {report.n_rounds} rounds without convergence: raise max_rounds, or lower agreement; models "
             "are kept as they are"
         )
     if as_json:
         typer.echo(json.dumps(_result(report), indent=2))
-    else:
+    elif not quiet:
         _show(report)
 
 

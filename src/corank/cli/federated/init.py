@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from corank.cli.console import count, facts, show
 from corank.cli.federated.common import need_extra
+from corank.cli.options import AsJson, Quiet
 
 COORDINATOR_TOML = """\
 # The coordinator of a federated run. It sees predictions on the shared items, never rows.
@@ -71,6 +73,8 @@ def init(
     port: Annotated[int, typer.Option(help="Its port.", min=1, max=65535)] = 8470,
     run: Annotated[str, typer.Option(help="Name of the run.")] = "first",
     days: Annotated[int, typer.Option(help="How long certificates are valid.", min=1, max=3650)] = 365,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make certificates and settings: one folder for the coordinator, one for every site.
 
@@ -117,12 +121,20 @@ def init(
             file.write(pins)
     else:
         settings.write_text(COORDINATOR_TOML.format(run=run, port=port, sites=pins), encoding="utf-8")
+    if as_json:
+        result = {"folder": str(folder), "sites": names, "coordinator": str(settings), "added": adding, "days": days}
+        typer.echo(json.dumps(result, indent=2))
+    elif not quiet:
+        _show(folder, names, days, COORDINATOR, adding=adding)
+
+
+def _show(folder: Path, names: list[str], days: int, coordinator: str, *, adding: bool) -> None:
     show(
         facts(
             f"{count(len(names), 'site')} {'added to' if adding else 'made in'} {folder}",
             {
                 "for each site": f"{folder}/NAME: its certificate, its key and site.toml, to be filled in",
-                "coordinator": f"{folder}/{COORDINATOR}: the same and coordinator.toml",
+                "coordinator": f"{folder}/{coordinator}: the same and coordinator.toml",
                 "keep to yourself": f"{folder}/authority: whoever has authority.key can be any site",
                 "valid for": count(days, "day"),
             },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from corank.cli.console import check_model_output, count, facts, show, size_of
 from corank.cli.federated.common import live_rounds, logged, need_extra
 from corank.cli.federated.coordinate import Log
+from corank.cli.options import AsJson, Force, Quiet
 
 if TYPE_CHECKING:
     from corank.federated.settings import SiteSettings
@@ -21,8 +23,10 @@ def join(
     serve: Annotated[
         bool, typer.Option("--serve", help="Stay, and score new items for corank federated predict.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model that is already there.")] = False,
+    force: Force = False,
     log: Log = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Dial the coordinator, answer its rounds, and keep this site's model.
 
@@ -38,37 +42,54 @@ def join(
         raise ValueError(f"--serve needs allowed = true in [predict] of {settings}")
     identity, authority = given.certificates.load(given.name)
     line = Connection(given.coordinator, identity, authority, max_items=given.max_items, patience=given.patience)
-    with logged(log):
+    with logged(log, quiet=quiet):
         if not (serve and given.model.exists() and not force):
             check_model_output(given.model, force=force)
-            _take_part(given, line, force=force)
+            result = _take_part(given, line, force=force, quiet=quiet)
+            if as_json:
+                typer.echo(json.dumps(result, indent=2))
+            elif not quiet:
+                _show(result, given.model)
         if serve:
             from corank.cli.federated.data import predictor_of
 
-            with live_rounds(f"{given.name}: ready to predict …"):
+            with live_rounds(f"{given.name}: ready to predict …", quiet=quiet):
                 line.answer(predictor_of(given), forever=True)
 
 
-def _take_part(given: SiteSettings, line: Any, *, force: bool) -> None:
+def _take_part(given: SiteSettings, line: Any, *, force: bool, quiet: bool) -> dict[str, Any]:
     from corank.cli.federated.data import site_of
     from corank.federated.client import JoinError
 
-    with live_rounds(f"{given.name}: learning alone …"):
+    with live_rounds(f"{given.name}: learning alone …", quiet=quiet):
         site, encoder = site_of(given)
-    with live_rounds(f"{given.name}: waiting for the coordinator at {given.coordinator} …"):
+    with live_rounds(f"{given.name}: waiting for the coordinator at {given.coordinator} …", quiet=quiet):
         ending = line.answer(site)
     if ending.kind == "stop":
         here = "" if ending["row"] is None else f" (here: {_row(site, ending['row'])})"
         raise JoinError(f"the coordinator stopped: {ending['reason']}{here}")
     site.model.save(given.model, overwrite=force, encoder=encoder)
+    return {
+        "site": given.name,
+        "model": str(given.model),
+        "converged": bool(ending["converged"]),
+        "rounds": int(ending["round"]),
+        "scored": site.model._n_scored,
+        "shared": len(site.shared),
+        "alpha": float(site.model.alpha_),
+    }
+
+
+def _show(result: dict[str, Any], model: Path) -> None:
+    how = "agreed" if result["converged"] else "stopped"
     show(
         facts(
-            f"{given.name}: {'agreed' if ending['converged'] else 'stopped'} after {count(ending['round'], 'round')}",
+            f"{result['site']}: {how} after {count(result['rounds'], 'round')}",
             {
-                "rows": f"{site.model._n_scored:,} scored, which stayed here",
-                "shared items": f"{len(site.shared):,}",
-                "alpha": f"{site.model.alpha_:.3g}",
-                "saved as": f"{given.model} ({size_of(given.model)})",
+                "rows": f"{result['scored']:,} scored, which stayed here",
+                "shared items": f"{result['shared']:,}",
+                "alpha": f"{result['alpha']:.3g}",
+                "saved as": f"{model} ({size_of(model)})",
             },
         )
     )
