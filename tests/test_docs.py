@@ -74,8 +74,9 @@ def run_commands(block):
         if not words:
             continue
         assert words[0] == "corank", f"{block.name}: only commands of corank are run, not {words[0]!r}; mark the block"
-        quick = QUICK if words[1] == "compare" and "--repeats" not in words else ()
-        run(*words[1:], *quick)
+        if words[1] == "compare":
+            words += ["--jobs", "1", *(() if "--repeats" in words else QUICK)]
+        run(*words[1:])
         if words[1] == "suggest" and "--out" in words:
             answer(Path(words[words.index("--out") + 1]))
 
