@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank.cli.console import check_report_output, command, count, grid, note, show, typed, working
+from corank.cli.console import command, count, grid, note, show, typed, working
 from corank.cli.inputs import given, svmlight_columns, title_of
 from corank.cli.methods import check_views
 from corank.cli.options import TABLE, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
+from corank.cli.outputs import check_report_output
 
 if TYPE_CHECKING:
     from corank.experiments import Comparison, Items

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from corank.cli.console import check_model_output, check_report_output, count, grid, note, show, size_of
+from corank.cli.console import count, grid, note, show, size_of
 from corank.cli.options import AsJson, Force, Quiet
+from corank.cli.outputs import check_model_output, check_report_output
 
 if TYPE_CHECKING:
     from corank.cli.taste import Results, Taste
@@ -40,13 +41,15 @@ def demo(
     check_model_output(target, force=force)
     check_report_output(page, force=force)
     began = time.perf_counter()
+    from threadpoolctl import threadpool_limits
+
     from corank.cli.demo_page import write_demo_page
     from corank.cli.taste import compare, jokes
 
     taste = jokes()
     if taste.is_made_up and not quiet:
         note("the joke ratings are not part of this installation (they are in the sources): made-up data instead")
-    with _progress(quiet=quiet) as progress:
+    with _progress(quiet=quiet) as progress, threadpool_limits(1):  # many small systems: threads would only wait
         task = progress.add_task("ranking", total=SEEDS * len(taste.users))
         results = compare(taste, SCORED, SEEDS, tick=lambda: progress.advance(task))
     model = _save_last_user(taste, target, force=force)

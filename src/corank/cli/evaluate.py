@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_table_output, count, grid, is_big, show, working
+from corank.cli.console import count, grid, is_big, show, working
 from corank.cli.inputs import DASH, check_printed, given, given_too, title_of, write_result
 from corank.cli.options import (
     TABLE,
@@ -27,6 +27,7 @@ from corank.cli.options import (
     ScoreInFit,
     WinnerInFit,
 )
+from corank.cli.outputs import check_model_and_table, check_table_output
 
 READING = {
     "disagreement": "share of pairs in the wrong order: 0 is perfect, 0.5 is chance",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corank.cli.choice import Asked, fitted
-from corank.cli.console import check_model_output, check_report_output, working
+from corank.cli.console import working
 from corank.cli.inputs import given, given_too, svmlight_columns, title_of
 from corank.cli.methods import (
     Method,
@@ -25,6 +25,7 @@ from corank.cli.methods import (
 )
 from corank.cli.options import TABLE, WHO_BEAT_WHOM, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
 from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
+from corank.cli.outputs import check_model_output, check_report_output
 
 if TYPE_CHECKING:
     from corank.cli.training import Source

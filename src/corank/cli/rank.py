@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_table_output, count, grid, is_big, show, working
+from corank.cli.console import count, grid, is_big, show, working
 from corank.cli.inputs import DASH, check_printed, given, title_of, write_result
 from corank.cli.options import TABLE, AsJson, Force, ModelFile, Printed, QueryInFit, Quiet, Read
+from corank.cli.outputs import check_model_and_table, check_table_output
 
 TOP = 10
 SHOWN_COLUMNS = 5

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import check_model_and_table, check_table_output, command, count, grid, show, working
+from corank.cli.console import command, count, grid, show, working
 from corank.cli.inputs import DASH, check_printed, given, write_result
 from corank.cli.options import TABLE, AsJson, Force, IdInFit, ModelFile, Printed, QueryInFit, Quiet, Read
+from corank.cli.outputs import check_model_and_table, check_table_output
 
 if TYPE_CHECKING:
     from corank.cli.questions import Questions

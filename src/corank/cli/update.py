@@ -10,16 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corank.cli.console import (
-    check_model_and_table,
-    check_model_output,
-    command,
-    count,
-    facts,
-    show,
-    size_of,
-    working,
-)
+from corank.cli.console import command, count, facts, show, size_of, working
 from corank.cli.inputs import DASH, given, given_too, title_of
 from corank.cli.options import (
     TABLE,
@@ -35,6 +26,7 @@ from corank.cli.options import (
     ScoreInFit,
     WinnerInFit,
 )
+from corank.cli.outputs import check_model_and_table, check_model_output
 
 
 def update(

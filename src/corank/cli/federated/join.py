@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corank.cli.console import check_model_output, count, facts, show, size_of
+from corank.cli.console import count, facts, show, size_of
 from corank.cli.federated.common import live_rounds, logged, need_extra
 from corank.cli.federated.coordinate import Log
 from corank.cli.options import AsJson, Force, Quiet
+from corank.cli.outputs import check_model_output
 
 if TYPE_CHECKING:
     from corank.federated.settings import SiteSettings

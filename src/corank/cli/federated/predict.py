@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from corank.cli.console import check_table_output, count, facts, show
+from corank.cli.console import count, facts, show
 from corank.cli.federated.common import live_rounds, logged, need_extra
 from corank.cli.federated.coordinate import Log, listening
 from corank.cli.inputs import DASH, check_printed, given, write_result
 from corank.cli.options import TABLE, AsJson, Force, Printed, Quiet, Read
+from corank.cli.outputs import check_table_output
 
 
 def predict(
