@@ -56,8 +56,8 @@ def written(folder: Path, name: str, content: bytes | str) -> Path:
         ("a.tsv", "x\ty\n1\tone\n2.5\ttwo\n"),
         ("a.txt", "x\ty\n1\tone\n2.5\ttwo\n"),
         ("a.txt", "x,y\n1,one\n2.5,two\n"),
-        ("a.csv.gz", gzip.compress(b"x,y\n1,one\n2.5,two\n")),
-        ("a.tsv.GZ", gzip.compress(b"x\ty\n1\tone\n2.5\ttwo\n")),
+        ("a.csv.gz", gzip.compress(b"x,y\n1,one\n2.5,two\n", mtime=0)),
+        ("a.tsv.GZ", gzip.compress(b"x\ty\n1\tone\n2.5\ttwo\n", mtime=0)),
     ],
 )
 def test_separated_files_are_read_by_ending_and_header(tmp_path: Path, name: str, content: bytes | str) -> None:
@@ -126,7 +126,7 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.csv", "", "is empty"),
         ("a.csv", "\n\n", "is empty"),
         ("a.csv", "\ufeff", "is empty"),
-        ("a.csv.gz", gzip.compress(b""), "is empty"),
+        ("a.csv.gz", gzip.compress(b"", mtime=0), "is empty"),
         ("a.parquet", "", "is empty"),
         ("a.csv", "x,y", "has a header but no rows"),
         ("a.csv", "x,y\n\n", "has a header but no rows"),
@@ -137,8 +137,8 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.csv", b"x,y\n" + b"1,a\n" * 5_000 + b"1,\xff\n", "column 'y' of .* is not UTF-8 text"),
         ("a.csv", "x,y\n1,2\n".encode("utf-16"), "not UTF-8 text"),
         ("a.csv.gz", b"x,y\n1,2\n", "cannot be read"),
-        ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999)[:-9], "cannot be read"),
-        ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999)[:12], "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999, mtime=0)[:-9], "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"x,y\n" + b"1,2\n" * 999, mtime=0)[:12], "cannot be read"),
         ("a.parquet", "x,y\n1,2\n", r"a\.parquet looks like text: rename it to \.csv"),
         ("a.pq", "x,ä\n" * 1365 + "ä", "looks like text: rename it to"),  # cut inside a letter after 4,096 bytes
         ("a.parquet", b"\0\xff nothing known", "cannot be read"),
@@ -388,7 +388,7 @@ LETOR = b"2 qid:10 1:0.5 3:1 # doc a\n\n# a note\nnan qid:10 2:-1e3\n0 qid:11 1:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.svm", LETOR), ("a.letor", LETOR), ("a.txt", LETOR), ("a.svm.gz", gzip.compress(LETOR))],
+    [("a.svm", LETOR), ("a.letor", LETOR), ("a.txt", LETOR), ("a.svm.gz", gzip.compress(LETOR, mtime=0))],
 )
 def test_svmlight_is_a_table_of_scores_queries_and_numbered_features(tmp_path: Path, name: str, content: bytes) -> None:
     table = read_table(written(tmp_path, name, content))
@@ -451,8 +451,8 @@ def test_svmlight_is_not_written(tmp_path: Path) -> None:
         (b"-1.5 3:0.5 7:1e-3\n", ".svm"),
         (b"1 " + b"1:0.123456 " * 500, ".svm"),
         (b"2020-01-01 10:30\n", ".csv"),
-        (gzip.compress(b"a,b\n1,2\n"), ".csv.gz"),
-        (gzip.compress(LETOR), ".svm.gz"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), ".csv.gz"),
+        (gzip.compress(LETOR, mtime=0), ".svm.gz"),
     ],
 )
 def test_a_kind_is_known_by_its_first_bytes(beginning: bytes, ending: str) -> None:
