@@ -110,7 +110,10 @@ def check(effect, errors, sizes, rtol=1e-5):
     assert effect.standard_error == pytest.approx(spread, rel=1e-4, abs=1e-9)
     assert effect.n_held_out == len(sizes)
     sure = abs(gap) > 2 * spread
-    assert effect.verdict == (("helped" if gap > 0 else "hurt") if sure else "cannot tell with this many scores")
+    unsure = (
+        "made no difference" if effect.difference == effect.standard_error == 0 else "cannot tell with this many scores"
+    )
+    assert effect.verdict == (("helped" if gap > 0 else "hurt") if sure else unsure)
 
 
 def numbered(labels):
@@ -231,7 +234,7 @@ class Told:
         ([1.0, 1.1, 0.9, 1.0], [2.0, 2.2, 1.9, 2.0], "helped"),
         ([2.0, 2.2, 1.9, 2.0], [1.0, 1.1, 0.9, 1.0], "hurt"),
         ([1.0, 3.0, 0.9, 1.0], [2.0, 2.2, 1.9, 0.5], "cannot tell with this many scores"),
-        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "cannot tell with this many scores"),
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "made no difference"),
     ],
 )
 def test_the_verdict_asks_for_two_standard_errors_of_the_paired_difference(with_, without, verdict):

@@ -75,9 +75,10 @@ def note_no_better(result: dict[str, Any]) -> None:
     reasons = f"perhaps the features say nothing about {about}"
     if result["query"] is not None:
         reasons += (
-            f", or what is good differs from {result['query']!r} to {result['query']!r}, as all share one function"
+            f", what is good differs from {result['query']!r} to {result['query']!r}, as all share one function, or too few "
+            f"of {result['query']!r} have several different scores to tell"
         )
-    note(f"the model is no better than {'a constant' if by_errors else 'coin tosses'}: {reasons}")
+    note(f"held out, the model is no better than {'a constant' if by_errors else 'coin tosses'}: {reasons}")
 
 
 # ---- what is shown

@@ -20,6 +20,15 @@ ALL, VARIABLE = "all", "CORANK_DATA"
 STYLES = {"holds": "bold green", "does not hold": "bold yellow"}
 
 
+PAPERS = {
+    "000": "Sparse Co-RankRLS",
+    "001": "coRLSR",
+    "002": "KPCRank",
+    "003": "ranking pursuit",
+    "004": "transductive RankRLS",
+}
+
+
 def reproduce(
     name: Annotated[
         str, typer.Argument(help="Which study: its name, or all. --list shows them.", show_default=False)
@@ -164,10 +173,15 @@ def _command(name: str, settings: Any, *, needs_data: bool) -> str:
 
 
 def _list(studies: list[Study]) -> None:
-    table = grid("Studies", ("name",), last="makes again")
+    table = grid("Studies", ("name", "data"), last="makes again")
     for study in studies:
-        table.add_row(study.name, f"{', '.join(study.sources)}: {study.title}")
-    show(table, Text("corank reproduce NAME --data DIR runs one of them, corank reproduce all --data DIR all."))
+        table.add_row(study.name, ", ".join(study.folders) or "none", f"{study.title} ({', '.join(study.sources)})")
+    papers = ", ".join(f"{number} {name}" for number, name in PAPERS.items())
+    show(
+        table,
+        Text(f"The papers: {papers}."),
+        Text("corank reproduce NAME --data DIR runs one of them, corank reproduce all --data DIR all."),
+    )
 
 
 def _show(found: Reproduction, folder: Path | None) -> None:

@@ -64,6 +64,9 @@ def _problems(items: Items, codes: Integers, sizes: Integers) -> list[str]:
         low, high = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
         np.minimum.at(low, codes[items.scored], items.y[items.scored])
         np.maximum.at(high, codes[items.scored], items.y[items.scored])
+        none = int((scored == 0).sum())
+        if none:
+            found.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
         single, flat = int((scored == 1).sum()), int(((scored > 1) & (low == high)).sum())
         if single:
             found.append(f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none.")

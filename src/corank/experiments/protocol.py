@@ -112,6 +112,7 @@ def check_enough(items: Items, protocol: Protocol) -> None:
 def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
     """Every draw, those of the comparison itself first. Parts of the scored rows that come to the same are one."""
     main = [Draw(repeat) for repeat in range(protocol.repeats)]
+    main += [Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)]  # did they help?
     if not protocol.curves:
         return main
     few = range(min(protocol.repeats, protocol.rounds))
@@ -120,7 +121,6 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
         sizes.setdefault(len(split(items, protocol, Draw(0, scored=part)).scored), part)
     return [
         *main,
-        *(Draw(repeat, unscored=0.0) for repeat in range(protocol.repeats)),
         *(Draw(repeat, scored=part) for part in sizes.values() if part != 1 for repeat in few),
         *(Draw(repeat, unscored=0.25) for repeat in few),
     ]

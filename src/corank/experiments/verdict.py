@@ -27,13 +27,13 @@ def sentences(found: Finding) -> list[str]:
 
 
 def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
-    """A mean with its interval, disagreement in percent."""
+    """A mean with its interval; disagreement in points, hundredths of all pairs."""
     sign = "+" if signed else ""
     if measure == "disagreement":
         mean, low, high = (
             f"{100 * number:{sign}.2f}".replace("-", "−") for number in (value.mean, value.low, value.high)
         )
-        return f"{mean} % ({low} to {high})"
+        return f"{mean} points ({low} to {high})"
     mean, low, high = (f"{number:{sign}.3g}".replace("-", "−") for number in (value.mean, value.low, value.high))
     return f"{mean} ({low} to {high})"
 
@@ -56,7 +56,7 @@ def _answer(found: Finding) -> str:
     if winners:
         return f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly to be sure."
     needed = _needed(against, found)
-    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}."
+    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}. Until then {base} will do."
 
 
 def _against(found: Finding) -> list[str]:

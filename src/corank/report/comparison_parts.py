@@ -15,8 +15,20 @@ from corank.report.model_parts import model_parts, parameters
 from corank.report.page import Html, Section, figure, table, text
 from corank.report.plots import plot_reliability
 
-WORST = 10
-IN_THE_SHELL = ("rankrls", "rls", "kpcrank", "kpcr", "pursuit", "matching", "preference", "difference")
+WORST, TELLING = 10, 5  # queries that are listed, and scored rows that one should have
+IN_THE_SHELL = (
+    "auto",
+    "rankrls",
+    "rls",
+    "corankrls",
+    "corls",
+    "kpcrank",
+    "kpcr",
+    "pursuit",
+    "matching",
+    "preference",
+    "difference",
+)
 
 
 def model_section(found: Comparison) -> Section | None:
@@ -40,7 +52,7 @@ def model_section(found: Comparison) -> Section | None:
 
 def _on_all_rows(name: str, model: Any) -> str:
     if name in IN_THE_SHELL:
-        return f"corank fit --method {name} fits one on all rows."
+        return f"corank fit FILE --score … --method {name} fits one on all rows."
     return f"{type(model).__name__}().fit(X, y, qid=qid) in Python fits one on all rows."
 
 
@@ -61,9 +73,11 @@ def per_query_section(found: Comparison) -> Section | None:
     own, base = (found.units(found.measure, name) for name in (best, found.baseline))
     known = np.flatnonzero(~np.isnan(own))
     title = found.method(best).title
-    worst = known[np.argsort(-own[known] if LOWER_IS_BETTER[found.measure] else own[known], kind="stable")][:WORST]
     sizes = np.bincount(found.items.qid, minlength=len(own))
     scored = np.bincount(found.items.qid[found.items.scored], minlength=len(own))
+    telling = known[scored[known] >= TELLING]  # of two or three rows all may be in the wrong order by chance
+    listed = telling if len(telling) >= WORST else known
+    worst = listed[np.argsort(-own[listed] if LOWER_IS_BETTER[found.measure] else own[listed], kind="stable")][:WORST]
     against = [] if best == found.baseline else [found.method(found.baseline).title]
     rows = [
         (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from corank.drawing import tuned
 from corank.report.page import Html, bullets, facts, figure, table, text
 from corank.report.plots_of_models import plot_atoms, plot_path, plot_views
 
@@ -38,7 +39,7 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
         parts += [text(first), bullets(rest)]
     inner = getattr(model, "best_estimator_", model)
     path = getattr(inner, "path_", None)
-    if path is not None and len(path.error) > 1:
+    if path is not None and len(np.unique(tuned(path)[1])) > 1:
         best = float(path.error[path.best])
         about = f"Held-out error of {len(path.error)} settings; the least is {best:.4g}, a constant has {path.constant:.4g}."
         parts.append(
@@ -46,7 +47,8 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
                 lambda ax: plot_path(inner, ax=ax),
                 about,
                 f"What was tried: {len(path.error)} settings by their held-out error. The line is that of the chosen kernel "
-                "width and agreement with one standard error, fainter lines are the others, the dot is the choice.",
+                f"width{'' if path.agreement is None else ' and agreement'} with one standard error, fainter lines are the "
+                "others, the dot is the choice.",
             )
         )
     if hasattr(inner, "explain"):

@@ -77,10 +77,11 @@ def plot_learning_curve(found: Comparison, *, over: str = "scored", ax: Axes | N
     if not curves:
         raise ValueError(f"there is no curve over {over} rows; compare with Protocol(curves=True).")
     ax = axis(ax)
+    shade = 0.12 if len(curves) <= 4 else 0.05  # many bands on top of each other hide the lines
     for at, curve in enumerate(curves):
         colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
         mean, low, high = (np.asarray([getattr(p, k) for p in curve.points]) for k in ("mean", "low", "high"))
-        ax.fill_between(curve.n, low, high, color=colour, alpha=0.12, linewidth=0)
+        ax.fill_between(curve.n, low, high, color=colour, alpha=shade, linewidth=0)
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
     _limit(ax, curves)
     measure = getattr(found, "measure", None)

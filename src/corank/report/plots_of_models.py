@@ -65,6 +65,7 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
         ax.plot(ends, ends, color=FAINT, linestyle=":")
         same = float(spearmanr(first, second).statistic)
         ax.set(xlabel=f"predicted by {names[0]}", ylabel=f"predicted by {names[1]}")
+        ax.locator_params(nbins=5)  # small numbers have long labels
         ax.set_title(f"rank correlation {same:.2f}", loc="left", fontsize="medium")
         return ax
     m = predicted.shape[1]

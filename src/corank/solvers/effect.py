@@ -188,7 +188,8 @@ class UnscoredEffect:
 
     Attributes
     ----------
-    verdict : "helped", "hurt" or "cannot tell with this many scores"
+    verdict : "helped", "hurt", "cannot tell with this many scores" or, where every fold chose to do without them,
+        "made no difference"
     error_with, error_without : held-out error with agreement chosen as it was asked for, and without any: the share of
         misordered pairs for rankers, the squared error for regressors, or what `scoring` says
     difference : error_without − error_with, paired by what was held out; above 0 where they helped
@@ -196,7 +197,7 @@ class UnscoredEffect:
     n_held_out : number of queries (rows, comparisons, folds of items) behind it
     """
 
-    verdict: Literal["helped", "hurt", "cannot tell with this many scores"]
+    verdict: Literal["helped", "hurt", "cannot tell with this many scores", "made no difference"]
     error_with: float
     error_without: float
     difference: float
@@ -206,8 +207,8 @@ class UnscoredEffect:
     def __str__(self) -> str:
         return (
             f"unscored rows: {self.verdict} (held-out error {self.error_without:.4g} without them, "
-            f"{self.error_with:.4g} with them; difference {self.difference:.2g} ± {self.standard_error:.2g}, "
-            f"{self.n_held_out} parts held out)"
+            f"{self.error_with:.4g} with them, agreement chosen anew each time; difference {self.difference:.2g} ± "
+            f"{self.standard_error:.2g}, one standard error, {self.n_held_out} parts held out)"
         )
 
 
@@ -219,5 +220,7 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     gap, spread = found.difference("without", "with")
     sure = abs(gap) > 2 * spread
     verdict: Any = ("helped" if gap > 0 else "hurt") if sure else "cannot tell with this many scores"
+    if gap == 0 and spread == 0:
+        verdict = "made no difference"
     own, other = found.results["with"], found.results["without"]
     return UnscoredEffect(verdict, float(own.mean[0]), float(other.mean[0]), gap, spread, len(own.sizes))
