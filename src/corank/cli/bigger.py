@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank import learners
+from corank.cli.choice import with_effect
 from corank.cli.columns import feature_columns, note_ids
 from corank.cli.console import note
 from corank.cli.methods import AGREEING, LEARNERS, STREAMED, Method
@@ -50,6 +51,8 @@ def fit_in_passes(
     views: Sequence[str],
     passes: dict[str, Any],
     doing: Callable[[str], None],
+    *,
+    effect: bool = True,
 ) -> Any:
     """A model of files that need not fit into memory; `passes` are its unscored rows, checkpoint and scheduler."""
     if method not in STREAMED:
@@ -71,6 +74,7 @@ def fit_in_passes(
         model = getattr(learners, LEARNERS[method])(**options)
         doing(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes["checkpoint"], **more)
+        model = with_effect(model, doing, wanted=effect)
     finally:
         if client is not None:
             client.close()

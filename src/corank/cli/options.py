@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-WHO_BEAT_WHOM = "Comparisons"  # a panel of the help
+WHO_BEAT_WHOM = "Comparisons"  # panels of the help
+MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
 class Format(StrEnum):
@@ -77,6 +78,15 @@ View = Annotated[
         metavar="NAMES",
         help="Columns of one view, such as 'text_*' or text='text_*,title' (with a name); once a view.",
         show_default="two random halves",
+    ),
+]
+
+Effect = Annotated[
+    bool,
+    typer.Option(
+        "--effect/--no-effect",
+        help="Check whether unscored rows helped, which may take longer than the fit itself.",
+        rich_help_panel=MANY_ROWS,
     ),
 ]
 
