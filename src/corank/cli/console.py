@@ -96,6 +96,7 @@ def sentence(error: Exception) -> str:
 def as_options(words: str) -> str:
     """A message of the library in one line; what is an argument in Python is an option here."""
     words = _line(words).replace("pass overwrite=True to replace it", "use --force to replace it")
+    words = words.replace("use scan(..., shuffle_queries=True)", "use --shuffle-queries")
     return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", words))
 
 

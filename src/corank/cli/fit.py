@@ -35,6 +35,7 @@ from corank.cli.options import (
     IdLeftOut,
     Quiet,
     Read,
+    Shuffle,
     View,
 )
 from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
@@ -204,6 +205,7 @@ def fit(
             rich_help_panel=MANY_ROWS,
         ),
     ] = None,
+    shuffle_queries: Shuffle = False,
     effect: Effect = True,
     report: Annotated[
         Path | None, typer.Option(help="Also write a page about the model, NAME.html.", show_default=False)
@@ -270,7 +272,8 @@ def fit(
             with_margins=method is not Method.preference,
             notes_margins=method is Method.difference,
         )
-        model, compared = _fitted(source, method, asked, options, view or [], {**passes, "device": device}, doing)
+        more = {"device": device, "shuffle_queries": shuffle_queries}
+        model, compared = _fitted(source, method, asked, options, view or [], {**passes, **more}, doing)
         doing(f"writing {out.name}")
         model.save(out, overwrite=force)
         result = result_of(model, out, time.perf_counter() - began, compared)
