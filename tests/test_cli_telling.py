@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import error, run
 
 from corank import load
 from corank.cli import choice
@@ -102,3 +102,75 @@ def test_the_stage_is_named():
     told = []
     choice.with_effect(Views(), told.append, wanted=True)
     assert told == ["checking whether unscored rows help"]
+
+
+# ---- suggest, rank
+
+
+def test_suggest_says_how_many_questions_a_query_gets(folder):
+    run("fit", "items.csv", *COLUMNS, "--method", "corankrls", "--no-effect", "--out", "m.corank", "--quiet")
+    own = items()
+    users = own.loc[own["rating"].isna(), "user"]
+    assert users.value_counts().min() < 3
+    few, n = users.value_counts().clip(upper=3).sum(), users.nunique()
+    shown = words_of("suggest", "m.corank", "items.csv", "-n", "3")
+    assert f"{few} items to score, up to 3 for each of {n} users, the most telling of each first" in shown
+    shown = words_of("suggest", "m.corank", "items.csv", "-n", "1")
+    assert f"{n} items to score, 1 for each of {n} users, the most telling of each first" in shown
+
+
+def test_suggest_overall_asks_so_many_in_all(folder):
+    run("fit", "items.csv", *COLUMNS, "--method", "corankrls", "--no-effect", "--out", "m.corank", "--quiet")
+    assert "3 items to score, the most telling first" in words_of(
+        "suggest", "m.corank", "items.csv", "-n", "3", "--overall"
+    )
+    found = json.loads(run("suggest", "m.corank", "items.csv", "-n", "3", "--overall", "--json").stdout)["questions"]
+    model, own = load("m.corank"), items()
+    pool = own[own["rating"].isna()].reset_index(drop=True)
+    rows = model.suggest(model.encoder_.transform(pool), 3, "score")
+    assert [entry["item"] for entry in found] == pool["item"][rows].tolist()
+    said = error("suggest", "m.corank", "items.csv", "--overall", "--kind", "comparison")
+    assert said.startswith("--overall is for scores")
+
+
+def test_rank_into_a_pipe_says_how_to_print_csv(folder):
+    run("fit", "items.csv", *COLUMNS, "--method", "rankrls", "--out", "m.corank", "--quiet")
+    words = ("rank", "m.corank", "items.csv")
+    assert run(*words).stderr == "corank: note: this is a table for people; --out - prints CSV\n"
+    for options in (("--quiet",), ("--json",), ("--out", "-"), ("--out", "ranked.csv")):
+        assert run(*words, *options).stderr == ""
+    assert run(*words, "--out", "-").stdout.startswith('"rank","score",')
+
+
+# ---- what is wrong
+
+
+def test_a_wrong_answer_is_shown_with_those_that_are_allowed(folder):
+    items().drop(columns="rating").to_csv("all.csv", index=False)
+    (folder / "asked.csv").write_text("first,second,winner\nitem-0,item-1,item-7\n")
+    words = ("fit", "all.csv", "--comparisons", "asked.csv", "--item", "item", "--drop", "user", "--out", "m.corank")
+    assert "which of the two has won, 'item-0' or 'item-1' (or 'tie'), but says 'item-7'" in error(*words)
+
+
+def test_a_file_that_is_no_model_is_refused_without_words_of_a_library(folder):
+    (folder / "no.corank").write_text("something else")
+    assert error("inspect", "no.corank") == "no.corank is not a model file, or it is damaged or cut off"
+
+
+def test_a_score_column_of_text_is_questioned(folder):
+    words = ("fit", "items.csv", "--score", "item", "--out", "m.corank")
+    asked = "score column 'item' holds text, such as 'item-0', not numbers: is it the right column?"
+    assert error(*words) == asked
+    own = items().astype({"rating": object})
+    own.loc[40, "rating"] = "good"
+    own.to_csv("one.csv", index=False)
+    said = error("fit", "one.csv", "--score", "rating", "--out", "m.corank")
+    assert (
+        said == "column 'rating': 'good' in data row 41 is not a number: leave the cell empty where a row is unscored"
+    )
+
+
+def test_a_method_that_is_spelt_wrong_is_guessed(folder):
+    said = error("fit", "items.csv", *COLUMNS, "--method", "rankrsl", "--out", "m.corank")
+    assert said.endswith("; did you mean 'rankrls'? See corank fit --help")
+    assert "did you mean" not in error("fit", "items.csv", *COLUMNS, "--method", "zzz", "--out", "m.corank")

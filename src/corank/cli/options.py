@@ -87,7 +87,6 @@ Shuffle = Annotated[
         "--shuffle-queries",
         help="Of a folder, a pattern or a large file: bring the rows of each query together first, in a temporary folder, "
         "where they are not sorted by query.",
-        rich_help_panel=MANY_ROWS,
     ),
 ]
 Effect = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import count, grid, is_big, show, working
+from corank.cli.console import count, grid, is_big, note, show, working
 from corank.cli.inputs import DASH, check_printed, given, title_of, write_result
 from corank.cli.options import TABLE, AsJson, Force, ModelFile, Printed, QueryInFit, Quiet, Read, Shuffle
 from corank.cli.outputs import check_model_and_table, check_table_output
@@ -75,6 +76,8 @@ def rank(
         if out is not None:
             doing(f"writing {out.name}")
             write_result(kept, out, out_format, force=force)
+        elif not as_json and not sys.stdout.isatty():
+            note("this is a table for people; --out - prints CSV")
     if as_json:
         more = {"ranking": kept.to_pylist()} if out is None else {"out": str(out)}
         typer.echo(json.dumps({**result, **more}, indent=2, default=str))
