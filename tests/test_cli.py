@@ -458,7 +458,7 @@ def test_every_kind_of_table_gives_the_same_model(folder, kind):
     ("words", "what"),
     [
         (["--score", "ratng"], "there is no score column 'ratng'; did you mean 'rating'?"),
-        (["--score", "kind"], "is not a number: leave the cell empty where a row is unscored"),
+        (["--score", "kind"], "score column 'kind' holds text, such as "),
         (["--score", "rating", "--query", "usr"], "there is no query column 'usr'; did you mean 'user'?"),
         (["--score", "rating", "--id", "bok_id"], "there is no id column 'bok_id'"),
         (["--score", "rating", "--features", "pags"], "there is no --features column 'pags'; did you mean 'pages'?"),

@@ -747,7 +747,7 @@ def test_update_says_what_is_missing(preference):
     assert "say which table describes the items with --items" in error(*update, "answers.csv", "--out", "v.corank")
     whole = ("--items", "wines.csv", "--out", "v.corank")
     said = error(*update, "answers.csv", *whole)
-    assert said.startswith("data row 1 of answers.csv: column 'winner' must say which of the two has won (or 'tie')")
+    assert said.startswith("data row 1 of answers.csv: column 'winner' must say which of the two has won, ")
     Path("other.csv").write_text("a,b\n000,999\n")
     assert "'999' in data row 1 of other.csv is no item of wines.csv" in error(*update, "other.csv", *whole)
     assert "--margin does not go with PreferenceGP" in error(*update, "pairs.csv", *whole, "--margin", "m")

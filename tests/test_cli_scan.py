@@ -240,3 +240,41 @@ def test_files_without_rows_are_not_ranked(folder):
     assert "has no rows" in said
     assert "has no rows" in run("evaluate", folder / "m.corank", folder / "none", code=2)
     assert not (folder / "none.parquet").exists()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_rows_that_are_not_sorted_by_query_are_brought_together(folder, kind):
+    rows = parquet.read_table(folder / "rows.parquet").append_column("007", pa.array([f"{k:03}" for k in range(240)]))
+    parquet.write_table(rows, folder / "sorted.parquet")
+    mixed = write_parts(rows.take(np.random.default_rng(0).permutation(240)), folder / "mixed", [30, 111], kind)
+    words = (*COLUMNS, "--alpha", "1", "--drop", "007", "--out")
+    said = " ".join(run("fit", mixed, *words, folder / "m.corank", code=2).split())
+    assert "sort the files by query, or use --shuffle-queries" in said
+    assert "scan(" not in said
+    run("fit", mixed, *words, folder / "m.corank", "--shuffle-queries", "--basis", "features", "--kernel", "linear")
+    same = ("--basis", "features", "--kernel", "linear")
+    run("fit", folder / "sorted.parquet", *words, folder / "one.corank", "--method", "rankrls", *same)
+    expected = load(folder / "one.corank").predict(rows)
+    np.testing.assert_allclose(load(folder / "m.corank").predict(rows), expected, atol=1e-8 * np.ptp(expected))
+
+    assert "--shuffle-queries" in run("rank", folder / "one.corank", mixed, "--out", folder / "r.parquet", code=2)
+    run("rank", folder / "one.corank", mixed, "--out", folder / "r.parquet", "--shuffle-queries")
+    run("rank", folder / "one.corank", folder / "sorted.parquet", "--out", folder / "s.parquet")
+    ranked, other = (read_table(folder / f"{name}.parquet").to_pandas() for name in "rs")
+    assert sorted(ranked.columns) == sorted(other.columns)
+    own, expected = (frame.set_index("name").loc[[f"n{k}" for k in range(240)]] for frame in (ranked, other))
+    np.testing.assert_array_equal(own["rank"], expected["rank"])
+    assert (own["007"] == expected["007"]).all()
+
+    measured = ("evaluate", folder / "one.corank", mixed, "--json")
+    assert "--shuffle-queries" in run(*measured, code=2)
+    found = json.loads(run(*measured, "--shuffle-queries", "--quiet"))
+    known = json.loads(run("evaluate", folder / "one.corank", folder / "sorted.parquet", "--json"))
+    assert found["disagreement"]["value"] == pytest.approx(known["disagreement"]["value"])
+
+
+def test_bringing_queries_together_needs_queries(folder):
+    words = ("fit", folder / "parts", "--score", "y", "--shuffle-queries", "--out", folder / "m.corank")
+    assert "--shuffle-queries needs a query column" in run(*words, code=2)
+    said = run(*words, "--query", "q", "--dask", "tcp://127.0.0.1:1", code=2)
+    assert "--shuffle-queries does not go with --dask" in " ".join(said.split())

@@ -13,10 +13,12 @@ COIN = "log_evidence_of_coin_tosses"
 def describe(model: Any) -> dict[str, Any]:
     """Everything worth knowing."""
     counts, table = _counts(model), model.table_ or {}
-    tuned = getattr(model, "path_", None)
+    tuned, without = getattr(model, "path_", None), queries_without_scores(model)
     return {
         "method": type(model).__name__,
-        **{key: counts.get(key) for key in ("rows", "scored", "queries")},
+        **{key: counts.get(key) for key in ("rows", "scored")},
+        "queries": None if counts.get("queries") is None else counts["queries"] + (without or 0),
+        "queries_without_scores": without,
         "comparisons": table.get("comparisons") or comparisons_of(model),
         **_functions(model),
         **{f"{key}_column": table.get(key) for key in ("score", "query", "id")},
@@ -28,6 +30,7 @@ def describe(model: Any) -> dict[str, Any]:
         "tried": 1 if tuned is None else len(tuned.alpha),
         "held_out_error": None if tuned is None else float(tuned.error[tuned.best]),
         "held_out_constant": None if tuned is None else float(tuned.constant),
+        "auto": _auto(table),
         "parameters": {key: _plain(value) for key, value in model.get_params().items() if _differs(model, key, value)},
     }
 
@@ -37,6 +40,21 @@ def _counts(model: Any) -> dict[str, Any]:
     summary, table = model._summary(), model.table_ or {}
     counts = dict(table) if table.get("rows") == summary["rows"] else {}
     return counts | {key: value for key, value in summary.items() if value is not None}
+
+
+def queries_without_scores(model: Any) -> int | None:
+    """How many more queries the table of `corank fit` has than the model learned from, None where nobody knows."""
+    summary, table = model._summary(), model.table_ or {}
+    known = table.get("rows") == summary["rows"] and table.get("queries") is not None and not table.get("comparisons")
+    return max(table["queries"] - summary["queries"], 0) if known and summary["queries"] is not None else None
+
+
+def _auto(table: dict[str, Any]) -> dict[str, Any] | None:
+    """What `--method auto` compared and found, in words; None where it compared nothing."""
+    if "auto_chosen" not in table:
+        return None
+    keys = {"chosen": "chosen", "reason": "reason", "verdict": "unscored_verdict", "unscored": "unscored_rows"}
+    return {name: table.get(f"auto_{key}") for key, name in keys.items()}
 
 
 def _read_atoms(model: Any) -> dict[str, list[Any]]:

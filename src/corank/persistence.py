@@ -92,7 +92,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
                     _damaged(path, f"array {name!r} is of an unknown type")
             arrays: Arrays = {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
-        raise ModelFileError(f"{path} is not a model file, or it is damaged or cut off: {error}") from error
+        raise ModelFileError(f"{path} is not a model file, or it is damaged or cut off") from error
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     if _checksum(text, arrays) != metadata.get("sha256"):

@@ -74,6 +74,7 @@ def in_words(found: dict[str, Any]) -> dict[str, str]:
     words = {
         "what": f"{found['method']}: {WHAT.get(found['method'], 'a model of corank')}",
         "fitted on": _rows(found),
+        **_auto_in_words(found),
         "features": _features(found),
         **(_views_in_words(found) if "views" in found else {"kernel": _kernel(found), "basis": _basis(found)}),
         **{word: f"{found[name]:.3g}" for name, word in NUMBERS.items() if name in found and "noise" not in found},
@@ -84,6 +85,17 @@ def in_words(found: dict[str, Any]) -> dict[str, str]:
         words["held-out error"] = f"{error}; the best of {found['tried']} tried"
     if found["parameters"]:
         words["parameters"] = ", ".join(f"{key}={value!r}" for key, value in found["parameters"].items())
+    return words
+
+
+def _auto_in_words(found: dict[str, Any]) -> dict[str, str]:
+    """What `corank fit --method auto` compared, and whether unscored rows helped where the model does not say."""
+    auto = found.get("auto")
+    if auto is None:
+        return {}
+    words = {"chosen by auto": auto["chosen"], "compared": auto["reason"]}
+    if auto["unscored_rows"] is not None and not found.get("unscored_effect"):
+        words["unscored rows"] = auto["unscored_rows"]
     return words
 
 
@@ -122,8 +134,9 @@ def _rows(found: dict[str, Any]) -> str:
     alone = found["comparisons"] or found["queries"] == 1
     if found["queries"] is None or (alone and found["query_column"] is None):
         return words
-    name = found["query_column"]
-    return f"{words}, {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")
+    name, others = found["query_column"], found.get("queries_without_scores")
+    words += f", {count(found['queries'], 'query', 'queries')}" + (f" ({name})" if name else "")
+    return words + (f", {found['queries'] - others:,} of them with scores" if others else "")
 
 
 def _features(found: dict[str, Any]) -> str:

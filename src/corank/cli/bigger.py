@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank import learners
+from corank.cli.choice import with_effect
 from corank.cli.columns import feature_columns, note_ids
 from corank.cli.console import note
 from corank.cli.methods import AGREEING, LEARNERS, STREAMED, Method
@@ -19,6 +20,7 @@ from corank.encoder import TableEncoder
 from corank.learners.scans import fitted_scan, predicted_chunks
 from corank.learners.scanscores import scored_queries, whole_queries
 from corank.scans import Scan, scan, with_extra
+from corank.scans.grouping import grouped
 from corank.scans.opening import sampled_table
 from corank.scans.writing import table_writer
 from corank.tables import TableError, near_names
@@ -50,27 +52,32 @@ def fit_in_passes(
     views: Sequence[str],
     passes: dict[str, Any],
     doing: Callable[[str], None],
+    *,
+    effect: bool = True,
 ) -> Any:
     """A model of files that need not fit into memory; `passes` are its unscored rows, checkpoint and scheduler."""
     if method not in STREAMED:
         raise ValueError(f"--method {method} needs its rows in memory; of files in passes learn {', '.join(STREAMED)}")
     if options["gamma"] == "auto":
         options = {**options, "gamma": "scale"}
+    shuffles: bool = passes["shuffle_queries"]
+    check_shuffle(source.columns["query"], shuffles=shuffles)
+    if shuffles and passes["dask"] is not None:
+        raise ValueError("--shuffle-queries does not go with --dask: sort the files by query once")
     client = client_at(passes["dask"])
     try:
-        device = passes["device"]
-        rows = scan_training(source, client, device, doing)
+        place = {"client": client, "device": passes["device"], "shuffle_queries": shuffles}
+        rows = scan_training(source, place, doing)
         more: dict[str, Any] = {}
         if method in AGREEING:
             options = {**options, "views": views_of(views, rows.encoder, rows.feature_names or [])}
             if passes["unscored"] is not None:
                 own = {"encoder": rows.encoder} if rows.encoder is not None else {}
-                more["unscored"] = scan(
-                    passes["unscored"], query=rows.wanted.query, client=client, device=device, **own
-                )
+                more["unscored"] = scan(passes["unscored"], query=rows.wanted.query, **place, **own)
         model = getattr(learners, LEARNERS[method])(**options)
         doing(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes["checkpoint"], **more)
+        model = with_effect(model, doing, wanted=effect)
     finally:
         if client is not None:
             client.close()
@@ -81,13 +88,19 @@ def fit_in_passes(
     return model
 
 
-def scan_training(source: Source, client: Any, device: str | None, doing: Callable[[str], None]) -> Scan:
-    """A scan with an encoder that was fitted on some of the rows."""
+def check_shuffle(query: str | None, *, shuffles: bool) -> None:
+    """Refuse to bring queries together where there are none."""
+    if shuffles and query is None:
+        raise ValueError("--shuffle-queries needs a query column: say which with --query")
+
+
+def scan_training(source: Source, place: dict[str, Any], doing: Callable[[str], None]) -> Scan:
+    """A scan with an encoder that was fitted on some of the rows; `place`: where it runs, and whether it is grouped."""
     file, roles = source.file, source.columns
     doing(f"looking at {file}")
     texts = [name for name in (roles["query"], roles["id"]) if name is not None]
     sample = sampled_table(file, SAMPLE_ROWS, texts)
-    options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], "client": client, "device": device}
+    options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], **place}
     if sample is None:  # svmlight: all columns are numbers
         return scan(file, **options)
     for role in ("score", "query", "id"):
@@ -101,11 +114,13 @@ def scan_training(source: Source, client: Any, device: str | None, doing: Callab
     return scan(file, encoder=TableEncoder().fit(sample.select(names)), **options)
 
 
-def scored_rows(model: Any, file: Path, score: str, by: str | None) -> tuple[Any, Any, Any]:
+def scored_rows(model: Any, file: Path, score: str, by: str | None, *, shuffles: bool) -> tuple[Any, Any, Any]:
     """Scores, predictions and query numbers of the rows that have a score: 24 bytes a row."""
+    check_shuffle(by, shuffles=shuffles)
+    rows = scan(file, score=score, query=by, shuffle_queries=shuffles, **_features(model))
     parts: list[tuple[Any, Any, Any]] = []
     first = 0
-    for scores, found, codes in scored_queries(model, scan(file, score=score, query=by, **_features(model))):
+    for scores, found, codes in scored_queries(model, rows):
         given = ~np.isnan(scores)
         parts.append((scores[given], found[given], first + codes[given]))
         first += int(codes.max(initial=-1)) + 1
@@ -125,17 +140,19 @@ def rank_scan(
     by: str | None,
     id_column: str | None,
     *,
-    client: Any,
     overwrite: bool,
     top: int | None = None,
+    shuffles: bool = False,
 ) -> tuple[int, int]:
     """Write the rows of every query in order, as they are read, the first `top` or all: numbers of rows and queries."""
-    rows = scan(file, query=by, client=client, **_features(model))
+    check_shuffle(by, shuffles=shuffles)
+    rows = scan(file, query=by, **_features(model))
     wanted = [by, id_column] if id_column is not None else rows.columns
     rows = with_extra(rows, list(dict.fromkeys(name for name in wanted if name is not None)))
     names = _free_names(rows.wanted.extra)
     if rows.n_rows == 0:
         raise TableError(f"{file} has no rows")
+    rows = grouped(rows) if shuffles else rows
     n_rows = n_queries = 0
     if by is None:
         note("no query column: rows stay in their order, with their scores but without ranks")

@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ BIG_BYTES = 2**29  # of one file, from which it is read in passes
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
 _ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
+_CHOICE = re.compile(r"'([^']*)' is not one of ('.*')")
 _NUMBER = re.compile(r"\bGive (amplitude|gamma|noise) a number")
 
 
@@ -80,6 +82,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, UsageError):
         words: str = error.format_message().replace(": Value error, ", ": ")
         command = error.ctx.command_path if error.ctx else "corank"
+        words = _with_guess(words)
         return f"{_lower(words.rstrip('.'))}{' See' if words.endswith('?') else '; see'} {command} --help"
     if isinstance(error, MemoryError):
         return "not enough memory: try --basis 1000, or fewer rows"
@@ -93,9 +96,19 @@ def sentence(error: Exception) -> str:
     return f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug shows where"
 
 
+def _with_guess(words: str) -> str:
+    """A refused choice with the one that may have been meant."""
+    refused = _CHOICE.search(words)
+    if refused is None:
+        return words
+    near = get_close_matches(refused[1].lower(), re.findall(r"'([^']*)'", refused[2]), n=1)
+    return f"{words.rstrip('.')}; did you mean {near[0]!r}?" if near else words
+
+
 def as_options(words: str) -> str:
     """A message of the library in one line; what is an argument in Python is an option here."""
     words = _line(words).replace("pass overwrite=True to replace it", "use --force to replace it")
+    words = words.replace("use scan(..., shuffle_queries=True)", "use --shuffle-queries")
     return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", words))
 
 

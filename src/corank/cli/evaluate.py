@@ -25,6 +25,7 @@ from corank.cli.options import (
     Quiet,
     Read,
     ScoreInFit,
+    Shuffle,
     WinnerInFit,
 )
 from corank.cli.outputs import check_model_and_table, check_table_output
@@ -69,6 +70,7 @@ def evaluate(
         str | None, typer.Option(help="Column that says by how much, 0 = a tie.", show_default=False)
     ] = None,
     times: CountInFit = None,
+    shuffle_queries: Shuffle = False,
     format: Read = None,
     out_format: Printed = None,
     force: Force = False,
@@ -104,7 +106,8 @@ def evaluate(
         elif out is not None:
             raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
         else:
-            result |= _measured(learner, source, items_file, {"score": score, "query": query, "id": id}, doing)
+            columns = {"score": score, "query": query, "id": id}
+            result |= _measured(learner, source, items_file, columns, doing, shuffles=shuffle_queries)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif foretold is not None and out != DASH:
@@ -131,7 +134,13 @@ def _show(result: dict[str, Any], file: Path) -> None:
 
 
 def _measured(
-    model: Any, file: Path, items: Path | None, columns: dict[str, str | None], doing: Callable[[str], None]
+    model: Any,
+    file: Path,
+    items: Path | None,
+    columns: dict[str, str | None],
+    doing: Callable[[str], None],
+    *,
+    shuffles: bool,
 ) -> dict[str, Any]:
     import numpy as np
     from sklearn.base import is_regressor
@@ -146,7 +155,7 @@ def _measured(
     if is_big(file) and items is None:
         from corank.cli.bigger import scored_rows
 
-        y, predicted, labels = scored_rows(model, file, score, columns["query"])
+        y, predicted, labels = scored_rows(model, file, score, columns["query"], shuffles=shuffles)
         n_rows = None
     else:
         y, predicted, labels, n_rows = _scored(model, file, items, columns, doing)

@@ -23,15 +23,28 @@ from corank.cli.methods import (
     number_or_word,
     own_options,
 )
-from corank.cli.options import TABLE, WHO_BEAT_WHOM, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
+from corank.cli.options import (
+    MANY_ROWS,
+    TABLE,
+    WHO_BEAT_WHOM,
+    AsJson,
+    Drop,
+    Effect,
+    Features,
+    Force,
+    IdLeftOut,
+    Quiet,
+    Read,
+    Shuffle,
+    View,
+)
 from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
 from corank.cli.outputs import check_model_output, check_report_output
 
 if TYPE_CHECKING:
     from corank.cli.training import Source
 
-SETTINGS = "How it learns"  # panels of the help
-MANY_ROWS = "Unscored rows, and more rows than memory"
+SETTINGS = "How it learns"  # a panel of the help
 
 
 def fit(
@@ -192,6 +205,8 @@ def fit(
             rich_help_panel=MANY_ROWS,
         ),
     ] = None,
+    shuffle_queries: Shuffle = False,
+    effect: Effect = True,
     report: Annotated[
         Path | None, typer.Option(help="Also write a page about the model, NAME.html.", show_default=False)
     ] = None,
@@ -234,6 +249,7 @@ def fit(
         views=bool(view) or unscored is not None,
         smoothing=alpha is not None,
         streamed=streamed,
+        effect=effect,
     )
     own = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
     own |= {"amplitude": amplitude, "noise": noise}
@@ -256,11 +272,11 @@ def fit(
             with_margins=method is not Method.preference,
             notes_margins=method is Method.difference,
         )
-        model, compared = _fitted(source, method, asked, options, view or [], {**passes, "device": device}, doing)
-        seconds = time.perf_counter() - began
+        more = {"device": device, "shuffle_queries": shuffle_queries}
+        model, compared = _fitted(source, method, asked, options, view or [], {**passes, **more}, doing)
         doing(f"writing {out.name}")
         model.save(out, overwrite=force)
-        result = result_of(model, out, seconds, compared)
+        result = result_of(model, out, time.perf_counter() - began, compared)
         note_no_better(result)
         if report is not None:
             doing(f"writing {report.name}")
@@ -284,7 +300,7 @@ def _fitted(
     if asked.streamed:
         from corank.cli.bigger import fit_in_passes
 
-        return fit_in_passes(source, method, options, views, passes, doing), None
+        return fit_in_passes(source, method, options, views, passes, doing, effect=asked.effect), None
     from corank.cli.training import read_training
     from corank.cli.viewing import views_of
 

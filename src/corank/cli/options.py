@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-WHO_BEAT_WHOM = "Comparisons"  # a panel of the help
+WHO_BEAT_WHOM = "Comparisons"  # panels of the help
+MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
 class Format(StrEnum):
@@ -77,6 +78,23 @@ View = Annotated[
         metavar="NAMES",
         help="Columns of one view, such as 'text_*' or text='text_*,title' (with a name); once a view.",
         show_default="two random halves",
+    ),
+]
+
+Shuffle = Annotated[
+    bool,
+    typer.Option(
+        "--shuffle-queries",
+        help="Of a folder, a pattern or a large file: bring the rows of each query together first, in a temporary folder, "
+        "where they are not sorted by query.",
+    ),
+]
+Effect = Annotated[
+    bool,
+    typer.Option(
+        "--effect/--no-effect",
+        help="Check whether unscored rows helped, which may take longer than the fit itself.",
+        rich_help_panel=MANY_ROWS,
     ),
 ]
 

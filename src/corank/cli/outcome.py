@@ -13,7 +13,7 @@ from corank.cli.console import command, count, facts, held_out_error, note, show
 from corank.cli.encoded import columns_table
 from corank.cli.evidence import is_no_better_than_coins, widths_table
 from corank.cli.inputs import DASH, title_of
-from corank.description import evidence_of, names_of_features, plain_gamma
+from corank.description import evidence_of, names_of_features, plain_gamma, queries_without_scores
 from corank.summary import evidence_in_words
 
 WORTH_IT = 0.98  # of the error of a constant: a model above that has learned nothing
@@ -33,6 +33,7 @@ def result_of(model: Any, out: Path, seconds: float, compared: dict[str, Any] | 
         "model": str(out),
         "method": type(model).__name__,
         **model.table_,
+        "queries_without_scores": queries_without_scores(model),
         **({} if compared is None else {"auto": compared}),
         **_effect(model, compared),
         "columns": [] if model.encoder_ is None else model.encoder_.summary(),
@@ -118,7 +119,9 @@ def _facts(result: dict[str, Any], comparisons: Path | None) -> dict[str, str]:
     pairs = _rows(result, comparisons)
     if result["queries"] is not None:
         what = f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
-        pairs["queries"] = f"{result['queries']:,} ({result['query']}): {what}"
+        others = result["queries_without_scores"]
+        scored = f", {result['queries'] - others:,} of them with scores" if others else ""
+        pairs["queries"] = f"{result['queries']:,} ({result['query']}){scored}: {what}"
     if "auto" in result:
         pairs |= in_words(result["auto"])
     return pairs | {

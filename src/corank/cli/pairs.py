@@ -229,8 +229,8 @@ def _answers(
         outcome = _outcome(answer, one, other, items)
         if outcome is None:
             raise TableError(
-                f"data row {row + 1} of {file}: column {name!r} must say which of the two has won (or {TIE!r}); "
-                "empty = not answered"
+                f"data row {row + 1} of {file}: column {name!r} must say which of the two has won, {one!r} or {other!r} (or "
+                f"{TIE!r}), but says {answer!r}; empty = not answered"
             )
         won[row] = {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}[outcome]
     return won

@@ -149,15 +149,18 @@ class Questions:
         return pa.table({**unknown, self.answer: empty, **rest})
 
 
-def ask(model: Any, pool: Pool, number: int, kind: str | None) -> Questions:
-    """The `number` most telling questions, within each query."""
+def ask(model: Any, pool: Pool, number: int, kind: str | None, *, overall: bool = False) -> Questions:
+    """The `number` most telling questions, within each query or, of scores, `overall`."""
     compared = is_compared(model)
     kind = kind or (COMPARISON if compared else "score")
+    if overall and kind == COMPARISON:
+        raise ValueError("--overall is for scores: comparisons are asked for within each query")
     features = features_of(model, pool.table)
     needed = 2 if kind == COMPARISON else 1
     asked = []
-    for code in np.unique(pool.queries[pool.rows]):
-        rows = pool.rows[pool.queries[pool.rows] == code]
+    codes = np.zeros(len(pool.rows)) if overall else pool.queries[pool.rows]
+    for code in np.unique(codes):
+        rows = pool.rows[codes == code]
         most = len(rows) * (len(rows) - 1) // 2 if kind == COMPARISON else len(rows)
         if len(rows) >= needed:
             asked.append(rows[np.asarray(model.suggest(features[rows], min(number, most), kind))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import count, grid, is_big, show, working
+from corank.cli.console import count, grid, is_big, note, show, working
 from corank.cli.inputs import DASH, check_printed, given, title_of, write_result
-from corank.cli.options import TABLE, AsJson, Force, ModelFile, Printed, QueryInFit, Quiet, Read
+from corank.cli.options import TABLE, AsJson, Force, ModelFile, Printed, QueryInFit, Quiet, Read, Shuffle
 from corank.cli.outputs import check_model_and_table, check_table_output
 
 TOP = 10
@@ -43,6 +44,7 @@ def rank(
             "--id", "--item", help="Write only this column beside rank and score. Default: all.", show_default=False
         ),
     ] = None,
+    shuffle_queries: Shuffle = False,
     format: Read = None,
     out_format: Printed = None,
     force: Force = False,
@@ -54,7 +56,8 @@ def rank(
     Where a ranker knows how sure it is, std is the standard deviation of
     a score less the mean score of its query: the level of the scores, which
     says nothing about the order, is taken out (left in beyond 2,000 rows).
-    Of a folder, a pattern or a large file the scores alone are written.
+    Of a folder, a pattern or a large file every query is written as it is
+    read, with rank, score and all columns, and without std.
     """
     check_model_and_table("rank", model, file)
     check_printed(out, out_format, as_json=as_json)
@@ -62,7 +65,8 @@ def rank(
     if out is not None:
         check_table_output(out, source, force=force)
     if is_big(source):
-        _rank_in_passes(model, source, out, query, id, top, force=force, quiet=quiet, as_json=as_json)
+        talk = {"force": force, "quiet": quiet, "as_json": as_json}
+        _rank_in_passes(model, source, out, query, id, top, shuffles=shuffle_queries, **talk)
         return
     with working(quiet=quiet) as doing:
         ranked, by = _ranked(model, source, query, id, doing)
@@ -72,6 +76,8 @@ def rank(
         if out is not None:
             doing(f"writing {out.name}")
             write_result(kept, out, out_format, force=force)
+        elif not as_json and not sys.stdout.isatty():
+            note("this is a table for people; --out - prints CSV")
     if as_json:
         more = {"ranking": kept.to_pylist()} if out is None else {"out": str(out)}
         typer.echo(json.dumps({**result, **more}, indent=2, default=str))
@@ -105,6 +111,7 @@ def _rank_in_passes(
     id: str | None,
     top: int | None,
     *,
+    shuffles: bool,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -120,7 +127,7 @@ def _rank_in_passes(
         by = query or (model.table_ or {}).get("query")
         if top is not None and by is None:
             raise ValueError("--top does not go with rows that are read in passes and have no queries: none is ranked")
-        rows, queries = rank_scan(model, file, out, by, id, client=None, overwrite=force, top=top)
+        rows, queries = rank_scan(model, file, out, by, id, overwrite=force, top=top, shuffles=shuffles)
     n_queries = None if by is None else queries
     if as_json:
         typer.echo(

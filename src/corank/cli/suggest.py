@@ -36,7 +36,10 @@ def suggest(
     pool: Annotated[
         Path, typer.Argument(help=f"Table of items that could be asked about: {TABLE}.", show_default=False)
     ],
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many questions, within each query.")] = 5,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many questions, for each query.")] = 5,
+    overall: Annotated[
+        bool, typer.Option("--overall", help="So many over all queries, not for each; only for scores.")
+    ] = False,
     kind: Annotated[
         Kind | None,
         typer.Option(
@@ -69,14 +72,14 @@ def suggest(
     if out is not None:
         check_table_output(out, source, force=force)
     with working(quiet=quiet) as doing:
-        questions = _questions(model, source, number, kind, query, id, doing)
+        questions = _questions(model, source, number, kind, query, id, doing, overall=overall)
         if out is not None:
             doing(f"writing {out.name}")
             write_result(questions.to_fill_in(), out, out_format, force=force)
     if as_json:
         typer.echo(json.dumps({"kind": questions.kind, "questions": questions.entries()}, indent=2, default=str))
     elif out is None or not (quiet or out == DASH):
-        _show(questions, model, pool, out)
+        _show(questions, model, pool, out, 0 if overall else number)
 
 
 def _questions(
@@ -87,6 +90,8 @@ def _questions(
     query: str | None,
     item: str | None,
     doing: Callable[[str], None],
+    *,
+    overall: bool,
 ) -> Questions:
     doing(f"reading {pool.name}")
     from corank.cli.questions import Pool, ask
@@ -100,10 +105,11 @@ def _questions(
         )
     table = Pool.read(pool, model, query, item)
     doing(f"looking for questions about {count(len(table.rows), 'row')}")
-    return ask(model, table, number, None if kind is None else kind.value)
+    return ask(model, table, number, None if kind is None else kind.value, overall=overall)
 
 
-def _show(questions: Questions, model: Path, pool: Path, out: Path | None) -> None:
+def _show(questions: Questions, model: Path, pool: Path, out: Path | None, each: int) -> None:
+    """The questions, of which there are up to `each` for a query, or 0: any number."""
     entries = questions.entries()
     names = {
         "item": questions.pool.item or "row",
@@ -113,7 +119,7 @@ def _show(questions: Questions, model: Path, pool: Path, out: Path | None) -> No
     }
     columns = [names.get(name, name) for name in entries[0] if name != "row"]
     what = count(len(entries), "comparison") if questions.kind == "comparison" else count(len(entries), "item")
-    title = f"{what} to {'ask for' if questions.kind == 'comparison' else 'score'}, the most telling first"
+    title = f"{what} to {'ask for' if questions.kind == 'comparison' else 'score'}, {_order(entries, questions, each)}"
     table = grid("", ["", *columns], right=("", FORETOLD, "predicted score", "std"))
     for at, entry in enumerate(entries[:MOST_SHOWN]):
         cells = [_cell(name, value) for name, value in entry.items() if name != "row"]
@@ -124,6 +130,14 @@ def _show(questions: Questions, model: Path, pool: Path, out: Path | None) -> No
     show(Text(title, style="bold"), table, *([Text("; ".join(more), style="dim")] if more else []))
     if out is not None:
         show(Text(f"{count(len(entries), 'question')} written: {out}"), *_next(questions, model, pool, out))
+
+
+def _order(entries: list[dict[str, Any]], questions: Questions, each: int) -> str:
+    labels = {str(entry.get("query")) for entry in entries}
+    if not each or len(labels) == 1:
+        return "the most telling first"
+    most = f"{each}" if len(entries) == each * len(labels) else f"up to {each}"
+    return f"{most} for each of {count(len(labels), questions.pool.query or 'query')}, the most telling of each first"
 
 
 def _next(questions: Questions, model: Path, pool: Path, out: Path) -> list[Text]:

@@ -95,7 +95,8 @@ def _table(raw: Raw, scan: Scan) -> pa.Table:
     assert wanted.query is not None
     labels = raw.runs.labels.take(pa.array(raw.runs.codes(raw.n_rows)))
     columns[wanted.query] = labels.cast(WIDEST.get(label_kind(labels.type), labels.type))
-    return pa.table(columns)
+    carried = {} if raw.extra is None else dict(zip(raw.extra.column_names, raw.extra.columns, strict=True))
+    return pa.table({**carried, **columns})
 
 
 def _sort(path: Path, scan: Scan) -> None:

@@ -88,7 +88,7 @@ class TabularSource:
         path = self.files[position].path
         numeric = is_number(plain_type(kind)) or pa.types.is_null(kind)
         if (role == "score" or (role == "feature" and not as_table)) and not numeric:
-            hint = "; turn text into numbers with encoder=" if role == "feature" else ""
+            hint = "; turn text into numbers with encoder=" if role == "feature" else ": is it the right column?"
             raise TableError(f"{role} column {name!r} of {path} should hold numbers, but holds {kind}{hint}")
         if role == "query":
             own, first = label_kind(kind), label_kind(self._kind(0, name))

@@ -91,7 +91,25 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
 
 def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
     """Scores: (n_rows,), NaN where missing."""
-    return numbers(column(table, name, "score"), name, "a number: leave the cell empty where a row is unscored")
+    values = plain(column(table, name, "score"))
+    if is_text(values.type) and (example := _if_only_words(values)) is not None:
+        raise TableError(f"score column {name!r} holds text, such as {example!r}, not numbers: is it the right column?")
+    return numbers(values, name, "a number: leave the cell empty where a row is unscored")
+
+
+def _if_only_words(values: pa.ChunkedArray) -> str | None:
+    """The first of texts none of which is a number, None where there is a number or nothing at all."""
+    first = None
+    for value in values.unique().to_pylist():
+        if value is None or value.strip() in MISSING:
+            continue
+        try:
+            number(value)
+        except ValueError:
+            first = value if first is None else first
+        else:
+            return None
+    return first
 
 
 def query_column(table: pa.Table, name: str) -> NDArray[Any]:
