@@ -71,6 +71,7 @@ def run_commands(block):
     """Commands of corank, one a line; other programs belong under a comment that says why they do not run."""
     for line in block.text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
+        words = words[: words.index("|")] if "|" in words else words  # what else is in a pipe is not ours
         if not words:
             continue
         assert words[0] == "corank", f"{block.name}: only commands of corank are run, not {words[0]!r}; mark the block"
