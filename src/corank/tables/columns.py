@@ -1,6 +1,7 @@
 """Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns scores, query labels or numbers."""
 
 import difflib
+import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "none", "?", "-")
+NUMBER_LIKE = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a number
 
 
@@ -98,18 +100,9 @@ def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
 
 
 def _if_only_words(values: pa.ChunkedArray) -> str | None:
-    """The first of texts none of which is a number, None where there is a number or nothing at all."""
-    first = None
-    for value in values.unique().to_pylist():
-        if value is None or value.strip() in MISSING:
-            continue
-        try:
-            number(value)
-        except ValueError:
-            first = value if first is None else first
-        else:
-            return None
-    return first
+    """The first of texts none of which even begins like a number, None where one does or there is nothing at all."""
+    told = [value for value in values.unique().to_pylist() if value is not None and value.strip() not in MISSING]
+    return told[0] if told and not any(NUMBER_LIKE.match(value) for value in told) else None
 
 
 def query_column(table: pa.Table, name: str) -> NDArray[Any]:
