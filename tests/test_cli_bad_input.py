@@ -136,7 +136,7 @@ CONTENTS = {  # what is wrong inside, as far as a command looks at it
         ("fit", "compare", "evaluate", "update"),
         ("--score", "colour"),
         GOOD,
-        "is not a number",
+        "holds text, such as",
     ),
     "no such column": (("fit", "compare", "evaluate", "update"), ("--score", "star"), GOOD, "did you mean 'stars'?"),
     "an all-empty score": (

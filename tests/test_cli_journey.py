@@ -319,7 +319,7 @@ def test_the_real_command(folder):
     full = shell("rank", "m.corank", items, "--out", "x.csv", preexec_fn=limited)
     assert (full.exit_code, full.stderr) == (2, "corank: x.csv: file too large\n")
     with Path("/dev/full").open("wb") as nowhere:
-        printed = shell("rank", "m.corank", items, stdout=nowhere)
+        printed = shell("rank", "m.corank", items, "--quiet", stdout=nowhere)
     assert (printed.exit_code, printed.stderr) == (2, "corank: no space left on device\n")
     process = subprocess.Popen(
         [*COMMAND, "rank", "m.corank", items, "--out", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
