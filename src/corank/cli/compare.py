@@ -40,7 +40,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="Methods to compare, such as ridge,rankrls,lightgbm. Default: a baseline, corank's main learners, and "
-            "LightGBM and XGBoost where installed.",
+            "LightGBM (or else XGBoost) where installed.",
             show_default=False,
         ),
     ] = None,

@@ -41,7 +41,7 @@ def compare(
     data : Items, what a loader gives, (X, y) or (X, y, qid)
         NaN in y = unscored. With qid, rows of a query compete and whole queries are tested on.
     methods : names of methods (see `known_methods`) or Method, default=None
-        None: a baseline, corank's main learners, and LightGBM and XGBoost where they are installed.
+        None: a baseline, corank's main learners, and LightGBM, or else XGBoost, where it is installed.
     protocol : Protocol, default=None
         Share of scores that are kept, repeats, measure, seed.
     baseline : str, default=None

@@ -82,8 +82,10 @@ def default_methods(*, queries: bool, judge: str) -> list[Method]:
     Those that learn to rank where the order counts, those that predict scores where their error does.
     """
     regress = judge == "rmse" and not queries
-    kinds = [m for m in _METHODS.values() if m.default and m.is_installed]
-    return [m for m in kinds if (m.on_scale(queries=False) if regress else m.for_queries)]
+    kinds = {m.name: m for m in _METHODS.values() if m.default and m.is_installed}
+    if "lightgbm" in kinds:
+        kinds.pop("xgboost", None)  # trees once: both take half of the time and say much the same
+    return [m for m in kinds.values() if (m.on_scale(queries=False) if regress else m.for_queries)]
 
 
 def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) -> list[Method]:
