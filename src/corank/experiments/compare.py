@@ -194,17 +194,45 @@ def _key(items: Items, protocol: Protocol, job: Job) -> str:
     asked = {key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")}
     distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
     library = version_of(*distributions[method.name]) if method.name in distributions else None
-    return written([items.digest, asked, sources_of_corank(), library, method.name, _named(method.fit), draw])
+    return written([items.digest, asked, sources_of_corank(), library, *_flags(method), _named(method.fit), draw])
+
+
+def _flags(method: Method) -> list[Any]:
+    """What of a method changes its record, beside how it fits, and the libraries under all of them."""
+    below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
+    return [method.name, method.scale, method.uses_unscored, below]
 
 
 def _named(fit: Any) -> list[Any]:
     """A way to fit by its name, its code and what it was given, so that a changed function is not taken for the old one."""
     inner = getattr(fit, "func", fit)
     name = [getattr(inner, "__module__", ""), getattr(inner, "__qualname__", type(inner).__qualname__)]
-    code = getattr(inner, "__code__", None)
-    body = [] if code is None else [code.co_code.hex(), code.co_names, code.co_consts]
     given = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
-    return [*name, body, given, getattr(fit, "args", ()), getattr(fit, "keywords", {})]
+    defaults = [getattr(inner, "__defaults__", None), getattr(inner, "__kwdefaults__", None)]
+    owner = getattr(inner, "__self__", inner)
+    state = [] if isinstance(owner, type(_named)) else _state(owner)
+    return [
+        *name,
+        _body(getattr(inner, "__code__", None)),
+        given,
+        defaults,
+        state,
+        getattr(fit, "args", ()),
+        getattr(fit, "keywords", {}),
+    ]
+
+
+def _body(code: Any) -> list[Any]:
+    """Code by what it does, that of functions inside it too."""
+    if code is None:
+        return []
+    inside = [_body(one) if hasattr(one, "co_code") else one for one in code.co_consts]
+    return [code.co_code.hex(), code.co_names, inside]
+
+
+def _state(owner: Any) -> Any:
+    """What an object that is called, or whose method is, holds."""
+    return vars(owner) if hasattr(owner, "__dict__") else repr(owner)
 
 
 def _baseline(methods: Sequence[Method], asked: str | None) -> str:

@@ -130,6 +130,8 @@ def _own_settings(name: str, task: Task) -> dict[str, Any]:
         own["basis"] = min(CO_BASIS, len(task.y))
     if name in ("RLS", "RankRLS", "MatchingPursuit", "RankingPursuit"):
         own["gamma"] = peers.widths(task.scored[0]).tolist()
+    if name == "RankRLS":
+        own["scoring"] = "rescaled"  # as learners with views choose alpha: else a difference would be that of the rule
     if name in ("MatchingPursuit", "RankingPursuit"):
         own["n_atoms"] = [number for number in N_ATOMS if number <= task.n_scored // 2]
     return own
@@ -173,6 +175,7 @@ for _method in (
     _own("rankrls", "RankRLS", "one kernel model, scored rows only", "RankRLS", default=True, **_RANKS),
     _own("rls", "RLS", "one kernel model of the scores, scored rows only", "RLS", default=True, **_REGRESSES),
     _own("corankrls", "CoRankRLS", "views that agree on unscored rows", "CoRankRLS", default=True, **_RANKS, **_UNSCORED),
+    _own("averaged", "views averaged", "the mean of one model a view, without agreement", "CoRankRLS", settings={"agreement": 0.0}, **_RANKS),
     _own("corls", "CoRLS", "views that agree on unscored rows", "CoRLS", default=True, **_REGRESSES, **_UNSCORED),
     _own("auto", "AutoRanker", "uses unscored rows where the scores show that they help", "AutoRanker", default=True, **_RANKS, **_UNSCORED),
     _own("autoregressor", "AutoRegressor", "uses unscored rows where the scores show that they help", "AutoRegressor", default=True, **_REGRESSES, **_UNSCORED),

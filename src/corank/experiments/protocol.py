@@ -15,7 +15,7 @@ from corank.experiments.items import Floats, Integers, Items
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
-FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 5, 20, 2
+FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 6, 20, 2
 AUTOMATIC_SHARE = 0.1
 SCORED_PARTS = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
 

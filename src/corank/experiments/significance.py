@@ -11,7 +11,7 @@ from scipy import stats
 from corank.experiments.intervals import LEVEL
 from corank.experiments.items import Floats
 
-FEWEST_PAIRS = 5  # below that no signed-rank test can reach 0.05 on both sides
+FEWEST_PAIRS = 6  # below that no signed-rank test can reach 0.05 on both sides
 
 
 def over_repeats(values: Any) -> Floats:

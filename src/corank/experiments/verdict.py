@@ -56,7 +56,7 @@ def _answer(found: Finding) -> str:
     if winners:
         return f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly to be sure."
     needed = _needed(against, found)
-    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}. Until then {base} will do."
+    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}. {base[:1].upper()}{base[1:]} will do as well."
 
 
 def _against(found: Finding) -> list[str]:

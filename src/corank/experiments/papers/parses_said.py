@@ -83,7 +83,7 @@ def _mean(table: Floats) -> tuple[float, float]:
 
 def _table_000(compared: Mapping[str, Mapping[str, Floats]]) -> Table:
     rows = [
-        (title, method, PAPER_000.get(method), *_mean(compared[name][method]))
+        (title, method, PAPER_000.get(method) if name == "parses" else None, *_mean(compared[name][method]))
         for name, title in TABLE_DATA.items()
         for method in agreement.METHODS
     ]
@@ -160,7 +160,13 @@ Noisy = Mapping[str, Mapping[float, Mapping[str, Floats]]]
 
 def _table_002(noisy: Noisy) -> Table:
     rows = [
-        (title, f"{level:g}", method, noise.PAPER[method][at], *_mean(noisy[name][level][method]))
+        (
+            title,
+            f"{level:g}",
+            method,
+            noise.PAPER[method][at] if name == "parses" else None,
+            *_mean(noisy[name][level][method]),
+        )
         for name, title in NOISE_DATA.items()
         for at, level in enumerate(noise.LEVELS)
         for method in noise.LEARNERS

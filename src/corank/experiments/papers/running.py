@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from corank.experiments.jobs import Keep, run_jobs, sources_of_corank, written
+from corank.experiments.jobs import Keep, run_jobs, sources_of_corank, version_of, written
 from corank.experiments.papers.study import Outcome, Part, Result, Settings, Study
 
 Progress = Callable[[int, int], Any]
@@ -122,7 +122,8 @@ def _key(study: Study, settings: Settings, data: str, part: Part) -> str:
     """All that a result depends on."""
     asked = asdict(settings) | {"data": data}
     run = f"{part.run.__module__}.{part.run.__qualname__}"
-    return written([study.name, asked, sources_of_corank(), part.key, run, dict(part.arguments), part.draw])
+    below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
+    return written([study.name, asked, sources_of_corank(), below, part.key, run, dict(part.arguments), part.draw])
 
 
 def _check_keys(study: Study, parts: Sequence[Part]) -> None:

@@ -32,7 +32,7 @@ from corank.metrics import disagreement_error
 N_POINTS, N_TRAIN_POINTS, N_TEST_POINTS = 2000, 1000, 338
 N_TRAIN, N_TEST = 379, 48
 SHARES = (0, 5)  # per cent of the training preferences turned round
-REPETITIONS, QUICK_REPETITIONS = 30, 5
+REPETITIONS, QUICK_REPETITIONS = 30, 6
 EQUAL = 1e-12
 PAIRWISE, AVERAGED, DIFFERENCES, COMPONENTS = "pairwise GP", "pairwise GP, widths averaged", "differences GP", "KPCRank"
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {

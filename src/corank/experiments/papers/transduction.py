@@ -35,7 +35,7 @@ from corank.metrics import disagreement_error
 SETS = {"jester": "Jester", "sushi": "sushi", "ltr": "LightGBM ranking"}
 SCORED = {"jester": (5, 20), "sushi": (10, 40), "ltr": (5, 20)}  # scored queries: few, and more
 ITEMS = 20  # of a user of Jester
-DRAWS, QUICK_DRAWS = 40, 5
+DRAWS, QUICK_DRAWS = 40, 6
 INDUCTIVE, PULLED, TUNED = "inductive", "transductive, pull 1", "transductive, pull tuned"
 METHODS = (INDUCTIVE, PULLED, TUNED)
 WORTH = -0.005  # a gain that anyone would notice

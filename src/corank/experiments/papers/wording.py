@@ -41,7 +41,7 @@ def summed_up(findings: Sequence[Finding]) -> str:
     words = {HOLDS: "hold", DOES_NOT_HOLD: "do not hold", CANNOT_BE_TESTED: CANNOT_BE_TESTED}
     one = {HOLDS: "holds", DOES_NOT_HOLD: "does not hold", CANNOT_BE_TESTED: CANNOT_BE_TESTED}
     parts = [f"{times[v]} {(one if times[v] == 1 else words)[v]}" for v in words if times[v]]
-    many = "1 published finding" if len(findings) == 1 else f"{len(findings)} published findings"
+    many = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
     return f"Of {many}, {', '.join(parts)}." if parts else "No finding was looked at."
 
 
