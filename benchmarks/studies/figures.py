@@ -68,7 +68,8 @@ def headline_figure(results: Path) -> Any:
     found = by_draw([Record(tuple(r["draw"]), r["method"], dict(r), 0.0, (), "") for r in _kept(results, "headline")])
     figure, panels = plt.subplots(1, 4, figsize=(14, 4.1), layout="constrained")
     for axes, (name, sizes) in zip(panels, headline.SIZES.items(), strict=True):
-        for (method, colour), marker in zip(zip(headline.METHODS, LINES, strict=True), "osD^vP", strict=True):
+        shown = [method for method in headline.METHODS if method != "views averaged"]  # mostly below co-regularised
+        for (method, colour), marker in zip(zip(shown, LINES, strict=True), "osD^vP", strict=True):
             errors = [headline.errors_of(found, name, size, method) for size in sizes]
             low, high = np.transpose([headline.interval(own) for own in errors])
             axes.fill_between(sizes, low, high, color=colour, alpha=0.1, lw=0)

@@ -1,7 +1,7 @@
 """Who is trained on what: the protocol of a comparison and the rows of each of its draws, all from one seed.
 
 Test queries go round: in every five repeats (for a fifth of test queries) each query is a test query once, so that
-averages over repeats weigh all queries alike. Nothing here looks at a score, only at whether there is one.
+averages over repeats weigh all queries alike. Nothing here looks at a score but to find queries with two different ones.
 """
 
 from __future__ import annotations
