@@ -267,7 +267,8 @@ def test_a_model_no_better_than_a_constant_is_noted_with_likely_reasons(folder, 
     said = json.loads(result.stdout)
     assert said["held_out_error"] > 0.98 * said["held_out_constant"]
     assert (
-        "note: the model is no better than a constant: perhaps the features say nothing about 'rating'" in result.stderr
+        "note: held out, the model is no better than a constant: perhaps the features say nothing about 'rating'"
+        in result.stderr
     )
     assert ("differs from 'user' to 'user', as all share one function" in result.stderr) == bool(query)
 

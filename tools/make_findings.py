@@ -9,6 +9,9 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAGE, MARK = RESULTS / "papers.md", "<!-- from here on made by tools/make_findings.py -->\n"
+ABOUT = (
+    "Each claim of a paper, on every data set and protocol it was tried on here, also such as the paper did not use."
+)
 PAPERS = {
     "000": "Sparse Co-RankRLS",
     "001": "coRLSR",
@@ -21,7 +24,7 @@ PAPERS = {
 def summed_up(studies: list[dict[str, Any]]) -> str:
     """One section a paper, one line a finding."""
     findings = [finding | {"study": study["study"]} for study in studies for finding in study["findings"]]
-    parts = [MARK, f"\n## Every finding\n\n{_counted(findings)}\n"]
+    parts = [MARK, f"\n## Every finding\n\n{ABOUT} {_counted(findings)}\n"]
     for number, name in PAPERS.items():
         own = [finding for finding in findings if finding["source"].startswith(number)]
         if own:
