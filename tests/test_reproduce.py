@@ -376,7 +376,7 @@ def test_numbers_are_the_same_in_a_second_writing():
 def test_the_command_runs_shows_and_writes(registered, tmp_path):
     done = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
     assert done.exit_code == 0, done.output
-    assert "Of 3 published findings, 1 holds, 1 does not hold, 1 cannot be tested" in " ".join(done.stdout.split())
+    assert "Of 3 findings, 1 holds, 1 does not hold, 1 cannot be tested" in " ".join(done.stdout.split())
     assert (tmp_path / "out" / "made.html").exists()
     again = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
     assert again.exit_code == 2
