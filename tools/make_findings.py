@@ -7,18 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from corank.experiments.papers.wording import PAPERS
+
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAGE, MARK = RESULTS / "papers.md", "<!-- from here on made by tools/make_findings.py -->\n"
 ABOUT = (
     "Each claim of a paper, on every data set and protocol it was tried on here, also such as the paper did not use."
 )
-PAPERS = {
-    "000": "Sparse Co-RankRLS",
-    "001": "coRLSR",
-    "002": "KPCRank and its Gaussian process",
-    "003": "Ranking pursuit",
-    "004": "Transductive RankRLS",
-}
 
 
 def summed_up(studies: list[dict[str, Any]]) -> str:

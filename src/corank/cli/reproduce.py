@@ -20,15 +20,6 @@ ALL, VARIABLE = "all", "CORANK_DATA"
 STYLES = {"holds": "bold green", "does not hold": "bold yellow"}
 
 
-PAPERS = {
-    "000": "Sparse Co-RankRLS",
-    "001": "coRLSR",
-    "002": "KPCRank",
-    "003": "ranking pursuit",
-    "004": "transductive RankRLS",
-}
-
-
 def reproduce(
     name: Annotated[
         str, typer.Argument(help="Which study: its name, or all. --list shows them.", show_default=False)
@@ -176,6 +167,8 @@ def _list(studies: list[Study]) -> None:
     table = grid("Studies", ("name", "data"), last="makes again")
     for study in studies:
         table.add_row(study.name, ", ".join(study.folders) or "none", f"{study.title} ({', '.join(study.sources)})")
+    from corank.experiments.papers.wording import PAPERS
+
     papers = ", ".join(f"{number} {name}" for number, name in PAPERS.items())
     show(
         table,

@@ -11,6 +11,15 @@ from corank.experiments.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOL
 NOTHING = "–"
 
 
+PAPERS = {
+    "000": "Sparse Co-RankRLS",
+    "001": "coRLSR",
+    "002": "KPCRank and its Gaussian process",
+    "003": "ranking pursuit",
+    "004": "transductive RankRLS",
+}
+
+
 def shown(cell: Cell, digits: int) -> str:
     """A cell as text; what is not there or not a number is a dash."""
     if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
