@@ -45,10 +45,10 @@ lint: $(STAMP)
 REPRODUCED ?= reproduce-all
 reproduce: $(STAMP)
 	@if test -d "$(CORANK_DATA)"; then \
-		$(BIN)/python -m studies all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
+		$(BIN)/python -m studies papers --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
 	else \
 		echo "make reproduce: NO DATA SETS: CORANK_DATA names no folder; running only what needs none"; \
-		env -u CORANK_DATA $(BIN)/python -m studies all --quick --force --out "$(REPRODUCED)"; \
+		env -u CORANK_DATA $(BIN)/python -m studies papers --quick --force --out "$(REPRODUCED)"; \
 	fi
 
 torch: $(STAMP)

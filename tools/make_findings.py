@@ -3,54 +3,58 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import sys
 from pathlib import Path
 from typing import Any
 
-from studies.papers.wording import PAPERS
-
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
 PAGE, MARK = RESULTS / "papers.md", "<!-- from here on made by tools/make_findings.py -->\n"
 ABOUT = (
     "Each claim of a paper, on every data set and protocol it was tried on here, also such as the paper did not use."
 )
 
 
-def summed_up(studies: list[dict[str, Any]]) -> str:
-    """One section a paper, one line a finding."""
-    findings = [finding | {"study": study["study"]} for study in studies for finding in study["findings"]]
-    parts = [MARK, f"\n## Every finding\n\n{ABOUT} {_counted(findings)}\n"]
-    for number, name in PAPERS.items():
-        own = [finding for finding in findings if finding["source"].startswith(number)]
-        if own:
-            parts.append(f"\n### {number}: {name}\n\n{_counted(own)}\n\n{_table(own)}")
-    return "".join(parts)
+def findings_of_papers(studies: list[dict[str, Any]]) -> str:
+    """One section per paper, one line per finding."""
+    sys.path.insert(0, str(ROOT))  # the studies are not installed
+    from studies.papers import PAPERS
+    from studies.write import count_verdicts, markdown_grid
+
+    findings = [
+        finding | {"study": study["study"]}
+        for study in studies
+        for finding in study["findings"]
+        if _key(finding) in PAPERS
+    ]
+    counted = count_verdicts([finding["verdict"] for finding in findings])
+    sections = [MARK, f"\n## Every finding\n\n{ABOUT} {counted}\n"]
+    for key, proposal in PAPERS.items():
+        of_paper = [finding for finding in findings if _key(finding) == key]
+        if of_paper:
+            counted = count_verdicts([finding["verdict"] for finding in of_paper])
+            table = markdown_grid(
+                ("where", "finding", "verdict", "what came out", "study"), [_row(finding) for finding in of_paper]
+            )
+            sections.append(f"\n### {key}: {proposal}\n\n{counted}\n\n" + "\n".join(table) + "\n")
+    return "".join(sections)
 
 
-def _counted(findings: list[dict[str, Any]]) -> str:
-    counts = Counter(finding["verdict"] for finding in findings)
-    words = {"holds": "hold", "does not hold": "do not hold"}
-    told = ", ".join(f"{n} {words.get(verdict, verdict) if n > 1 else verdict}" for verdict, n in counts.most_common())
-    return f"Of {len(findings)} findings, {told}."
+def _key(finding: dict[str, Any]) -> str:
+    """The key of the paper that a finding is of."""
+    return str(finding["source"].split()[0].rstrip(","))
 
 
-def _table(findings: list[dict[str, Any]]) -> str:
-    lines = ["| where | finding | verdict | what came out | study |", "|---|---|---|---|---|"]
-    for finding in findings:
-        where = finding["source"].split(" ", 1)[1] if " " in finding["source"] else ""
-        cells = [where, finding["claim"], f"**{finding['verdict']}**", finding["evidence"], _link(finding["study"])]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _link(study: str) -> str:
-    return f"[{study}]({study}.md)"
+def _row(finding: dict[str, Any]) -> list[str]:
+    where = finding["source"].split(" ", 1)[1] if " " in finding["source"] else ""
+    study = finding["study"]
+    return [where, finding["claim"], f"**{finding['verdict']}**", finding["evidence"], f"[{study}]({study}.md)"]
 
 
 def page(old: str) -> str:
-    """The page with its second half made anew."""
+    """The page with its second half made again."""
     studies = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
-    return old.split(MARK)[0].rstrip() + "\n\n" + summed_up([study for study in studies if "findings" in study])
+    return old.split(MARK)[0].rstrip() + "\n\n" + findings_of_papers(studies)
 
 
 if __name__ == "__main__":

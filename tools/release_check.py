@@ -24,7 +24,12 @@ CLEAN = {
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ["tests/test_cli_journey.py", "tests/test_cli_bad_input.py"]
 MUST_BE_IN_WHEEL = ("corank/py.typed", "corank/report/page.css", "corank/cli/__init__.py")
-MUST_NOT_BE_IN_WHEEL = ("corank/datasets/jokes/", "tests/", "benchmarks/")  # the jokes are not under the BSD licence
+MUST_NOT_BE_IN_WHEEL = (
+    "corank/datasets/jokes/",
+    "tests/",
+    "studies/",
+    "benchmarks/",
+)  # the jokes are not under the BSD licence
 MUST_BE_IN_SOURCES = ("src/corank/py.typed", "tests/test_cli.py", "LICENSE", "README.md", "pyproject.toml")
 
 

@@ -1,1 +1,1 @@
-"""People who rate items, and very many small fits of their ratings side by side: the engine of 003's experiments."""
+"""Thousands of small fits at once, for the tables of [Tsivtsivadze2013]: one model per person, people side by side."""

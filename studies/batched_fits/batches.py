@@ -1,6 +1,6 @@
 """People side by side: items and scores padded to the longest of a few people, kernels cut from one table of distances.
 
-All arrays have one person a row. What is padding is marked False in `…_known` and is zero in kernels and scores.
+All arrays have one row per person. Padding is marked False in `…_mask` and is zero in kernels and scores.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import euclidean_distances
 
-from corank.experiments.items import Floats, Integers
-from studies.batched_fits.drawing import Person
+from studies.batched_fits.protocol import Person
+from studies.data import Floats, Integers
 
 Mask = NDArray[np.bool_]
 Halves = tuple[Floats, Floats]
@@ -28,8 +28,10 @@ def squared_distances(features: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Root:
-    """J = within·C + between·(I − C), with C taking the mean out: the root of every loss for one query (math.md 3).
+class LossRoot:
+    """J = within·C + between·(I − C), with C taking the mean out: the root of every loss for one query.
+
+    (docs/mathematics.md, section 3.)
 
     Ranking: between = 0; regression: both 1; the blend between them √(β + (1−β)·w) and √β.
     """
@@ -37,23 +39,23 @@ class Root:
     within: Floats
     between: Floats
 
-    def apply(self, x: Floats, known: Mask) -> Floats:
+    def apply(self, x: Floats, mask: Mask) -> Floats:
         """J x for x (u, n, …), padding left zero."""
-        mask = known.reshape(known.shape + (1,) * (x.ndim - 2)).astype(np.float64)
-        mean = (x * mask).sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
+        is_item = mask.reshape(mask.shape + (1,) * (x.ndim - 2)).astype(np.float64)
+        mean = (x * is_item).sum(axis=1, keepdims=True) / np.maximum(is_item.sum(axis=1, keepdims=True), 1.0)
         ends = (slice(None), *(None,) * (x.ndim - 1))
-        return np.asarray((self.within[ends] * x + (self.between - self.within)[ends] * mean) * mask)
+        return np.asarray((self.within[ends] * x + (self.between - self.within)[ends] * mean) * is_item)
 
 
-def root(beta: float, counts: Integers, *, weighting: str = "unit") -> Root:
-    """The loss β·regression + (1 − β)·ranking of people with so many scores each."""
+def loss_root(beta: float, counts: Integers, *, weighting: str = "unit") -> LossRoot:
+    """The root of β·regression + (1 − β)·ranking, of people with `counts` scores each."""
     weight = counts.astype(np.float64) if weighting == "unit" else np.ones(len(counts))
-    return Root(np.sqrt(beta + (1 - beta) * weight), np.full(len(counts), np.sqrt(beta)))
+    return LossRoot(np.sqrt(beta + (1 - beta) * weight), np.full(len(counts), np.sqrt(beta)))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some people, padded.
+    """A few people, padded.
 
     people : (u,) their places in the list they were taken from
     scored, unscored, test : (u, …) items; scores : (u, n) of the scored ones
@@ -61,17 +63,17 @@ class Batch:
 
     people: Integers
     scored: Integers
-    scored_known: Mask
+    scored_mask: Mask
     scores: Floats
     unscored: Integers
-    unscored_known: Mask
+    unscored_mask: Mask
     test: Integers
-    test_known: Mask
+    test_mask: Mask
 
     @property
     def counts(self) -> Integers:
         """Scored items of every person."""
-        return np.asarray(self.scored_known.sum(axis=1))
+        return np.asarray(self.scored_mask.sum(axis=1))
 
     @property
     def means(self) -> Floats:
@@ -79,7 +81,7 @@ class Batch:
         return np.asarray(self.scores.sum(axis=1) / self.counts)
 
     def kernels(self, distances: Floats, gamma: float, halves: Callable[[], Halves] | None = None) -> Kernels:
-        """Between every person's items."""
+        """Kernels between every person's items."""
         return Kernels(self, distances, gamma, halves)
 
 
@@ -96,7 +98,7 @@ class Kernels:
     halves: Callable[[], Halves] | None = None
 
     def half(self, side: int) -> Kernels:
-        """As one half of the reference people see the items."""
+        """The kernels of one half of the reference people."""
         if self.halves is None:
             raise ValueError("halves are needed for views of reference people.")
         return Kernels(self.batch, self.halves()[side], self.gamma)
@@ -112,15 +114,15 @@ class Kernels:
 
     @property
     def scored(self) -> Floats:
-        """Among the scored items."""
-        own = self.batch.scored, self.batch.scored_known
-        return self.between(own, own)
+        """Kernel values among the scored items."""
+        scored = self.batch.scored, self.batch.scored_mask
+        return self.between(scored, scored)
 
     @property
     def test(self) -> Floats:
-        """Of the test items with the scored ones."""
+        """Kernel values of the test items with the scored ones."""
         batch = self.batch
-        return self.between((batch.test, batch.test_known), (batch.scored, batch.scored_known))
+        return self.between((batch.test, batch.test_mask), (batch.scored, batch.scored_mask))
 
 
 def batches(people: Sequence[Person], cells: int = CELLS) -> Iterator[Batch]:
@@ -136,20 +138,20 @@ def batches(people: Sequence[Person], cells: int = CELLS) -> Iterator[Batch]:
 
 
 def _batch(people: Sequence[Person], places: Sequence[int]) -> Batch:
-    some = [people[place] for place in places]
-    scored, scored_known = padded([person.scored for person in some])
-    unscored, unscored_known = padded([person.unscored for person in some])
-    test, test_known = padded([person.test for person in some])
-    scores, _ = padded([person.scores for person in some])
-    return Batch(np.asarray(places), scored, scored_known, scores, unscored, unscored_known, test, test_known)
+    chosen = [people[place] for place in places]
+    scored, scored_mask = padded([person.scored for person in chosen])
+    unscored, unscored_mask = padded([person.unscored for person in chosen])
+    test, test_mask = padded([person.test for person in chosen])
+    scores, _ = padded([person.scores for person in chosen])
+    return Batch(np.asarray(places), scored, scored_mask, scores, unscored, unscored_mask, test, test_mask)
 
 
 def padded(rows: Sequence[NDArray[Any]]) -> tuple[Any, Mask]:
-    """Rows of different lengths as one table filled up with zeros, and what is no filling."""
+    """Rows of different lengths as one table filled up with zeros, and a mask that is False there."""
     width = max(len(row) for row in rows)
     table = np.zeros((len(rows), width), dtype=rows[0].dtype)
-    known = np.zeros((len(rows), width), dtype=bool)
+    mask = np.zeros((len(rows), width), dtype=bool)
     for place, row in enumerate(rows):
         table[place, : len(row)] = row
-        known[place, : len(row)] = True
-    return table, known
+        mask[place, : len(row)] = True
+    return table, mask

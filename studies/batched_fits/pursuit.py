@@ -1,7 +1,7 @@
 """Matching pursuit, ranking pursuit and their blend of many people at once: predictions after every number of steps.
 
-The rules are those of `solvers.greedy`; here every array has one person a row, and people whose pursuit has ended stay
-as they are.
+The rules are those of corank's RankingPursuit; here every array has one row per person, and people whose pursuit has ended
+stay as they are.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
 from corank.solvers.greedy import DEAD, NOTHING, TIE
-from studies.batched_fits.batches import Kernels, Root
+from studies.batched_fits.batches import Kernels, LossRoot
+from studies.data import Floats, Integers
 
 
 @dataclass(frozen=True)
-class Pursued:
-    """What was found.
+class PursuitPaths:
+    """What pursuits predict after every number of steps.
 
     predictions : (u, steps, test items) after 1, 2, … steps
     n_atoms : (u, steps) distinct atoms after as many steps
@@ -28,10 +28,10 @@ class Pursued:
 
 
 class Directions:
-    """Columns made orthonormal one after the other (Gram–Schmidt, twice), and what they are at watched rows.
+    """Columns made orthonormal one after the other (Gram–Schmidt, twice), and their values at watched rows.
 
-    The least-squares fit of a target on them grows with every column: `fit` is it at the watched rows, `residual` what
-    is left of the target.
+    fit : the least-squares fit of a target on them, at the watched rows; it grows with every column
+    residual : the target less that fit
     """
 
     def __init__(self, target: Floats, n_watched: int, most: int) -> None:
@@ -44,16 +44,16 @@ class Directions:
 
     def add(self, column: Floats, watched: Floats, tiny: float = DEAD) -> Floats:
         """The next direction of everyone (u, rows); zero where a column (u, rows) adds none."""
-        known, k = self._unit[:, : self._used], self._used
+        earlier, k = self._unit[:, : self._used], self._used
         size = np.sum(column * column, axis=1)
-        rest, shares = column, np.zeros((len(column), k))
+        remainder, shares = column, np.zeros((len(column), k))
         for _ in range(2 if k else 0):
-            again = np.matmul(known, rest[:, :, None])
-            rest = rest - np.matmul(np.swapaxes(again, 1, 2), known)[:, 0]
+            again = np.matmul(earlier, remainder[:, :, None])
+            remainder = remainder - np.matmul(np.swapaxes(again, 1, 2), earlier)[:, 0]
             shares += again[:, :, 0]
-        left = np.sum(rest * rest, axis=1)
+        left = np.sum(remainder * remainder, axis=1)
         scale = np.where(left > tiny * size, 1 / np.sqrt(np.where(left > 0, left, 1.0)), 0.0)[:, None]
-        direction = rest * scale
+        direction = remainder * scale
         elsewhere = (watched - np.matmul(shares[:, None, :], self._watched[:, :k])[:, 0]) * scale
         self._unit[:, k], self._watched[:, k] = direction, elsewhere
         self._used += 1
@@ -63,15 +63,15 @@ class Directions:
         return direction
 
 
-def pursuit_paths(kernels: Kernels, loss: Root, targets: Floats, n_steps: int, *, refit: str) -> Pursued:
-    """Greedy steps on ‖J (s − f)‖² with kernels at the scored items as atoms (003 Fig. 1). O(u n² steps).
+def pursuit_paths(kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: int, *, refit: str) -> PursuitPaths:
+    """Greedy steps on ‖J (s − f)‖² with kernels at the scored items as atoms ([Tsivtsivadze2013] Fig. 1). O(u n² steps).
 
     refit : "basic", a weight for the atom that enters, which may enter again; "back", all weights after every step
     """
-    known = kernels.batch.scored_known
-    columns = np.ascontiguousarray(np.swapaxes(loss.apply(kernels.scored, known), 1, 2))  # one atom a row
+    mask = kernels.batch.scored_mask
+    columns = np.ascontiguousarray(np.swapaxes(loss.apply(kernels.scored, mask), 1, 2))  # one row per atom
     watched = np.ascontiguousarray(np.swapaxes(kernels.test, 1, 2))
-    target = loss.apply(targets, known)
+    target = loss.apply(targets, mask)
     people, n_watched = np.arange(len(target)), watched.shape[2]
     start = np.sum(columns * columns, axis=2)
     left, floor = start.copy(), DEAD * start.max(axis=1, keepdims=True)
@@ -99,4 +99,4 @@ def pursuit_paths(kernels: Kernels, loss: Root, targets: Floats, n_steps: int, *
             fit = fit + weight[:, None] * values
         entered[people[goes_on], atom[goes_on]] = True
         predictions[step], n_atoms[step] = fit, entered.sum(axis=1)
-    return Pursued(np.swapaxes(predictions, 0, 1), n_atoms.T)
+    return PursuitPaths(np.swapaxes(predictions, 0, 1), n_atoms.T)

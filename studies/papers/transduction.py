@@ -1,4 +1,7 @@
-"""004 has no table: transductive against inductive RankRLS on queries that are known, but not scored, when it is fitted."""
+"""Transductive against inductive RankRLS, on queries that are known, but not scored, when the model is fitted.
+
+[Pahikkala2007] prints no table.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,9 @@ import numpy as np
 from corank import RankRLS, TransductiveRankRLS
 from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
-from studies.papers.data_sets import (
-    JESTER,
-    RANKING,
-    SUSHI,
-    Floats,
-    Integers,
-    Rankings,
-    jester,
-    rankings,
-    sushi,
-)
-from studies.papers.judging import smaller_error
-from studies.papers.study import (
-    Finding,
-    Measured,
-    Outcome,
-    Part,
-    Result,
-    Settings,
-    Study,
-    Table,
-)
+from studies.data import JESTER, RANKING, SUSHI, Floats, Rankings, jester, rankings, stacked, sushi
+from studies.study import Finding, Measured, Outcome, Part, Result, Settings, Study, Table
+from studies.verdicts import smaller_error
 
 SETS = {"jester": "Jester", "sushi": "sushi", "ltr": "LightGBM ranking"}
 SCORED = {"jester": (5, 20), "sushi": (10, 40), "ltr": (5, 20)}  # scored queries: few, and more
@@ -42,12 +26,13 @@ WORTH = -0.005  # a gain that anyone would notice
 
 
 def parts(settings: Settings) -> list[Part]:
-    """A draw of scored and as many unscored queries."""
+    """One part per set, number of scored queries and draw; the queries of a draw are the same for both numbers."""
+    numbers = range(QUICK_DRAWS if settings.quick else DRAWS)
     return [
-        Part(f"{name}, {scored}, {n}", run, {"name": name, "scored": scored}, draw=f"{name}, {n}")
+        Part(f"{name}, {scored}, {number}", run, {"name": name, "scored": scored}, draw=f"{name}, {number}")
         for name in SETS
         for scored in SCORED[name]
-        for n in range(QUICK_DRAWS if settings.quick else DRAWS)
+        for number in numbers
     ]
 
 
@@ -60,19 +45,14 @@ def drawn(settings: Settings, rng: np.random.Generator, name: str, scored: int) 
     if name == "ltr":
         train, _ = rankings(settings.folder)
         queries = rng.permutation(np.unique(train.qid))
-        rows = [_of(train, query) for query in (queries[n_unscored : n_unscored + scored], queries[:n_unscored])]
+        unscored_rows = train.take(np.isin(train.qid, queries[:n_unscored]))
+        scored_rows = train.take(np.isin(train.qid, queries[n_unscored : n_unscored + scored]))
     else:
         data = jester(settings.folder) if name == "jester" else sushi(settings.folder)
         users = rng.permutation(len(data.scores))
-        hidden = data.drawn(users[:n_unscored], ITEMS, rng)
-        rows = [data.drawn(users[n_unscored : n_unscored + scored], ITEMS, rng), hidden]
-    X, y, qid = (np.concatenate([getattr(one, field) for one in rows]) for field in ("X", "y", "qid"))
-    return Rankings(X, y, qid), len(rows[0].y)
-
-
-def _of(data: Rankings, queries: Integers) -> Rankings:
-    rows = np.isin(data.qid, queries)
-    return Rankings(data.X[rows], data.y[rows], data.qid[rows])
+        unscored_rows = data.drawn(users[:n_unscored], ITEMS, rng)
+        scored_rows = data.drawn(users[n_unscored : n_unscored + scored], ITEMS, rng)
+    return stacked(scored_rows, unscored_rows), len(scored_rows.y)
 
 
 def run(settings: Settings, rng: np.random.Generator, name: str, scored: int) -> Result:
@@ -80,7 +60,7 @@ def run(settings: Settings, rng: np.random.Generator, name: str, scored: int) ->
     rows, n_scored = drawn(settings, rng, name, scored)
     y = rows.y.copy()
     y[n_scored:] = np.nan
-    truth, qid, found = rows.y[n_scored:], rows.qid[n_scored:], {}
+    truth, qid, by_method = rows.y[n_scored:], rows.qid[n_scored:], {}
     for method in METHODS:
         if method == INDUCTIVE:
             predicted = RankRLS(weighting="query").fit(rows.X, y, qid=rows.qid).predict(rows.X[n_scored:])
@@ -88,8 +68,8 @@ def run(settings: Settings, rng: np.random.Generator, name: str, scored: int) ->
             model = TransductiveRankRLS(weighting="query", pull=1.0 if method == PULLED else "tune")
             predicted = model.fit(rows.X, y, qid=rows.qid).transduction_
         errors = disagreement_error(truth, predicted, qid=qid, average=False)
-        found[method] = [round(float(error), 6) for error in errors]
-    return found
+        by_method[method] = [round(float(error), 6) for error in errors]
+    return by_method
 
 
 def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
@@ -97,8 +77,8 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
     rows, findings = [], []
     for name, title in SETS.items():
         for scored in SCORED[name]:
-            own = [one for key, one in results.items() if key.startswith(f"{name}, {scored}, ")]
-            errors = {method: np.asarray([np.nanmean(one[method]) for one in own]) for method in METHODS}
+            draws = [result for key, result in results.items() if key.startswith(f"{name}, {scored}, ")]
+            errors = {method: np.asarray([np.nanmean(draw[method]) for draw in draws]) for method in METHODS}
             for method in METHODS:
                 gap = errors[method] - errors[INDUCTIVE]
                 versus = None if method == INDUCTIVE else Measured(float(gap.mean()), standard_error(gap))
@@ -123,7 +103,7 @@ def conclude(settings: Settings, results: Mapping[str, Result]) -> Outcome:
 def _finding(title: str, scored: int, errors: Mapping[str, Floats]) -> Finding:
     """What the method is for. It is judged with the pull tuned, as a user would have it."""
     return smaller_error(
-        "004 sect. 3 (no result is printed)",
+        "Pahikkala2007 sect. 3 (no result is printed)",
         f"Exploiting the test items improves their ranking: {title}, {scored} scored queries",
         errors[TUNED],
         errors[INDUCTIVE],
@@ -134,8 +114,8 @@ def _finding(title: str, scored: int, errors: Mapping[str, Floats]) -> Finding:
 
 STUDY = Study(
     name="transduction",
-    title="004: test items known in advance",
-    sources=("004, which has no table",),
+    title="Pahikkala2007: test items known in advance",
+    sources=("Pahikkala2007, which has no table",),
     about=(
         "Disagreement on queries without scores that were known when the model was fitted. Jester: 20 jokes of each of 20 "
         "unscored and 5 or 20 scored users; sushi: 10 items of each of 40 unscored and 10 or 40 scored users; LightGBM's "
@@ -147,3 +127,4 @@ STUDY = Study(
     parts=parts,
     conclude=conclude,
 )
+STUDIES = (STUDY,)

@@ -1,5 +1,5 @@
-"""Does it help to learn from unscored rows? Studies on made-up and real data: `python -m studies.questions NAME`.
+"""Questions the papers leave open, on real and made-up data: do unscored rows help, are probabilities right, what to ask?
 
-Every study draws its data from fixed seeds, fits every method on the same draws and compares test errors. Whatever is
-tuned, is tuned on scored rows only.
+The draws of these studies follow from fixed seeds, and every method is fitted on the same draws. Whatever is tuned is
+tuned on scored rows only.
 """

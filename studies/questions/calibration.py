@@ -9,57 +9,51 @@ A prediction counts for the side that it favours, p >= ½. Expected calibration 
 |share of favourites that won − mean p|, weighted by the comparisons in the bin. Intervals are over users, drawn again
 with all their comparisons. As the error is never 0, even for right probabilities, "if right" says what these very
 probabilities would get on average if every answer were drawn by them. What is wrong one way in one fold and the other
-way in another cancels when all are taken together, so the mean of the folds' own errors stands beside.
+way in another cancels when all are taken together, so the mean of the errors of single folds stands beside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import ndtr
 
 from corank import PreferenceGP
-from studies.questions.answers import expected_parts, sushi_orders
-from studies.questions.data import SUSHI, Floats, Integers, sushi
-from studies.questions.pairwise_peer import Chances, fit_pairwise_gp, installed
-from studies.questions.study import (
-    Job,
-    Method,
-    Options,
-    Record,
-    Result,
-    Study,
-    Summary,
-    Table,
-    all_jobs,
-    by_draw,
-    method_titles,
-)
+from studies.data import SUSHI, Floats, Integers, sushi, sushi_orders, unconnected_comparisons
+from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count, method_titles
+from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table
 
 N_FOLDS, N_BINS, N_RESAMPLES, N_PAIRS = 10, 10, 1000, 5
-N_PARTS = 25  # of the held-out users, predicted one after the other to save memory
-SETTINGS = (("items", 40), ("items", 400), ("items and users", 60))
-ONE, EACH, PEER = "PreferenceGP", "PreferenceGP, a width a column", "BoTorch PairwiseGP"
+N_BATCHES = 25  # of the held-out users, predicted one after the other to save memory
+FEWEST_SHOWN = 100  # comparisons of a bin below which the figure leaves it out
+ANSWER_NOISE = 2.0  # BoTorch's PairwiseProbitLikelihood divides a difference by √2
+SETTINGS: tuple[Draw, ...] = (("items", 40), ("items", 400), ("items and users", 60))
+ONE_WIDTH, WIDTHS, PEER = "PreferenceGP", "PreferenceGP, a width per column", "BoTorch PairwiseGP"
+Chances: TypeAlias = Callable[[Floats, Integers, Integers], Floats]  # rows, row numbers a, b → P(a is said to beat b)
 
 
-def methods() -> list[Method]:
-    """BoTorch only where it is installed."""
-    own = [Method(ONE, "PreferenceGP"), Method(EACH, "PreferenceGP", {"gamma": "columns"})]
-    return own + ([Method(PEER, "botorch")] if installed() else [])
+def methods() -> list[DrawMethod]:
+    """The learners; BoTorch only where it is installed."""
+    learners = [DrawMethod(ONE_WIDTH, "PreferenceGP"), DrawMethod(WIDTHS, "PreferenceGP", {"gamma": "columns"})]
+    return learners + ([DrawMethod(PEER, "botorch")] if installed() else [])
 
 
-def jobs(options: Options) -> list[Job]:
-    return all_jobs(list(SETTINGS[:1] if options.quick else SETTINGS), methods())
+def parts(settings: Settings) -> list[Part]:
+    """One part per setting and method: all ten folds."""
+    return draw_parts(run, SETTINGS[:1] if settings.quick else SETTINGS, methods())
 
 
-# ---------------------------------------------------------------- one job: ten folds
+# ---- ten folds of users
 
 
 @dataclass(frozen=True)
-class Compared:
+class SeenComparisons:
     """Rows, and who beat whom among them."""
 
     X: Floats
@@ -67,75 +61,114 @@ class Compared:
     losers: Integers
 
 
-def run(options: Options, job: Job) -> Result:
+def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
     """All folds of one setting, and what they say together."""
-    name, n_users = str(job.draw[0]), int(job.draw[1])
-    n_all, n_folds = (200, 2) if options.quick else (len(sushi_orders(options.folder)), N_FOLDS)
-    users = np.random.default_rng([0, 31]).permutation(len(sushi_orders(options.folder)))[:n_all]
-    folds = np.array_split(users, n_folds)
+    name, n_users = str(draw[0]), int(draw[1])
+    n_all, n_folds = (200, 2) if settings.quick else (len(sushi_orders(settings.folder)), N_FOLDS)
+    users = np.random.default_rng([0, 31]).permutation(len(sushi_orders(settings.folder)))[:n_all]
     chances: list[Floats] = []
-    for fold, held_out in enumerate(folds):
+    for fold, held_out in enumerate(np.array_split(users, n_folds)):
         rng = np.random.default_rng([fold, n_users, 32])
         seen = rng.permutation(np.setdiff1d(users, held_out))[:n_users]
-        predict = _fit(job.method, _answers(options, name, seen, rng))
-        parts = [_of_users(predict, options, name, some) for some in np.array_split(held_out, N_PARTS)]
-        chances.append(np.concatenate(parts))
-    by_fold = [measured(own) for own in chances]
-    found = {name: [round(own[name], 6) for own in by_fold] for name in ("calibration", "log_loss")}
-    return measured(np.concatenate(chances)) | {"folds": found, "fits": n_folds}
+        predict = _fit(method, _answers(settings, name, seen, rng))
+        batches = [_chances(predict, settings, name, batch) for batch in np.array_split(held_out, N_BATCHES)]
+        chances.append(np.concatenate(batches))
+    by_fold = [measures_of(fold_chances) for fold_chances in chances]
+    folds = {name: [round(measures[name], 6) for measures in by_fold] for name in ("calibration", "log_loss")}
+    return measures_of(np.concatenate(chances)) | {"folds": folds, "fits": n_folds}
 
 
-def _rows(options: Options, name: str, user: int) -> Floats:
+def _rows(settings: Settings, name: str, user: int) -> Floats:
     """The ten rows of a user, the best first."""
-    data, order = sushi(options.folder), sushi_orders(options.folder)[user]
+    data, order = sushi(settings.folder), sushi_orders(settings.folder)[user]
     if name == "items":
         return np.asarray(data.items[order])
     assert data.users is not None
     return np.hstack([data.items[order], np.repeat(data.users[user][None, :], len(order), axis=0)])
 
 
-def _answers(options: Options, name: str, users: Integers, rng: np.random.Generator) -> Compared:
+def _answers(settings: Settings, name: str, users: Integers, rng: np.random.Generator) -> SeenComparisons:
     """Five comparisons of each user: the ten kinds paired at random."""
     rows, winners, losers = [], [], []
     for position, user in enumerate(users):
         pairs = np.sort(rng.permutation(2 * N_PAIRS).reshape(N_PAIRS, 2), axis=1) + 2 * N_PAIRS * position
-        rows.append(_rows(options, name, int(user)))
+        rows.append(_rows(settings, name, int(user)))
         winners.append(pairs[:, 0])
         losers.append(pairs[:, 1])
     X, places = np.unique(np.concatenate(rows), axis=0, return_inverse=True)  # an item seen twice is one item
-    return Compared(X, places[np.concatenate(winners)], places[np.concatenate(losers)])
+    return SeenComparisons(X, places[np.concatenate(winners)], places[np.concatenate(losers)])
 
 
-def _fit(method: Method, seen: Compared) -> Chances:
+def _fit(method: DrawMethod, seen: SeenComparisons) -> Chances:
     if method.learner == "botorch":
-        return fit_pairwise_gp(seen.X, seen.winners, seen.losers)
-    with expected_parts():
+        return fit_pairwise_gp(seen)
+    with unconnected_comparisons():
         model = PreferenceGP(**method.settings).fit_comparisons(seen.X, seen.winners, seen.losers)
-    return partial(_own_chances, model)
+    return partial(_preference_chances, model)
 
 
-def _own_chances(model: Any, rows: Floats, first: Integers, second: Integers) -> Floats:
+def _preference_chances(model: PreferenceGP, rows: Floats, first: Integers, second: Integers) -> Floats:
     return np.asarray(model.predict_comparison(rows[first], rows[second], observed=True))
 
 
-def _of_users(predict: Chances, options: Options, name: str, users: Integers) -> Floats:
+def _chances(predict: Chances, settings: Settings, name: str, users: Integers) -> Floats:
     """The probabilities given to what the users said, (users, 45)."""
     first, second = np.triu_indices(2 * N_PAIRS, 1)
     begin = 2 * N_PAIRS * np.arange(len(users))[:, None]
-    rows = np.concatenate([_rows(options, name, int(user)) for user in users])
+    rows = np.concatenate([_rows(settings, name, int(user)) for user in users])
     chances = predict(rows, (begin + first).ravel(), (begin + second).ravel())
     return chances.reshape(len(users), -1)
 
 
-# ---------------------------------------------------------------- what probabilities are worth
+# ---- BoTorch, imported only where it is installed
 
 
-def measured(chances: Floats) -> Result:
-    """Of probabilities (users, comparisons) given to what was answered."""
+def installed() -> bool:
+    """Whether BoTorch can be imported."""
+    return importlib.util.find_spec("botorch") is not None
+
+
+def fit_pairwise_gp(compared: SeenComparisons) -> Chances:
+    """BoTorch's PairwiseGP as its tutorial uses it: inputs scaled to the unit cube, its own priors, one width per column.
+
+    Fitted by its own marginal likelihood (Laplace), on one thread.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of torch, when GPyTorch is imported
+        import torch
+        from botorch.fit import fit_gpytorch_mll
+        from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
+        from botorch.models.transforms.input import Normalize
+
+    torch.set_num_threads(1)
+    pairs = torch.as_tensor(np.stack([compared.winners, compared.losers], axis=1))
+    model = PairwiseGP(torch.as_tensor(compared.X), pairs, input_transform=Normalize(d=compared.X.shape[1]))
+    fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+    return partial(_peer_chances, model)
+
+
+def _peer_chances(model: Any, rows: Floats, first: Integers, second: Integers) -> Floats:
+    """Probabilities of noisy answers, from the joint posterior of all rows."""
+    import torch
+
+    with torch.no_grad():
+        posterior = model.posterior(torch.as_tensor(rows))
+        mean = posterior.mean[:, 0].numpy()
+        covariance = posterior.distribution.covariance_matrix.numpy()
+    variances = np.diag(covariance)
+    variance = np.maximum(variances[first] + variances[second] - 2 * covariance[first, second], 0.0)
+    return np.asarray(ndtr((mean[first] - mean[second]) / np.sqrt(ANSWER_NOISE + variance)))
+
+
+# ---- what probabilities are worth
+
+
+def measures_of(chances: Floats) -> Result:
+    """Errors of probabilities (users, comparisons) given to what was answered, as they are and over resampled users."""
     favoured = np.maximum(chances, 1 - chances)
     won = (chances > 0.5) + 0.5 * (chances == 0.5)
     bins = np.minimum(((favoured - 0.5) * 2 * N_BINS).astype(int), N_BINS - 1)
-    inside = np.stack([bins == b for b in range(N_BINS)], axis=1)  # (users, bins, comparisons)
+    inside = np.stack([bins == number for number in range(N_BINS)], axis=1)  # (users, bins, comparisons)
     counts = inside.sum(axis=2).astype(float)
     said, came = (np.einsum("ubc,uc->ub", inside, values) for values in (favoured, won))
     losses = -np.log(np.maximum(chances, 1e-300)).mean(axis=1)
@@ -175,28 +208,29 @@ def _if_right(favoured: Floats, inside: Any, rng: np.random.Generator, rounds: i
 
 
 def _bands(counts: Floats, came: Floats) -> list[list[float]]:
-    """95 % intervals of the share that won, a bin; of one without comparisons [0, 1]."""
+    """95 % intervals of the share that won, one per bin; [0, 1] for a bin without comparisons."""
     shares = np.where(counts > 0, came / np.maximum(counts, 1), np.nan)
     bands = []
-    for own in shares.T:
-        known = own[~np.isnan(own)]
-        ends = np.quantile(known, [0.025, 0.975]) if len(known) else np.asarray([0.0, 1.0])
+    for column in shares.T:
+        defined = column[~np.isnan(column)]
+        ends = np.quantile(defined, [0.025, 0.975]) if len(defined) else np.asarray([0.0, 1.0])
         bands.append([round(float(end), 6) for end in ends])
     return bands
 
 
-# ---------------------------------------------------------------- what all of it says
+# ---- what all of it says
 
 
-def summarise(records: Sequence[Record]) -> Summary:
-    draws, titles = by_draw(records), method_titles(records)
+def conclude(settings: Settings, results: Results) -> Outcome:
+    """Errors of the probabilities, reliability by bins, and differences from BoTorch."""
+    draws, titles = by_draw(results), method_titles(results)
+    asked = [setting for setting in SETTINGS if setting in draws]
     rows, notes = [], []
-    for setting in dict.fromkeys(record.draw for record in records):
+    for setting in asked:
         for method in titles:
-            own = draws[setting][method]
-            rows.append((_title(setting), method, *_cells(own)))
+            rows.append((_title(setting), method, *_cells(draws[setting][method])))
         if PEER in titles:
-            notes += [_against(setting, method, draws[setting]) for method in (ONE, EACH)]
+            notes += [_against_peer(setting, method, draws[setting]) for method in (ONE_WIDTH, WIDTHS)]
     if PEER not in titles:
         notes.append("BoTorch is not installed, so it is missing here: `pip install --group peers`.")
     head = (
@@ -208,49 +242,68 @@ def summarise(records: Sequence[Record]) -> Summary:
         "log loss",
         "wrong way round",
     )
-    curves = [_curve(setting, draws[setting], titles) for setting in dict.fromkeys(record.draw for record in records)]
-    return Summary([Table("Held-out comparisons of 5,000 users", head, rows), *curves], [], notes)
+    curves = [_reliability_table(setting, draws[setting], titles) for setting in asked]
+    tables = [Table("Held-out comparisons of 5,000 users", head, rows), *curves]
+    figure = Figure(
+        "reliability",
+        "How often the favourite won, by the probability it was given, with 95 % bands over users; in brackets the "
+        "calibration error. On the diagonal probabilities are right.",
+        [_reliability_panel(setting, draws[setting]) for setting in asked],
+    )
+    return Outcome(tables, figures=[figure], notes=notes, n_fits=fit_count(results))
 
 
-def _title(setting: tuple[int | str, ...]) -> str:
+def _title(setting: Draw) -> str:
     return f"{setting[0]}; {setting[1]}"
 
 
-def _cells(own: Result) -> tuple[str, ...]:
-    low, high = np.quantile(own["calibration_again"], [0.025, 0.975])
+def _cells(result: Result) -> tuple[str, ...]:
+    low, high = np.quantile(result["calibration_again"], [0.025, 0.975])
     return (
-        f"{own['calibration']:.4f} ({low:.4f} to {high:.4f})",
-        f"{own['if_right']:.4f}",
-        f"{np.mean(own['folds']['calibration']):.4f}",
-        f"{own['log_loss']:.4f}",
-        f"{own['error']:.4f}",
+        f"{result['calibration']:.4f} ({low:.4f} to {high:.4f})",
+        f"{result['if_right']:.4f}",
+        f"{np.mean(result['folds']['calibration']):.4f}",
+        f"{result['log_loss']:.4f}",
+        f"{result['error']:.4f}",
     )
 
 
-def _against(setting: tuple[int | str, ...], method: str, found: dict[str, Result]) -> str:
+def _against_peer(setting: Draw, method: str, by_method: Mapping[str, Result]) -> str:
     """Differences: over the same resamples of users for the models as they are, and from fold to fold."""
-    parts = []
-    for name, words in (("calibration", "calibration error"), ("log_loss", "log loss")):
-        gaps = np.asarray(found[method][f"{name}_again"]) - np.asarray(found[PEER][f"{name}_again"])
+    result, peer = by_method[method], by_method[PEER]
+    sentences = []
+    for name, title in (("calibration", "calibration error"), ("log_loss", "log loss")):
+        gaps = np.asarray(result[f"{name}_again"]) - np.asarray(peer[f"{name}_again"])
         low, high = np.quantile(gaps, [0.025, 0.975])
-        gap = found[method][name] - found[PEER][name]
-        own, peer = (np.asarray(found[m]["folds"][name]) for m in (method, PEER))
-        less = f"less in {int((own < peer).sum())} of {len(own)} folds"
-        parts.append(f"{words} {gap:+.4f} ({low:+.4f} to {high:+.4f} over users; {less})")
-    return f"{_title(setting)}: {method} minus {PEER}: {', '.join(parts)}."
+        gap = result[name] - peer[name]
+        n_less = int((np.asarray(result["folds"][name]) < np.asarray(peer["folds"][name])).sum())
+        less = f"less in {n_less} of {len(result['folds'][name])} folds"
+        sentences.append(f"{title} {gap:+.4f} ({low:+.4f} to {high:+.4f} over users; {less})")
+    return f"{_title(setting)}: {method} minus {PEER}: {', '.join(sentences)}."
 
 
-def _curve(setting: tuple[int | str, ...], found: dict[str, Result], titles: Sequence[str]) -> Table:
+def _reliability_table(setting: Draw, by_method: Mapping[str, Result], titles: Sequence[str]) -> Table:
     rows = []
-    for b in range(N_BINS):
+    for number in range(N_BINS):
         cells = []
         for method in titles:
-            own = found[method]
-            n = own["counts"][b]
-            cells.append(f"{own['said'][b]:.3f} → {own['came'][b]:.3f} ({n:,})" if n else "none")
-        rows.append((f"{0.5 + b / 20:.2f} to {0.55 + b / 20:.2f}", *cells))
+            result = by_method[method]
+            n = result["counts"][number]
+            cells.append(f"{result['said'][number]:.3f} → {result['came'][number]:.3f} ({n:,})" if n else "none")
+        rows.append((f"{0.5 + number / 20:.2f} to {0.55 + number / 20:.2f}", *cells))
     title = f"{_title(setting)}: mean probability of the favourite → share that won (comparisons)"
-    return Table(title, ("probability", *titles), rows)
+    return Table(title, ("probability", *titles), rows, details=True)
+
+
+def _reliability_panel(setting: Draw, by_method: Mapping[str, Result]) -> Panel:
+    series = []
+    for method, result in by_method.items():
+        bins = [number for number, count in enumerate(result["counts"]) if count >= FEWEST_SHOWN]
+        said, came, bands = ([result[name][number] for number in bins] for name in ("said", "came", "bands"))
+        name = f"{method} ({result['calibration']:.3f})"
+        series.append(Series(name, said, came, [low for low, _ in bands], [high for _, high in bands]))
+    title = f"{setting[0]}; {setting[1]} users seen"
+    return Panel(title, "probability of the favourite", "share of favourites that won", series, diagonal=True)
 
 
 STUDY = Study(
@@ -262,12 +315,12 @@ STUDY = Study(
         "users, of the columns of an item, or of those of item and user. Calibration error: ten bins of the probability of "
         'the favourite; intervals over users, for the fitted models as they are; "if right": what the same probabilities '
         'would get if answers were drawn by them; "mean of folds": of the errors of each model alone. BoTorch with its own '
-        "priors and one width a column, inputs scaled to the unit cube."
+        "priors and one width per column, inputs scaled to the unit cube."
     ),
-    draw_names=("known", "users"),
-    protocol=2,
-    jobs=jobs,
-    run=run,
-    summarise=summarise,
-    needs=SUSHI,
+    parts=parts,
+    conclude=conclude,
+    files=SUSHI,
+    fixed_draws=True,
+    with_results=True,
 )
+STUDIES = (STUDY,)

@@ -6,13 +6,14 @@ that supervised on both side by side is the sum of the two cosines. A draw is a 
 papers 20, 50 and 100 are labelled (1 for the class, 0 for the others): the first ones of the class and as many of the
 rest; in "cora-random" simply the first ones, of which a seventh are of the class on average (drawn again until all
 seven classes are among the first 20). All other papers are unlabelled, and the disagreement is taken on those. Two
-classes a draw, in turn; standard errors are over the ten draws. Everything is tuned on the labelled papers by the
+classes per draw, in turn; standard errors are over the ten draws. Everything is tuned on the labelled papers by the
 library. Learners with views span their functions with all papers, labelled or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -23,39 +24,43 @@ from sklearn.preprocessing import normalize
 from corank import View
 from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
-from studies.questions.data import CORA, Floats, Integers, cora
-from studies.questions.methods import RANKER, SUPERVISED, TUNED, choice_table, choices, chosen, make, rankers
-from studies.questions.study import (
-    Job,
-    Method,
-    Options,
-    Record,
-    Result,
-    Study,
-    Summary,
-    Table,
-    Target,
-    all_jobs,
+from studies.data import CORA, Floats, Integers, cora
+from studies.questions.methods import (
+    RANKER,
+    SUPERVISED,
+    TUNED,
+    Draw,
+    DrawMethod,
+    Results,
     by_draw,
+    choice_counts,
+    choice_of,
+    choice_table,
+    draw_parts,
+    fit_count,
+    make,
     method_titles,
+    rankers,
 )
+from studies.study import Outcome, Part, Result, Settings, Study, Table, target
 
 SIZES, N_DRAWS, N_CLASSES = (20, 50, 100), 10, 7
 WORDS, LINKS = "words alone", "links alone"
 LIMIT = 0.92
 
 
-def methods(kernel: str, basis: int | str) -> list[Method]:
+def methods(kernel: str, basis: int | str) -> list[DrawMethod]:
     """Supervised, each view on its own, and those with views."""
     both, *with_views = rankers(kernel=kernel)
-    alone = [Method(title, "RankRLS", {"kernel": kernel}) for title in (WORDS, LINKS)]
-    return [both, *alone, *(Method(m.title, m.learner, {**m.settings, "basis": basis}) for m in with_views)]
+    alone = [DrawMethod(title, "RankRLS", {"kernel": kernel}) for title in (WORDS, LINKS)]
+    return [both, *alone, *(replace(method, settings={**method.settings, "basis": basis}) for method in with_views)]
 
 
-def jobs(kernel: str, options: Options) -> list[Job]:
-    sizes, n_draws, basis = (SIZES[:1], 1, 50) if options.quick else (SIZES, N_DRAWS, "all")
-    draws = [(size, d, (d + step) % N_CLASSES) for size in sizes for d in range(n_draws) for step in (0, 3)]
-    return all_jobs(draws, methods(kernel, basis))
+def parts(settings: Settings, *, kernel: str, half: bool) -> list[Part]:
+    """One part per number of labels, draw, class and method."""
+    sizes, n_draws, basis = (SIZES[:1], 1, 50) if settings.quick else (SIZES, N_DRAWS, "all")
+    draws = [(size, draw, (draw + step) % N_CLASSES) for size in sizes for draw in range(n_draws) for step in (0, 3)]
+    return draw_parts(run, draws, methods(kernel, basis), kernel=kernel, half=half)
 
 
 @lru_cache(maxsize=2)
@@ -73,7 +78,7 @@ def _features(folder: Path, method: str, kernel: str) -> sparse.csr_array:
     data = cora(folder)
     words, links = data.words, data.links
     if kernel == "linear":
-        words, links = (sparse.csr_array(normalize(part)) for part in (words, links))
+        words, links = (sparse.csr_array(normalize(view)) for view in (words, links))
     if method == WORDS:
         return words
     return links if method == LINKS else sparse.csr_array(sparse.hstack([words, links], format="csr"))
@@ -83,26 +88,30 @@ def labelled(order: Integers, truth: Floats, size: int, half: bool) -> Integers:
     """The papers that are labelled: the first ones, or as many of the class as of the rest."""
     if not half:
         return order[:size]
-    own = truth[order] > 0
-    return np.concatenate([order[own][: size // 2], order[~own][: size - size // 2]])
+    in_class = truth[order] > 0
+    return np.concatenate([order[in_class][: size // 2], order[~in_class][: size - size // 2]])
 
 
-def run(kernel: str, half: bool, options: Options, job: Job) -> Result:
-    size, draw, kind = (int(part) for part in job.draw)
-    data, order = cora(options.folder), _order(options.folder, draw)
-    truth = (data.label == kind).astype(float)
-    known = labelled(order, truth, size, half)
+def run(
+    settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod, kernel: str, half: bool
+) -> Result:
+    """The disagreement of a method on the unlabelled papers."""
+    size, number, label = (int(value) for value in draw)
+    data, order = cora(settings.folder), _order(settings.folder, number)
+    truth = (data.label == label).astype(float)
+    chosen = labelled(order, truth, size, half)
     y = np.full(len(truth), np.nan)
-    y[known] = truth[known]
-    X, n_words = _features(options.folder, job.method.title, kernel), data.words.shape[1]
+    y[chosen] = truth[chosen]
+    X, n_words = _features(settings.folder, method.title, kernel), data.words.shape[1]
     views = [View(slice(0, n_words), kernel=kernel), View(slice(n_words, None), kernel=kernel)]
-    model = make(job.method, views, draw).fit(X, y)
+    model = make(method, views, number).fit(X, y)
     unlabelled = np.flatnonzero(np.isnan(y))
-    return {"error": disagreement_error(truth[unlabelled], model.predict(X[unlabelled])), **chosen(model)}
+    return {"error": disagreement_error(truth[unlabelled], model.predict(X[unlabelled])), **choice_of(model)}
 
 
-def summarise(records: Sequence[Record]) -> Summary:
-    draws, titles = by_draw(records), method_titles(records)
+def conclude(settings: Settings, results: Results) -> Outcome:
+    """Errors by number of labels, and beside those of supervised learning."""
+    draws, titles = by_draw(results), method_titles(results)
     sizes = sorted({int(draw[0]) for draw in draws})
     errors = {size: {method: _errors(draws, size, method) for method in titles} for size in sizes}
     rows = [
@@ -110,32 +119,29 @@ def summarise(records: Sequence[Record]) -> Summary:
         for method in titles
     ]
     head = ("method", *(f"{size} labels" for size in sizes))
-    targets = []
+    findings, counts = [], []
     for size in sizes:
         ratio = float(errors[size][TUNED].mean() / errors[size][SUPERVISED].mean())
-        text = f"{TUNED} ÷ supervised at {size} labels at most {LIMIT}"
-        targets.append(Target(text, ratio, f"{ratio:.3f}", ratio <= LIMIT))
-    picks = [
-        (f"{size} labels", choices(own[RANKER] for draw, own in draws.items() if draw[0] == size)) for size in sizes
-    ]
+        claim = f"{TUNED} ÷ supervised at {size} labels at most {LIMIT}"
+        findings.append(target(claim, f"{ratio:.3f}.", ratio <= LIMIT))
+        choices = choice_counts(by_method[RANKER] for draw, by_method in draws.items() if draw[0] == size)
+        counts.append((f"{size} labels", choices))
     n = len(errors[sizes[0]][SUPERVISED])
-    return Summary(
-        [
-            Table(f"Disagreement on unlabelled papers, mean of the classes ± s.e. over {n} draws", head, rows),
-            _ratio_table(errors, titles),
-            choice_table(RANKER, picks),
-        ],
-        targets,
-    )
+    tables = [
+        Table(f"Disagreement on unlabelled papers, mean of the classes ± s.e. over {n} draws", head, rows),
+        _ratio_table(errors, titles),
+        choice_table(RANKER, counts),
+    ]
+    return Outcome(tables, findings, n_fits=fit_count(results))
 
 
-def _errors(draws: Mapping[tuple[int | str, ...], Mapping[str, Result]], size: int, method: str) -> Floats:
-    """The mean of the classes, one a draw."""
-    own: dict[int | str, list[float]] = {}
-    for (labels, draw, _), results in draws.items():
+def _errors(draws: Mapping[Draw, Mapping[str, Result]], size: int, method: str) -> Floats:
+    """The mean of the classes, one value per draw."""
+    errors: dict[int | str, list[float]] = {}
+    for (labels, number, _), by_method in draws.items():
         if labels == size:
-            own.setdefault(draw, []).append(results[method]["error"])
-    return np.asarray([np.mean(values) for values in own.values()])
+            errors.setdefault(number, []).append(by_method[method]["error"])
+    return np.asarray([np.mean(values) for values in errors.values()])
 
 
 def _ratio_table(errors: Mapping[int, Mapping[str, Floats]], titles: Sequence[str]) -> Table:
@@ -143,36 +149,35 @@ def _ratio_table(errors: Mapping[int, Mapping[str, Floats]], titles: Sequence[st
     for method in titles:
         if method != SUPERVISED:
             cells = []
-            for own in errors.values():
-                better = int((own[method] < own[SUPERVISED]).sum())
-                ratio = own[method].mean() / own[SUPERVISED].mean()
-                cells.append(f"{ratio:.3f} (better in {better} of {len(own[method])})")
+            for by_method in errors.values():
+                values, base = by_method[method], by_method[SUPERVISED]
+                better = int((values < base).sum())
+                cells.append(f"{values.mean() / base.mean():.3f} (better in {better} of {len(values)})")
             rows.append((method, *cells))
     return Table("Divided by supervised, ratio of the means", ("method", *(f"{size} labels" for size in errors)), rows)
 
 
-def study(name: str, title: str, kernel: str, words: str, *, half: bool = True) -> Study:
+def study(name: str, title: str, kernel: str, about_kernel: str, *, half: bool = True) -> Study:
     """Cora with one kind of kernel and of labels."""
     labels = "half of them of the class" if half else "drawn at random"
     return Study(
         name=name,
         title=title,
         about=(
-            f"One class ranked above the rest, two classes a draw; 20, 50 and 100 labelled papers of 2,708, {labels}, "
-            f"{N_DRAWS} draws; {words}; everything tuned on the labelled papers."
+            f"One class ranked above the rest, two classes per draw; 20, 50 and 100 labelled papers of 2,708, {labels}, "
+            f"{N_DRAWS} draws; {about_kernel}; everything tuned on the labelled papers."
         ),
-        draw_names=("labels", "draw", "class"),
-        protocol=3,
-        jobs=partial(jobs, kernel),
-        run=partial(run, kernel, half),
-        summarise=summarise,
-        needs=CORA,
+        parts=partial(parts, kernel=kernel, half=half),
+        conclude=conclude,
+        files=CORA,
+        fixed_draws=True,
+        with_results=True,
     )
 
 
-OWN = "the library's own kernels on the data as they are"
+DEFAULT = "the library's own kernels on the data as they are"
 STUDIES = (
-    study("cora", "Cora: words and links as views", "rbf", OWN),
-    study("cora-random", "Cora with labels drawn at random", "rbf", OWN, half=False),
+    study("cora", "Cora: words and links as views", "rbf", DEFAULT),
+    study("cora-random", "Cora with labels drawn at random", "rbf", DEFAULT, half=False),
     study("cora-cosine", "Cora with cosine kernels", "linear", "cosine kernels"),
 )

@@ -2,7 +2,7 @@
 
 Protocol: scored training queries are the first of a random order, so that larger numbers contain smaller ones; unscored
 ones are others of the same order; test queries are the same in every draw. Jester: 20 jokes of a user, described by the
-ratings of 100 other users. Ranking: LightGBM's own split, 50 test queries. Sushi: 10 kinds a user, described by kind and user.
+ratings of 100 other users. Ranking: LightGBM's own split, 50 test queries. Sushi: 10 kinds per user, described by kind and user.
 Cora: papers labelled as in `cora` (half of them of the class), error on papers that are neither labelled nor among
 the unscored ones, words and links as views; elsewhere views are random halves of the columns. All methods come from
 `corank.experiments`: each tries 200 settings on the scored rows alone. Errors are disagreements on test queries.
@@ -10,7 +10,7 @@ the unscored ones, words and links as views; elsewhere views are random halves o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,34 +23,10 @@ from corank.experiments import Task, known_methods
 from corank.experiments.intervals import mean_interval, two_way_interval
 from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
 from corank.metrics import disagreement_error
+from studies.data import CORA, JESTER, RANKING, SUSHI, Floats, Rankings, Ratings, cora, jester, rankings, sushi
 from studies.questions.cora import labelled
-from studies.questions.data import (
-    CORA,
-    JESTER,
-    RANKING,
-    SUSHI,
-    Floats,
-    Rankings,
-    Ratings,
-    cora,
-    jester,
-    rankings,
-    sushi,
-)
-from studies.questions.study import (
-    Draw,
-    Job,
-    Method,
-    Options,
-    Record,
-    Result,
-    Study,
-    Summary,
-    Table,
-    all_jobs,
-    by_draw,
-    method_titles,
-)
+from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count, method_titles
+from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table
 
 METHODS = {
     "supervised": "rankrls",
@@ -66,42 +42,46 @@ UNSCORED = {"jester": 40, "ranking": 60, "sushi": 60, "cora": 600}  # queries; p
 N_DRAWS, N_TEST, N_JOKES = 10, 60, 20
 TITLES = {"jester": "Jester", "ranking": "LightGBM's ranking data", "sushi": "sushi", "cora": "Cora"}
 LEVEL = 0.05
+HIDDEN = "views averaged"  # in the figure: mostly below co-regularised
 
 
-def jobs(options: Options) -> list[Job]:
-    methods = [Method(title, name) for title, name in METHODS.items()]
-    sizes = {name: own[:1] for name, own in SIZES.items()} if options.quick else SIZES
-    draws: list[Draw] = [
-        (name, size, draw) for draw in range(1 if options.quick else N_DRAWS) for name in sizes for size in sizes[name]
-    ]
-    return all_jobs(draws, methods)
+def parts(settings: Settings) -> list[Part]:
+    """One part per set, number of scored queries, draw and method."""
+    methods = [DrawMethod(title, name) for title, name in METHODS.items()]
+    sizes = {name: counts[:1] for name, counts in SIZES.items()} if settings.quick else SIZES
+    numbers = range(1 if settings.quick else N_DRAWS)
+    draws: list[Draw] = [(name, size, number) for number in numbers for name in sizes for size in sizes[name]]
+    return draw_parts(run, draws, methods)
 
 
-def run(options: Options, job: Job) -> Result:
-    name, size, draw = str(job.draw[0]), int(job.draw[1]), int(job.draw[2])
-    task, scores = _cora(options.folder, size, draw) if name == "cora" else _queries(options.folder, name, size, draw)
-    fitted = known_methods()[job.method.learner].fit(task)
+def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
+    """Disagreements of a method on the test queries."""
+    name, size, number = str(draw[0]), int(draw[1]), int(draw[2])
+    if name == "cora":
+        task, scores = _cora_task(settings.folder, size, number)
+    else:
+        task, scores = _query_task(settings.folder, name, size, number)
+    fitted = known_methods()[method.learner].fit(task)
     errors = disagreement_error(scores, fitted.predict(task.X_test), qid=task.qid_test, average=False)
     return {
-        "errors": [None if np.isnan(e) else round(float(e), 6) for e in errors],
+        "errors": [None if np.isnan(error) else round(float(error), 6) for error in errors],
         "chosen": fitted.chosen,
         "n_scored": task.n_scored,
     }
 
 
-def _queries(folder: Path, name: str, size: int, draw: int) -> tuple[Task, Floats]:
+def _query_task(folder: Path, name: str, size: int, number: int) -> tuple[Task, Floats]:
     """Training queries in random order, the first of them scored; the test queries are the same in every draw."""
     train, test = _sets(folder, name)
-    rng = np.random.default_rng([draw, 11])
+    rng = np.random.default_rng([number, 11])
     order = rng.permutation(np.unique(train.qid))
-    scored, unscored = order[:size], order[::-1][: UNSCORED[name]]
-    known = np.flatnonzero(np.isin(train.qid, scored))
-    other = np.flatnonzero(np.isin(train.qid, unscored))
-    rows = np.concatenate([known, other])
+    scored = np.flatnonzero(np.isin(train.qid, order[:size]))
+    unscored = np.flatnonzero(np.isin(train.qid, order[::-1][: UNSCORED[name]]))
+    rows = np.concatenate([scored, unscored])
     X, X_test = _standardised(train.X[rows], test.X) if name != "ranking" else _varying(train.X[rows], test.X)
-    y = np.concatenate([train.y[known], np.full(len(other), np.nan)])
+    y = np.concatenate([train.y[scored], np.full(len(unscored), np.nan)])
     views = random_split(2).views(X.shape[1], rng)
-    return Task(X, y, train.qid[rows], X_test, test.qid, views, "disagreement", draw), test.y
+    return Task(X, y, train.qid[rows], X_test, test.qid, views, "disagreement", number), test.y
 
 
 @lru_cache(maxsize=4)
@@ -127,39 +107,63 @@ def _varying(X: Floats, other: Floats) -> tuple[Floats, Floats]:
     return X[:, varies], other[:, varies]
 
 
-def _cora(folder: Path, size: int, draw: int) -> tuple[Task, Floats]:
+def _cora_task(folder: Path, size: int, number: int) -> tuple[Task, Floats]:
+    """Papers of one class above the others; tested are those neither labelled nor among the unscored ones."""
     data = cora(folder)
-    truth = (data.label == draw % 7).astype(float)
-    order = np.random.default_rng([draw, 13]).permutation(len(truth))
-    known = labelled(order, truth, size, half=True)
-    rest = order[::-1][~np.isin(order[::-1], known)]
-    other, test = rest[: UNSCORED["cora"]], rest[UNSCORED["cora"] :]
+    truth = (data.label == number % 7).astype(float)
+    order = np.random.default_rng([number, 13]).permutation(len(truth))
+    scored = labelled(order, truth, size, half=True)
+    others = order[::-1][~np.isin(order[::-1], scored)]
+    unscored, test = others[: UNSCORED["cora"]], others[UNSCORED["cora"] :]
     X: Any = sparse.csr_array(sparse.hstack([data.words, data.links], format="csr"))
     n_words = data.words.shape[1]
     views = [View(slice(0, n_words), name="words"), View(slice(n_words, None), name="links")]
-    y = np.concatenate([truth[known], np.full(len(other), np.nan)])
-    task = Task(X[np.concatenate([known, other])], y, None, X[test], None, views, "disagreement", draw)
+    y = np.concatenate([truth[scored], np.full(len(unscored), np.nan)])
+    task = Task(X[np.concatenate([scored, unscored])], y, None, X[test], None, views, "disagreement", number)
     return task, truth[test]
 
 
-def summarise(records: Sequence[Record]) -> Summary:
-    draws, titles = by_draw(records), method_titles(records)
-    tables, notes = [], []
+# ---- what the errors say
+
+Errors = dict[tuple[str, int], Floats]  # method, number of scored queries → (draws, test queries), one column on Cora
+
+
+def conclude(settings: Settings, results: Results) -> Outcome:
+    """Errors by number of scored queries, verdicts against supervised learning, and learning curves."""
+    draws, titles = by_draw(results), method_titles(results)
+    tables, notes, panels = [], [], []
     for name in dict.fromkeys(str(draw[0]) for draw in draws):
         sizes = sorted({int(draw[1]) for draw in draws if draw[0] == name})
-        errors = {(m, s): errors_of(draws, name, s, m) for m in titles for s in sizes}
-        what = "papers" if name == "cora" else "queries"
-        rows = [(m, *(_shown(errors[m, s]) for s in sizes)) for m in titles]
-        head = ("method", *(f"{size} scored {what}" for size in sizes))
+        errors = {(method, size): _errors(draws, name, size, method) for method in titles for size in sizes}
+        unit = "papers" if name == "cora" else "queries"
+        rows = [(method, *(_cell(errors[method, size]) for size in sizes)) for method in titles]
+        head = ("method", *(f"{size} scored {unit}" for size in sizes))
         tables.append(Table(f"{TITLES[name]}: disagreement with 95 % intervals", head, rows))
-        notes += [_verdict(TITLES[name], what, size, {m: errors[m, size] for m in titles}) for size in sizes]
-    return Summary(tables, [], notes)
+        for size in sizes:
+            by_method = {method: errors[method, size] for method in titles}
+            notes.append(_verdict(f"{TITLES[name]}, {size} scored {unit}", by_method))
+        panels.append(_panel(name, unit, sizes, errors))
+    caption = "Disagreement on test queries against the number of scored queries (papers), with 95 % bands."
+    figure = Figure("curves", caption, panels)
+    return Outcome(tables, figures=[figure], notes=notes, n_fits=fit_count(results))
 
 
-def errors_of(draws: Any, name: str, size: int, method: str) -> Floats:
+def _errors(draws: Mapping[Draw, Mapping[str, Result]], name: str, size: int, method: str) -> Floats:
     """(draws, test queries), one column on Cora."""
-    found = [own[method]["errors"] for draw, own in draws.items() if draw[0] == name and draw[1] == size]
-    return np.asarray(found, dtype=float)
+    errors = [by_method[method]["errors"] for draw, by_method in draws.items() if draw[:2] == (name, size)]
+    return np.asarray(errors, dtype=float)
+
+
+def _panel(name: str, unit: str, sizes: Sequence[int], errors: Errors) -> Panel:
+    series = []
+    for method in METHODS:
+        if method == HIDDEN or (method, sizes[0]) not in errors:
+            continue
+        tables = [errors[method, size] for size in sizes]
+        ends = [interval(table) for table in tables]
+        means = [float(np.nanmean(table)) for table in tables]
+        series.append(Series(method, sizes, means, [low for low, _ in ends], [high for _, high in ends]))
+    return Panel(TITLES[name], f"scored {unit}", "disagreement on test queries", series, log="x", ticks=sizes)
 
 
 def interval(errors: Floats) -> tuple[float, float]:
@@ -169,30 +173,30 @@ def interval(errors: Floats) -> tuple[float, float]:
     return two_way_interval(errors[:, ~np.isnan(errors).any(axis=0)])
 
 
-def _shown(errors: Floats) -> str:
+def _cell(errors: Floats) -> str:
     low, high = interval(errors)
     return f"{np.nanmean(errors):.3f} ({low:.3f} to {high:.3f})"
 
 
-def _verdict(title: str, what: str, size: int, errors: dict[str, Floats]) -> str:
+def _verdict(title: str, errors: dict[str, Floats]) -> str:
     """Every method against supervised: over queries averaged over draws; on Cora over draws, with the correction."""
-    base, others = errors["supervised"], [m for m in errors if m != "supervised"]
+    base = errors["supervised"]
+    others = [method for method in errors if method != "supervised"]
     if base.shape[0] < 2:
-        return f"{title}, {size} scored {what}: too few draws to judge by"
-    gaps = {m: over_repeats(errors[m]) - over_repeats(base) for m in others}
+        return f"{title}: too few draws to judge by"
+    gaps = {method: over_repeats(errors[method]) - over_repeats(base) for method in others}
     if base.shape[1] == 1:
-        p = [corrected_resampled((errors[m] - base)[:, 0], 0.8, 0.2)[0] for m in others]
+        p_values = [corrected_resampled((errors[method] - base)[:, 0], 0.8, 0.2)[0] for method in others]
     else:
-        p = [signed_rank(gaps[m]) for m in others]
-    sure = dict(zip(others, holm(p), strict=True))
-    words = []
-    for m in others:
-        gap = float(np.nanmean(gaps[m]))
-        low, high = interval(errors[m] - base)
-        clear = sure[m] <= LEVEL and (high < 0 or low > 0)
+        p_values = [signed_rank(gaps[method]) for method in others]
+    verdicts = []
+    for method, p in zip(others, holm(p_values), strict=True):
+        gap = float(np.nanmean(gaps[method]))
+        low, high = interval(errors[method] - base)
+        clear = p <= LEVEL and (high < 0 or low > 0)
         verdict = ("better" if gap < 0 else "worse") if clear else "cannot tell"
-        words.append(f"{m} {gap:+.3f} ({verdict})")
-    return f"{title}, {size} scored {what}, against supervised: " + ", ".join(words)
+        verdicts.append(f"{method} {gap:+.3f} ({verdict})")
+    return f"{title}, against supervised: " + ", ".join(verdicts)
 
 
 STUDY = Study(
@@ -206,10 +210,10 @@ STUDY = Study(
         "on Cora, the corrected resampled t-test over draws; p at most 0.05 after Holm's correction, and a 95 % interval over draws "
         "and queries without 0."
     ),
-    draw_names=("set", "scored", "draw"),
-    protocol=1,
-    jobs=jobs,
-    run=run,
-    summarise=summarise,
-    needs=(*JESTER, *RANKING, *SUSHI, *CORA),
+    parts=parts,
+    conclude=conclude,
+    files=(*JESTER, *RANKING, *SUSHI, *CORA),
+    fixed_draws=True,
+    with_results=True,
 )
+STUDIES = (STUDY,)

@@ -1,63 +1,134 @@
-"""The learners of the studies: their names in the tables, and how they are made for a draw."""
+"""Methods on draws: how the studies of questions are divided into parts, and the learners that several of them compare."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from corank import RLS, AutoRanker, AutoRegressor, CoRankRLS, CoRLS, RankRLS
-from studies.questions.study import Method, Result, Table
+from studies.study import Part, Result, Table
+
+Draw: TypeAlias = tuple[int | str, ...]  # what the data of a fit follow from: seeds, sizes, the name of a set
+Results: TypeAlias = Mapping[str, Result]  # by the keys of the parts
 
 SUPERVISED, AVERAGE, TUNED = "supervised", "view average", "co-regularised"
 REGRESSOR, RANKER = "AutoRegressor", "AutoRanker"
+CHOICES = ("supervised", "average", "agreement")  # what the two above choose among
+LIBRARIES = {  # learners that are not of corank → names of their distributions
+    "lightgbm": ("lightgbm",),
+    "xgboost": ("xgboost-cpu", "xgboost"),
+    "botorch": ("botorch",),
+}
 
-CHOICES = ("supervised", "average", "agreement")
-
-_SUPERVISED = {"RLS": RLS, "RankRLS": RankRLS}
+_WITHOUT_VIEWS = {"RLS": RLS, "RankRLS": RankRLS}
 _WITH_VIEWS = {"CoRLS": CoRLS, "CoRankRLS": CoRankRLS, "AutoRegressor": AutoRegressor, "AutoRanker": AutoRanker}
 
 
-def regressors(**settings: Any) -> tuple[Method, ...]:
-    """Supervised, views averaged, co-regularised, and the one that chooses among them, with the same settings."""
+@dataclass(frozen=True)
+class DrawMethod:
+    """A learner with its settings.
+
+    title : its name in the tables
+    learner : a class of corank, or a key of LIBRARIES
+    settings : what it is called with besides what a draw gives it; plain JSON
+    """
+
+    title: str
+    learner: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+# ---- every method on every draw
+
+
+def draw_parts(
+    run: Callable[..., Result], draws: Sequence[Draw], methods: Sequence[DrawMethod], **arguments: Any
+) -> list[Part]:
+    """One part per draw and method, called as ``run(settings, rng, draw=..., method=..., **arguments)``.
+
+    A draw says which seeds its data follow from; `rng` is not needed.
+    """
+    return [
+        Part(
+            _key(draw, method.title),
+            run,
+            {"draw": draw, "method": method, **arguments},
+            libraries=LIBRARIES.get(method.learner, ()),
+        )
+        for draw in draws
+        for method in methods
+    ]
+
+
+def _key(draw: Draw, title: str) -> str:
+    return json.dumps([*draw, title], ensure_ascii=False)
+
+
+def by_draw(results: Results) -> dict[Draw, dict[str, Result]]:
+    """The results of every method on each draw, in the order of the draws."""
+    grouped: dict[Draw, dict[str, Result]] = {}
+    for key, result in results.items():
+        *draw, title = json.loads(key)
+        grouped.setdefault(tuple(draw), {})[title] = result
+    return dict(sorted(grouped.items()))
+
+
+def method_titles(results: Results) -> list[str]:
+    """The methods in the order in which they were asked for."""
+    return list(dict.fromkeys(json.loads(key)[-1] for key in results))
+
+
+def fit_count(results: Results) -> int:
+    """How many models were fitted: those a result counts, or one."""
+    return sum(int(result.get("fits", 1)) for result in results.values())
+
+
+# ---- learners with and without views
+
+
+def regressors(**settings: Any) -> tuple[DrawMethod, ...]:
+    """Supervised, views averaged, co-regularised, and AutoRegressor, which chooses among them, with the same settings."""
     return (
-        Method(SUPERVISED, "RLS", settings),
-        Method(AVERAGE, "CoRLS", settings | {"agreement": 0.0}),
-        Method(TUNED, "CoRLS", settings),
-        Method(REGRESSOR, "AutoRegressor", settings),
+        DrawMethod(SUPERVISED, "RLS", settings),
+        DrawMethod(AVERAGE, "CoRLS", settings | {"agreement": 0.0}),
+        DrawMethod(TUNED, "CoRLS", settings),
+        DrawMethod(REGRESSOR, "AutoRegressor", settings),
     )
 
 
-def rankers(**settings: Any) -> tuple[Method, ...]:
-    """The same for ranking."""
+def rankers(**settings: Any) -> tuple[DrawMethod, ...]:
+    """Supervised, views averaged, co-regularised, and AutoRanker, which chooses among them, with the same settings."""
     return (
-        Method(SUPERVISED, "RankRLS", settings),
-        Method(AVERAGE, "CoRankRLS", settings | {"agreement": 0.0}),
-        Method(TUNED, "CoRankRLS", settings),
-        Method(RANKER, "AutoRanker", settings),
+        DrawMethod(SUPERVISED, "RankRLS", settings),
+        DrawMethod(AVERAGE, "CoRankRLS", settings | {"agreement": 0.0}),
+        DrawMethod(TUNED, "CoRankRLS", settings),
+        DrawMethod(RANKER, "AutoRanker", settings),
     )
 
 
-def make(method: Method, views: Any, random_state: int) -> Any:
+def make(method: DrawMethod, views: Any, random_state: int) -> Any:
     """The learner, not yet fitted; views go to those that have any."""
-    if method.learner in _SUPERVISED:
-        return _SUPERVISED[method.learner](**method.settings, random_state=random_state)
+    if method.learner in _WITHOUT_VIEWS:
+        return _WITHOUT_VIEWS[method.learner](**method.settings, random_state=random_state)
     return _WITH_VIEWS[method.learner](**method.settings, views=views, random_state=random_state)
 
 
-def chosen(model: Any) -> Result:
+def choice_of(model: Any) -> Result:
     """What a fitted model chose, where it chose anything."""
-    found: Result = {}
+    choice: Result = {}
     for name in ("alpha", "agreement"):
         value = getattr(model, f"{name}_", None)
         if value is not None:
-            found[name] = float(value)
+            choice[name] = float(value)
     if hasattr(model, "chosen_"):
-        found["chosen"] = str(model.chosen_)
-    return found
+        choice["chosen"] = str(model.chosen_)
+    return choice
 
 
-def choices(results: Iterable[Result]) -> list[int]:
+def choice_counts(results: Iterable[Result]) -> list[int]:
     """How often each of CHOICES was taken."""
     counts = Counter(result["chosen"] for result in results)
     if unknown := set(counts) - set(CHOICES):
@@ -66,5 +137,5 @@ def choices(results: Iterable[Result]) -> list[int]:
 
 
 def choice_table(learner: str, rows: Iterable[tuple[str, list[int]]]) -> Table:
-    """How often each candidate was chosen, one row a kind of draw."""
+    """How often each candidate was chosen, one row per kind of draw."""
     return Table(f"What {learner} chose", ("", *CHOICES), [(name, *map(str, counts)) for name, counts in rows])

@@ -11,7 +11,6 @@ of their ratios. Bootstrap intervals are over sets.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -19,79 +18,86 @@ from sklearn.metrics import root_mean_squared_error
 
 from corank import random_split
 from corank.experiments.intervals import mean_interval
-from studies.questions.data import REGRESSION, Floats, regression_names, regression_set
-from studies.questions.methods import CHOICES, REGRESSOR, SUPERVISED, choice_table, choices, chosen, make, regressors
-from studies.questions.study import (
-    Job,
-    Options,
-    Record,
-    Result,
-    Study,
-    Summary,
-    Table,
-    Target,
-    all_jobs,
+from studies.data import REGRESSION, Floats, regression_names, regression_set
+from studies.questions.methods import (
+    CHOICES,
+    REGRESSOR,
+    SUPERVISED,
+    Draw,
+    DrawMethod,
+    Results,
     by_draw,
+    choice_counts,
+    choice_of,
+    choice_table,
+    draw_parts,
+    fit_count,
+    make,
     method_titles,
+    regressors,
 )
+from studies.study import Outcome, Part, Result, Settings, Study, Table, target
 
 N_REPEATS, N_FOLDS = 5, 10
 SAME_ROWS = (("cpu", "machine_cpu"), ("cholesterol", "cleveland"))
 QUICK = ("baskball", "pollution", "sleep")
 LIMIT = 1.01
 METHODS = regressors(kernel="rbf")
+SetResults = dict[str, list[dict[str, Result]]]  # set → one entry per repeat, by method
 
 
-def jobs(options: Options) -> list[Job]:
-    names = QUICK if options.quick else regression_names(options.folder)
-    repeats = 1 if options.quick else N_REPEATS
-    return all_jobs([(name, repeat) for name in names for repeat in range(repeats)], METHODS)
+def parts(settings: Settings) -> list[Part]:
+    """One part per set, repeat and method."""
+    names = QUICK if settings.quick else regression_names(settings.folder)
+    repeats = 1 if settings.quick else N_REPEATS
+    return draw_parts(run, [(name, repeat) for name in names for repeat in range(repeats)], METHODS)
 
 
-def run(options: Options, job: Job) -> Result:
-    name, repeat = str(job.draw[0]), int(job.draw[1])
-    data = regression_set(options.folder, name).standardised()
+def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMethod) -> Result:
+    """The error of a method on the unscored rows of a set."""
+    name, repeat = str(draw[0]), int(draw[1])
+    data = regression_set(settings.folder, name).standardised()
     rng = np.random.default_rng([repeat, crc32(name.encode())])
-    scored, *rest = np.array_split(rng.permutation(len(data.y)), N_FOLDS)
-    unscored = np.concatenate(rest)
+    scored, *folds = np.array_split(rng.permutation(len(data.y)), N_FOLDS)
+    unscored = np.concatenate(folds)
     views = random_split(2, data.attributes).views(data.X.shape[1], rng)
     y = np.full(len(data.y), np.nan)
     y[scored] = data.y[scored]
-    model = make(job.method, views, repeat).fit(data.X, y)
+    model = make(method, views, repeat).fit(data.X, y)
     error = root_mean_squared_error(data.y[unscored], model.predict(data.X[unscored]))
-    return {"error": float(error), "scored": len(scored), "unscored": len(unscored), **chosen(model)}
+    return {"error": float(error), "scored": len(scored), "unscored": len(unscored), **choice_of(model)}
 
 
-def summarise(records: Sequence[Record]) -> Summary:
-    draws, methods = by_draw(records), method_titles(records)
-    sets: dict[str, list[dict[str, Result]]] = {}
-    for (name, _), results in draws.items():
-        sets.setdefault(str(name), []).append(results)
-    ratios = {method: {name: _log_ratios(own, method) for name, own in sets.items()} for method in methods}
-    counted = {method: _merged({name: float(r.mean()) for name, r in own.items()}) for method, own in ratios.items()}
-    overall = [_overall_row(method, counted[method]) for method in methods if method != SUPERVISED]
+def conclude(settings: Settings, results: Results) -> Outcome:
+    """Errors beside those of RLS, over sets and set by set."""
+    methods = method_titles(results)
+    sets: SetResults = {}
+    for (name, _), by_method in by_draw(results).items():
+        sets.setdefault(str(name), []).append(by_method)
+    ratios = {method: {name: _log_ratios(repeats, method) for name, repeats in sets.items()} for method in methods}
+    means = {method: _merged({name: float(r.mean()) for name, r in ratios[method].items()}) for method in methods}
+    overall = [_overall_row(method, means[method]) for method in methods if method != SUPERVISED]
     head = ("method", "mean log ratio to RLS", "95 % interval over sets", "ratio", "sets better", "worst set")
-    picks = {name: choices(results[REGRESSOR] for results in own) for name, own in sets.items()}
-    total = [sum(counts) for counts in zip(*picks.values(), strict=True)]
-    upper = mean_interval(counted[REGRESSOR])[1]
-    text = f"{REGRESSOR} ÷ RLS: upper 95 % bound of the mean log ratio at most log {LIMIT} = {np.log(LIMIT):.5f}"
-    return Summary(
-        [
-            Table(f"Error beside RLS, {len(counted[REGRESSOR])} sets", head, overall),
-            choice_table(REGRESSOR, [("fits", total)]),
-            _set_table(sets, ratios, picks),
-        ],
-        [Target(text, upper, f"{upper:+.5f}", bool(upper <= np.log(LIMIT)))],
-    )
+    counts = {name: choice_counts(by_method[REGRESSOR] for by_method in repeats) for name, repeats in sets.items()}
+    total = [sum(column) for column in zip(*counts.values(), strict=True)]
+    upper = mean_interval(means[REGRESSOR])[1]
+    claim = f"{REGRESSOR} ÷ RLS: upper 95 % bound of the mean log ratio at most log {LIMIT} = {np.log(LIMIT):.5f}"
+    tables = [
+        Table(f"Error beside RLS, {len(means[REGRESSOR])} sets", head, overall),
+        choice_table(REGRESSOR, [("fits", total)]),
+        _set_table(sets, ratios, counts),
+    ]
+    finding = target(claim, f"{upper:+.5f}.", bool(upper <= np.log(LIMIT)))
+    return Outcome(tables, [finding], n_fits=fit_count(results))
 
 
-def _log_ratios(results: Sequence[Mapping[str, Result]], method: str) -> Floats:
-    """Log of a method's error over that of RLS, one a repeat."""
-    return np.log([own[method]["error"] / own[SUPERVISED]["error"] for own in results])
+def _log_ratios(repeats: Sequence[Mapping[str, Result]], method: str) -> Floats:
+    """Log of a method's error over that of RLS, one per repeat."""
+    return np.log([by_method[method]["error"] / by_method[SUPERVISED]["error"] for by_method in repeats])
 
 
 def _merged(values: dict[str, float]) -> Floats:
-    """One value a set, those with the same rows averaged."""
+    """One value per set, those with the same rows averaged."""
     groups = [tuple(name for name in group if name in values) for group in SAME_ROWS]
     together = {name for group in groups for name in group}
     alone = [value for name, value in values.items() if name not in together]
@@ -110,18 +116,19 @@ def _overall_row(method: str, logs: Floats) -> tuple[str, ...]:
     )
 
 
-def _set_table(sets: Mapping[str, Any], ratios: Mapping[str, Mapping[str, Floats]], picks: Mapping[str, Any]) -> Table:
+def _set_table(
+    sets: SetResults, ratios: Mapping[str, Mapping[str, Floats]], counts: Mapping[str, Sequence[int]]
+) -> Table:
     others = [method for method in ratios if method != SUPERVISED]
     rows = []
-    for name, results in sets.items():
-        first = results[0][SUPERVISED]
-        error = float(np.mean([own[SUPERVISED]["error"] for own in results]))
+    for name, repeats in sets.items():
+        first = repeats[0][SUPERVISED]
+        error = float(np.mean([by_method[SUPERVISED]["error"] for by_method in repeats]))
         cells = [f"{np.exp(ratios[method][name].mean()):.3f}" for method in others]
-        rows.append(
-            (name, f"{first['scored']} + {first['unscored']}", f"{error:.4g}", *cells, "/".join(map(str, picks[name])))
-        )
+        choices = "/".join(map(str, counts[name]))
+        rows.append((name, f"{first['scored']} + {first['unscored']}", f"{error:.4g}", *cells, choices))
     head = ("set", "scored + unscored", "rmse of RLS", *(f"{method} ÷ RLS" for method in others), "/".join(CHOICES))
-    return Table("Set by set", head, rows)
+    return Table("Set by set", head, rows, details=True)
 
 
 STUDY = Study(
@@ -132,10 +139,10 @@ STUDY = Study(
         f"{N_REPEATS} repeats; rbf kernels, everything tuned on the scored rows. cpu and machine_cpu count as one "
         "set, and so do cholesterol and cleveland."
     ),
-    draw_names=("set", "repeat"),
-    protocol=1,
-    jobs=jobs,
-    run=run,
-    summarise=summarise,
-    needs=REGRESSION,
+    parts=parts,
+    conclude=conclude,
+    files=REGRESSION,
+    fixed_draws=True,
+    with_results=True,
 )
+STUDIES = (STUDY,)

@@ -1,15 +1,15 @@
 """The studies of questions on made-up data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from rich.console import Console
 
+from studies.data import Ratings
 from studies.questions import calibration, headline, questions
-from studies.questions.data import Ratings
-from studies.questions.runner import Ways, run_study
-from studies.questions.study import Options, Record
-
-# ---------------------------------------------------------------- studies of uncertainty
+from studies.questions.methods import DrawMethod, by_draw, draw_parts, method_titles
+from studies.run import run_study
+from studies.study import Settings
 
 
 def made_up_people(n_users=300, n_items=12):
@@ -39,10 +39,10 @@ def made_up(monkeypatch):
 
 @pytest.mark.parametrize("study", [calibration.STUDY, questions.STUDY], ids=lambda study: study.name)
 def test_studies_of_uncertainty_run_from_end_to_end(study, made_up, tmp_path):
-    records, run_now = run_study(study, Options(tmp_path, quick=True), Ways(), tmp_path, Console(quiet=True))
-    assert run_now == len(records) == len(study.jobs(Options(tmp_path, quick=True)))
-    summary = study.summarise(records)
-    assert all(len(row) == len(table.head) for table in summary.tables for row in table.rows)
+    run = run_study(replace(study, files=()), Settings(tmp_path, quick=True))
+    assert run.n_computed == len(run.results) == len(study.parts(Settings(tmp_path, quick=True)))
+    assert all(len(row) == len(table.columns) for table in run.outcome.tables for row in table.rows)
+    assert run.outcome.n_fits >= run.n_parts
 
 
 def test_calibration_error_sees_what_is_right_and_what_is_overconfident():
@@ -50,7 +50,7 @@ def test_calibration_error_sees_what_is_right_and_what_is_overconfident():
     stated = rng.uniform(0.5, 1.0, (400, 45))
     right = np.where(rng.random(stated.shape) < stated, stated, 1 - stated)
     bold = np.where(rng.random(stated.shape) < 0.5 + (stated - 0.5) / 2, stated, 1 - stated)
-    found, other = calibration.measured(right), calibration.measured(bold)
+    found, other = calibration.measures_of(right), calibration.measures_of(bold)
     assert found["calibration"] < 0.02
     assert found["calibration"] < 3 * found["if_right"]
     assert other["calibration"] == pytest.approx(0.125, abs=0.02)
@@ -65,7 +65,7 @@ def test_both_ways_of_asking_begin_and_end_alike(kind, made_up, tmp_path):
     person = questions.people(tmp_path, "jester", kind)[0]
     total = len(person.X) * (len(person.X) - 1) // 2 if kind == "comparison" else len(person.X)
     settings = {"gamma": 0.3, "amplitude": 2.0} | ({"noise": 0.1} if kind == "score" else {})
-    loop = questions._compare if kind == "comparison" else questions._score
+    loop = questions.ask_comparisons if kind == "comparison" else questions.ask_scores
     ends = [loop(person, settings, np.random.default_rng(1), 4, total - 4, chosen) for chosen in (True, False)]
     assert len(ends[0]) == len(ends[1]) == total - 3
     assert ends[0][0] == ends[1][0]
@@ -75,16 +75,28 @@ def test_both_ways_of_asking_begin_and_end_alike(kind, made_up, tmp_path):
 def test_headline_says_what_it_cannot_tell():
     rng = np.random.default_rng(0)
     hard = rng.random(30)
-    records = []
+    results = {}
     for draw in range(4):
         for title in headline.METHODS:
             shift = {"LightGBM": 0.2, "supervised": 0.0}.get(title, 0.001 * rng.standard_normal(30))
             errors = (0.3 + 0.2 * hard + shift + 0.01 * rng.standard_normal(30)).tolist()
-            records.append(Record(("jester", 2, draw), title, {"errors": errors}, 0.1, (), "corank"))
-    found = headline.summarise(records)
-    [note] = found.notes
+            [part] = draw_parts(headline.run, [("jester", 2, draw)], [DrawMethod(title, title)])
+            results[part.key] = {"errors": errors}
+    outcome = headline.conclude(Settings(), results)
+    [note] = outcome.notes
     assert "LightGBM +0.1" in note or "LightGBM +0.2" in note
     assert "(worse)" in note
     assert "AutoRanker" in note
     assert "(cannot tell)" in note
-    assert [row[0] for row in found.tables[0].rows] == list(headline.METHODS)
+    assert [row[0] for row in outcome.tables[0].rows] == list(headline.METHODS)
+
+
+def test_results_come_back_by_draw_and_method():
+    methods = [DrawMethod("a", "RLS"), DrawMethod("b", "lightgbm", {"x": 1})]
+    parts = draw_parts(headline.run, [("set", 2, 1), ("set", 2, 0)], methods, kernel="rbf")
+    assert [part.libraries for part in parts[:2]] == [(), ("lightgbm",)]
+    assert parts[1].arguments == {"draw": ("set", 2, 1), "method": methods[1], "kernel": "rbf"}
+    results = {part.key: {"number": number} for number, part in enumerate(parts)}
+    assert method_titles(results) == ["a", "b"]
+    assert list(by_draw(results)) == [("set", 2, 0), ("set", 2, 1)]
+    assert by_draw(results)["set", 2, 0] == {"a": {"number": 2}, "b": {"number": 3}}

@@ -1,0 +1,176 @@
+"""Semi-supervised ranking pursuit of two views ([Tsivtsivadze2013] Fig. 2) for many people at once.
+
+A view is a dictionary: kernels at half of the scored and half of the unscored items, or kernels at the scored items as
+half of the reference people see them; both views are fitted to all scored items and agree on all unscored ones. The rules
+are those of corank's CoRankingPursuit. With both views' atoms as columns of one least-squares problem on stacked rows,
+scored once per view and unscored times √(2·agreement),
+
+    F = ‖ [J s; J s; 0] − [J D₁ a₁; J D₂ a₂; √(2·agreement)·J̄ (D̄₁ a₁ − D̄₂ a₂)] ‖²     ([Tsivtsivadze2013] eq. 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from corank.solvers.cogreedy import CUT, NOTHING
+from corank.solvers.cosearch import DEAD, SINGULAR, TIE
+from studies.batched_fits.batches import Batch, Kernels, LossRoot, Mask
+from studies.batched_fits.pursuit import Directions, PursuitPaths
+from studies.data import Floats, Integers
+
+
+@dataclass(frozen=True)
+class TwoViews:
+    """Two dictionaries on one kernel, one row per atom.
+
+    scored, unscored, test : per view (u, atoms, items), J D, J̄ D̄ and D
+    shared : (u, atoms of view 1, atoms of view 2), D̄₁ᵀ L̄ D̄₂
+    target : (u, n), J s
+    """
+
+    scored: tuple[Floats, Floats]
+    unscored: tuple[Floats, Floats]
+    test: tuple[Floats, Floats]
+    shared: Floats
+    target: Floats
+
+
+def two_views(kernels: Kernels, loss: LossRoot, agreeing: LossRoot, targets: Floats, *, of: str = "items") -> TwoViews:
+    """Dictionaries of two views.
+
+    of : "items", every second scored and unscored item is an atom of the first view, the others of the second;
+        "people", all scored items are atoms of both, in kernels of one half of the reference people each
+    """
+    batch = kernels.batch
+    rows = (batch.scored, batch.scored_mask), (batch.unscored, batch.unscored_mask), (batch.test, batch.test_mask)
+
+    def values(items: tuple[Integers, Mask], side: int, root: LossRoot | None) -> Floats:
+        if of == "items":
+            block = kernels.between(items, _every_second(batch, side))
+        else:
+            block = kernels.half(side).between(items, rows[0])
+        return np.ascontiguousarray(np.swapaxes(block if root is None else root.apply(block, items[1]), 1, 2))
+
+    scored, unscored, test = (
+        (values(items, 0, root), values(items, 1, root))
+        for items, root in zip(rows, (loss, agreeing, None), strict=True)
+    )
+    shared = unscored[0] @ np.swapaxes(unscored[1], 1, 2)
+    return TwoViews(scored, unscored, test, shared, loss.apply(targets, batch.scored_mask))
+
+
+def _every_second(batch: Batch, first: int) -> tuple[Integers, Mask]:
+    """Every second item from the first or second on, the scored ones before the unscored ones."""
+    items = np.concatenate([batch.scored[:, first::2], batch.unscored[:, first::2]], axis=1)
+    return items, np.concatenate([batch.scored_mask[:, first::2], batch.unscored_mask[:, first::2]], axis=1)
+
+
+class _PairCosts:
+    """What pairs of atoms cost: B + C of each of them, which stays while atoms enter."""
+
+    def __init__(self, views: TwoViews, agreement: float) -> None:
+        blocks = zip(views.scored, views.unscored, strict=True)
+        self.diagonal = [np.sum(a * a, axis=2) + 2 * agreement * np.sum(b * b, axis=2) for a, b in blocks]
+        self.live = [lengths > DEAD * lengths.max(axis=1, keepdims=True) for lengths in self.diagonal]
+        pairs = zip(self.diagonal, self.live, strict=True)
+        self.scale = [np.where(live, 1 / np.sqrt(np.where(live, lengths, 1.0)), 0.0) for lengths, live in pairs]
+        self.rho = -2 * agreement * views.shared * self.scale[0][:, :, None] * self.scale[1][:, None, :]
+        self.apart = 1 - self.rho**2
+        self._parallel = self.apart <= SINGULAR
+        self._inverse = 1 / np.where(self._parallel, 1.0, self.apart)
+
+    def best(self, promised: list[Floats], allowed: list[Mask]) -> tuple[Integers, Integers, Floats, Floats]:
+        """The pair of everyone with the largest gain: atoms (u,) of both views, weights (u, 2) and gain (u,)."""
+        first, second = (e * scale for e, scale in zip(promised, self.scale, strict=True))
+        gains = first[:, :, None] - self.rho * second[:, None, :]
+        gains *= gains
+        gains *= self._inverse
+        if self._parallel.any():
+            lead = np.maximum(first[:, :, None] ** 2 - second[:, None, :] ** 2, 0.0)
+            gains = np.where(self._parallel, lead, gains)
+        gains += second[:, None, :] ** 2
+        first_allowed, second_allowed = (free & live for free, live in zip(allowed, self.live, strict=True))
+        gains[np.broadcast_to(~second_allowed[:, None, :], gains.shape)] = -np.inf
+        row = _first_greatest(np.where(first_allowed, gains.max(axis=2), -np.inf))
+        people = np.arange(len(row))
+        column = _first_greatest(gains[people, row])
+        return row, column, *self._weights(promised, row, column)
+
+    def _weights(self, promised: list[Floats], row: Integers, column: Integers) -> tuple[Floats, Floats]:
+        people = np.arange(len(row))
+        scale = np.stack([self.scale[0][people, row], self.scale[1][people, column]], axis=1)
+        u = scale * np.stack([promised[0][people, row], promised[1][people, column]], axis=1)
+        rho, parallel = self.rho[people, row, column], self._parallel[people, row, column]
+        apart = np.where(parallel, 1.0, self.apart[people, row, column])
+        joint = np.stack([u[:, 0] - rho * u[:, 1], u[:, 1] - rho * u[:, 0]], axis=1) / apart[:, None]
+        alone = np.where(np.arange(2) == np.argmax(u**2, axis=1)[:, None], u, 0.0)
+        weights = np.where(parallel[:, None], alone, joint)
+        return scale * weights, np.sum(weights * u, axis=1)
+
+
+def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objective: str, refit: str) -> PursuitPaths:
+    """Greedy steps of both views; predictions are the mean of the views. O(u N₁ N₂) per step.
+
+    objective : "exact", each step makes F least; "paper", one residual for both views (docs/mathematics.md, section 1)
+    refit : "basic", weights stay as they entered; "back", all weights fitted again after every step
+    """
+    costs, (people, n) = _PairCosts(views, agreement), views.target.shape
+    everyone, bond = np.arange(people), np.sqrt(2 * agreement)
+    nothing = np.zeros((people, views.unscored[0].shape[2]))
+    residual = np.concatenate([views.target, views.target, nothing], axis=1)
+    first_loss = np.sum(residual * residual, axis=1)
+    directions = Directions(residual, views.test[0].shape[2], 2 * n_steps if refit == "back" else 0)
+    fit = np.zeros((people, views.test[0].shape[2]))
+    entered = [np.zeros(lengths.shape, dtype=bool) for lengths in costs.diagonal]
+    predictions, n_atoms = np.zeros((n_steps, *fit.shape)), np.zeros((n_steps, people), dtype=np.int64)
+    going = np.ones(people, dtype=bool)
+    for step in range(n_steps):
+        promised = _promised(views, residual, n, bond, objective)
+        allowed = [~atoms if refit == "back" else np.ones_like(atoms) for atoms in entered]
+        row, column, weights, gain = costs.best(promised, allowed)
+        going &= gain > NOTHING * first_loss
+        chosen = (row, column)
+        if refit == "back":
+            for view, atom in enumerate(chosen):
+                directions.add(
+                    _stacked(views, view, atom, bond) * going[:, None], views.test[view][everyone, atom] / 2, CUT**2
+                )
+            residual, fit = directions.residual, directions.fit
+        else:
+            weights = weights * going[:, None]
+            for view, atom in enumerate(chosen):
+                residual -= weights[:, view, None] * _stacked(views, view, atom, bond)
+                fit = fit + weights[:, view, None] * views.test[view][everyone, atom] / 2
+        for atoms, atom in zip(entered, chosen, strict=True):
+            atoms[everyone[going], atom[going]] = True
+        predictions[step], n_atoms[step] = fit, sum(atoms.sum(axis=1) for atoms in entered)
+    return PursuitPaths(np.swapaxes(predictions, 0, 1), n_atoms.T)
+
+
+def _promised(views: TwoViews, residual: Floats, n: int, bond: float, objective: str) -> list[Floats]:
+    """What a step with each atom promises, e (docs/mathematics.md, section 1): (u, atoms) per view."""
+    first, second, between = residual[:, :n], residual[:, n : 2 * n], residual[:, 2 * n :]
+    if objective == "paper":
+        mean = (first + second) / 2
+        return [(block @ mean[:, :, None])[:, :, 0] for block in views.scored]
+    per_view = zip(views.scored, views.unscored, (first, second), (bond, -bond), strict=True)
+    return [
+        (scored @ errors[:, :, None])[:, :, 0] + sign * (unscored @ between[:, :, None])[:, :, 0]
+        for scored, unscored, errors, sign in per_view
+    ]
+
+
+def _stacked(views: TwoViews, view: int, atom: Integers, bond: float) -> Floats:
+    """The column of everyone's atom in the stacked problem: (u, 2 n + l)."""
+    people = np.arange(len(atom))
+    scored, unscored = views.scored[view][people, atom], views.unscored[view][people, atom]
+    blocks = [scored, np.zeros_like(scored)] if view == 0 else [np.zeros_like(scored), scored]
+    return np.concatenate([*blocks, (bond if view == 0 else -bond) * unscored], axis=1)
+
+
+def _first_greatest(gains: Floats) -> Integers:
+    """The first of everyone's gains (u, k) that no other exceeds."""
+    best = gains.max(axis=1, keepdims=True)
+    return np.asarray(np.argmax(gains >= best - TIE * np.abs(best), axis=1))
