@@ -212,10 +212,16 @@ def _run_all(
         )
         try:
             run = run_study(study, settings, ways)
+        except ImportError as error:
+            if not is_group:
+                raise ValueError(str(error)) from error
+            failed[study.name] = str(error)
+            _say(str(error))
+            continue
         except JobsFailed as error:
             if not is_group:
                 raise ValueError(f"{study.name}: {error}; the other parts are kept") from error
-            failed[study.name] = str(error).splitlines()[0]
+            failed[study.name] = " ".join(str(error).splitlines()[:2])  # how many parts failed, and why the first
             _say(f"{study.name}: {error}")
             continue
         runs.append(run)

@@ -139,15 +139,19 @@ def rankings(folder: Path) -> tuple[Rankings, Rankings]:
         return _rankings(data, "train"), _rankings(data, "test")
 
 
-def _rankings(data: Any, part: str) -> Rankings:
+def _rankings(data: Any, split: str) -> Rankings:
     return Rankings(
-        _stored(data, part).toarray(), data[f"{part}_y"].astype(float), data[f"{part}_qid"].astype(np.int64)
+        _stored(data, split).toarray(), data[f"{split}_y"].astype(float), data[f"{split}_qid"].astype(np.int64)
     )
 
 
-def _stored(data: Any, part: str) -> sparse.csr_array:
-    values = data[f"{part}_data"].astype(np.float64), data[f"{part}_indices"].astype(np.int32), data[f"{part}_indptr"]
-    return sparse.csr_array(values, shape=tuple(data[f"{part}_shape"]))
+def _stored(data: Any, split: str) -> sparse.csr_array:
+    values = (
+        data[f"{split}_data"].astype(np.float64),
+        data[f"{split}_indices"].astype(np.int32),
+        data[f"{split}_indptr"],
+    )
+    return sparse.csr_array(values, shape=tuple(data[f"{split}_shape"]))
 
 
 @lru_cache(maxsize=1)
@@ -158,7 +162,7 @@ def parses(folder: Path) -> Rankings:
     leaves all inner products as they are.
     """
     with np.load(folder / PARSES[0], allow_pickle=False) as data:
-        X = sparse.vstack([_stored(data, part) for part in ("train", "test")]).tocsr()
+        X = sparse.vstack([_stored(data, split) for split in ("train", "test")]).tocsr()
         y = np.concatenate([data["train_y"], data["test_y"]]).astype(float)
         qid = np.concatenate([data["train_qid"], data["test_qid"].astype(np.int64) + data["train_qid"].max() + 1])
     gram = np.asarray((X @ X.T).toarray(), dtype=float)

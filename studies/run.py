@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from corank.experiments.jobs import Done, Keep, run_jobs, sources_of_corank, version_of, written
+from corank.experiments.jobs import Done, JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
 from studies.study import Outcome, Part, Result, Settings, Study
 
 Progress = Callable[[int, int], Any]
@@ -30,7 +30,7 @@ class Ways:
     keep : folder where finished parts are kept and looked for
     fresh : leave kept parts aside
     reuse : take kept parts also where the sources have changed since
-    progress : as `corank.experiments.jobs.run_jobs` takes it
+    progress : as `corank.experiments.jobs.attempt_jobs` takes it
     """
 
     processes: int = 1
@@ -79,6 +79,7 @@ def run_study(study: Study, settings: Settings, ways: Ways | None = None) -> Stu
     begin = time.perf_counter()
     parts = study.parts(settings)
     _check_keys(study, parts)
+    _check_libraries(study, parts)
     together = [part for part in parts if not part.alone]
     alone = [part for part in parts if part.alone]
     done, n_computed = _done(study, settings, together, ways)
@@ -107,19 +108,18 @@ def _done(study: Study, settings: Settings, parts: Sequence[Part], ways: Ways) -
         return {}, 0
     data = digest_of(settings.data, study.files)
     keep = None if ways.keep is None else Keep(ways.keep, fresh=ways.fresh)
-    keys = [_key(study, settings, data, part, any_sources=ways.reuse) for part in parts]
-    done, n_computed = run_jobs(
-        run_part,
-        (study.name, settings),
-        list(zip(keys, parts, strict=True)),
-        keep=keep,
-        processes=ways.processes,
-        progress=ways.progress,
+    keyed = [(_key(study, settings, data, part, any_sources=ways.reuse), part) for part in parts]
+    attempts, failures = attempt_jobs(
+        run_part, (study.name, settings), keyed, keep=keep, processes=ways.processes, progress=ways.progress
     )
+    if failures:
+        lines = [f"{part}: {failures[key]}" for key, part in keyed if key in failures]
+        raise JobsFailed("\n".join([f"{len(failures)} of {len(parts)} parts failed:", *lines]))
+    done = {part.key: attempts[key][0] for key, part in keyed}
     if keep is not None and not ways.reuse:  # a result of these sources is also one of any sources
-        for part, job in zip(parts, done, strict=True):
-            keep.write(_key(study, settings, data, part, any_sources=True), job)
-    return {part.key: job for part, job in zip(parts, done, strict=True)}, n_computed
+        for part in parts:
+            keep.write(_key(study, settings, data, part, any_sources=True), done[part.key])
+    return done, sum(computed_now for _, computed_now in attempts.values())
 
 
 def run_part(shared: tuple[str, Settings], part: Part) -> Result:
@@ -171,6 +171,14 @@ def sources_of_studies() -> str:
         if name.parts[0] not in NO_RESULTS:
             digest.update(name.as_posix().encode() + path.read_bytes())
     return f"studies {digest.hexdigest()[:12]}"
+
+
+def _check_libraries(study: Study, parts: Sequence[Part]) -> None:
+    """Raise before long work where a library is missing that some parts need."""
+    needed = dict.fromkeys(part.libraries for part in parts if part.libraries)
+    missing = [names[0] for names in needed if version_of(*names) is None]
+    if missing:
+        raise ImportError(f"{study.name} needs {', '.join(missing)}: pip install {' '.join(missing)}")
 
 
 def _check_keys(study: Study, parts: Sequence[Part]) -> None:

@@ -56,6 +56,9 @@ class Part:
     alone: bool = False
     libraries: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return self.key
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -1,4 +1,4 @@
-"""From paired errors to a verdict on a published finding."""
+"""From paired errors to a verdict on a published finding, and how sure a mean is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from corank.experiments.intervals import mean_interval, two_way_interval
+from corank.experiments.intervals import two_way_interval
 from corank.experiments.significance import FEWEST_PAIRS, signed_rank
 from studies.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Finding, Verdict
 
 LEVEL = 0.05
+
+
+def standard_error(values: Any) -> float:
+    """The standard error of the mean; NaN for a single value."""
+    values = np.asarray(values, dtype=float)
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def mean_interval(values: Any) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the mean of (n,) values."""
+    return two_way_interval(np.asarray(values, dtype=float)[None, :])
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ENDINGS = (".md", ".html", ".json")
-SUMMARY = "summary"  # the name of the files that sum up several studies
+SUMMARY, SUMMARY_TITLE = "summary", "What the studies found"  # the files that sum up several studies
 QUICK = "A quick run: a small sample of the protocol, to see that everything works. Its verdicts are not the study's."
 NO_VALUE = "–"
 DOTS_PER_INCH = 110
@@ -189,12 +189,14 @@ def _write_study(run: StudyRun, folder: Path, command: str | None) -> None:
 
 def _write_summary(runs: Sequence[StudyRun], skipped: Mapping[str, str], folder: Path, command: str | None) -> None:
     markdown, html, data = targets(folder, [SUMMARY])
-    lines = ["# What the papers found, tried again", ""]
+    lines = [f"# {SUMMARY_TITLE}", ""]
     lines += [QUICK, ""] if runs and runs[0].settings.quick else []
     lines += [summary_of([finding for run in runs for finding in run.outcome.findings]), ""]
     lines += [f"- {name} was not run: {reason}" for name, reason in skipped.items()]
     for run in runs:
-        lines += ["", f"## {run.study.title}", "", *_findings(run.outcome.findings), "", _effort(run), ""]
+        lines += ["", f"## {run.study.title}", ""]
+        lines += [*_findings(run.outcome.findings), ""] if run.outcome.findings else []
+        lines += [_effort(run), ""]
     lines += _origin({"command": command, "versions": _versions()})
     markdown.write_text("\n".join(lines), encoding="utf-8")
     html.write_text(summary_page(runs, dict(skipped), command), encoding="utf-8")
@@ -357,9 +359,12 @@ def summary_page(runs: Sequence[StudyRun], skipped: dict[str, str], command: str
     reservations = [f"{name} was not run: {reason}" for name, reason in skipped.items()]
     if runs and runs[0].settings.quick:
         reservations.append(QUICK)
-    sections = [Section(run.study.title, [_findings_table(run.outcome.findings), *_protocol(run)]) for run in runs]
+    sections = []
+    for run in runs:
+        table = [_findings_table(run.outcome.findings)] if run.outcome.findings else []
+        sections.append(Section(run.study.title, [*table, *_protocol(run)]))
     sections.append(Section("How it was made", origins(command)))
-    return page("What the papers found, tried again", [verdict(summary_of(findings), reservations)], sections)
+    return page(SUMMARY_TITLE, [verdict(summary_of(findings), reservations)], sections)
 
 
 def _findings_table(findings: Sequence[Finding]) -> Html:

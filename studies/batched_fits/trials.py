@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from corank.experiments.intervals import standard_error
 from studies.batched_fits.batches import Batch, Halves, Kernels, batches, loss_root, squared_distances
 from studies.batched_fits.co_pursuit import co_pursuit_paths, two_views
 from studies.batched_fits.protocol import Answers, Cast, Person, RatingLists, SampleSizes, draw_casts, split_people
 from studies.batched_fits.pursuit import pursuit_paths
 from studies.batched_fits.ridge_and_svm import ranksvm_paths, ridge_paths, subset_paths
 from studies.data import Floats, Integers
+from studies.verdicts import standard_error
 
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-4, 6, 21))
 COSTS = tuple(float(cost) for cost in np.logspace(-5, 1, 7))

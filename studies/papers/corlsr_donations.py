@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.metrics import root_mean_squared_error
 
 from corank import RLS, CoRLS, View, random_split
-from corank.experiments.intervals import mean_interval, standard_error
 from studies.data import DONATIONS, Floats, Integers, RegressionSet, donations
 from studies.papers.corlsr_uci import BASES, FULL, METHODS, SEMI, SINGLE, heuristics
 from studies.study import (
@@ -31,7 +30,7 @@ from studies.study import (
     Study,
     Table,
 )
-from studies.verdicts import growth, share_of_degree, smaller_error
+from studies.verdicts import growth, mean_interval, share_of_degree, smaller_error, standard_error
 
 N_LABELLED, N_HOLDOUT = 100, 200
 AMOUNTS, QUICK_AMOUNTS = (0, 100, 300, 1000, 3000, 9000), (0, 100, 300, 1000)

@@ -15,7 +15,6 @@ from sklearn.metrics import root_mean_squared_error
 from sklearn.metrics.pairwise import euclidean_distances
 
 from corank import RLS, CoRLS, View, random_split
-from corank.experiments.intervals import standard_error
 from corank.experiments.significance import FEWEST_PAIRS
 from studies.data import REGRESSION, Floats, Integers, RegressionSet, regression_names, regression_set
 from studies.study import (
@@ -35,7 +34,7 @@ from studies.study import (
     Study,
     Table,
 )
-from studies.verdicts import chance, one_sided
+from studies.verdicts import chance, one_sided, standard_error
 
 N_FOLDS, DIVISIONS, QUICK_FOLDS, AGREEMENT = 10, 2, 2, 0.1
 SINGLE, SEMI, FULL = "RLSR", "semi-parametric", "non-parametric"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from corank import DifferenceGP, KPCRank, PreferenceGP
-from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
 from studies.data import Floats, Integers, unconnected_comparisons
 from studies.study import (
@@ -26,7 +25,7 @@ from studies.study import (
     Study,
     Table,
 )
-from studies.verdicts import smaller_error
+from studies.verdicts import smaller_error, standard_error
 
 N_POINTS, N_TRAIN_POINTS, N_TEST_POINTS = 2000, 1000, 338
 N_TRAIN, N_TEST = 379, 48

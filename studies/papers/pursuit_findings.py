@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.intervals import standard_error
 from corank.experiments.significance import signed_rank
 from studies.batched_fits.protocol import GROUPS
 from studies.data import Floats
@@ -46,7 +45,7 @@ from studies.study import (
     Table,
     Verdict,
 )
-from studies.verdicts import LEVEL, Gap, chance, joint_verdict
+from studies.verdicts import LEVEL, Gap, chance, joint_verdict, standard_error
 
 NORMAL = 1.96  # standard errors to either end of a 95 % interval
 ALIKE = 0.005  # differences of the share of wrong pairs up to this count as alike; the paper's are up to 0.004

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from corank import RankRLS, TransductiveRankRLS
-from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
 from studies.data import JESTER, RANKING, SUSHI, Floats, Rankings, jester, rankings, stacked, sushi
 from studies.study import Finding, Measured, Outcome, Part, Result, Settings, Study, Table
-from studies.verdicts import smaller_error
+from studies.verdicts import smaller_error, standard_error
 
 SETS = {"jester": "Jester", "sushi": "sushi", "ltr": "LightGBM ranking"}
 SCORED = {"jester": (5, 20), "sushi": (10, 40), "ltr": (5, 20)}  # scored queries: few, and more

@@ -22,7 +22,6 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from corank import View
-from corank.experiments.intervals import standard_error
 from corank.metrics import disagreement_error
 from studies.data import CORA, Floats, Integers, cora
 from studies.questions.methods import (
@@ -43,6 +42,7 @@ from studies.questions.methods import (
     rankers,
 )
 from studies.study import Outcome, Part, Result, Settings, Study, Table, target
+from studies.verdicts import standard_error
 
 SIZES, N_DRAWS, N_CLASSES = (20, 50, 100), 10, 7
 WORDS, LINKS = "words alone", "links alone"

@@ -18,11 +18,11 @@ from zlib import crc32
 import numpy as np
 
 from corank import CoRLS
-from corank.experiments.intervals import mean_interval, standard_error
 from corank.federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
 from studies.data import REGRESSION, Floats, regression_names, regression_set
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
 from studies.study import Outcome, Part, Result, Settings, Study, Table
+from studies.verdicts import mean_interval, standard_error
 
 ALONE, TOGETHER, POOLED = "alone", "federated", "pooled"
 METHODS = (DrawMethod(ALONE, "Site"), DrawMethod(TOGETHER, "Site"), DrawMethod(POOLED, "CoRLS"))

@@ -20,13 +20,14 @@ from scipy import sparse
 
 from corank import View, random_split
 from corank.experiments import Task, known_methods
-from corank.experiments.intervals import mean_interval, two_way_interval
+from corank.experiments.intervals import two_way_interval
 from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
 from corank.metrics import disagreement_error
 from studies.data import CORA, JESTER, RANKING, SUSHI, Floats, Rankings, Ratings, cora, jester, rankings, sushi
 from studies.questions.cora import labelled
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count, method_titles
 from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table
+from studies.verdicts import mean_interval
 
 METHODS = {
     "supervised": "rankrls",

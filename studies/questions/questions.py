@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from corank import DifferenceGP, PreferenceGP
-from corank.experiments.intervals import mean_interval, standard_error
 from corank.metrics import disagreement_error
 from studies.data import JESTER, SUSHI, Floats, Integers, jester, sushi, sushi_orders, unconnected_comparisons
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
 from studies.study import Figure, Outcome, Panel, Part, Result, Series, Settings, Study, Table, target
+from studies.verdicts import mean_interval, standard_error
 
 N_USERS, N_OTHERS, N_LEARNED = 200, 50, 100  # users asked, others to learn the kernel on, comparisons of each of those
 TITLES = {"jester": "Jester", "sushi": "sushi"}

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from corank import random_split
-from corank.experiments.intervals import mean_interval, standard_error, two_way_interval
+from corank.experiments.intervals import two_way_interval
 from corank.experiments.trees import lightgbm_stages, xgboost_stages
 from corank.experiments.tuning import Rows, Setting, disagreements
 from corank.metrics import disagreement_error
@@ -43,6 +43,7 @@ from studies.questions.methods import (
     rankers,
 )
 from studies.study import Finding, Outcome, Part, Result, Settings, Study, Table, target
+from studies.verdicts import mean_interval, standard_error
 
 N_SCORED, N_UNSCORED, N_DRAWS = 8, 72, 20
 TREES = {"LightGBM": "lightgbm", "XGBoost": "xgboost"}

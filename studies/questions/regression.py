@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.metrics import root_mean_squared_error
 
 from corank import random_split
-from corank.experiments.intervals import mean_interval
 from studies.data import REGRESSION, Floats, regression_names, regression_set
 from studies.questions.methods import (
     CHOICES,
@@ -37,6 +36,7 @@ from studies.questions.methods import (
     regressors,
 )
 from studies.study import Outcome, Part, Result, Settings, Study, Table, target
+from studies.verdicts import mean_interval
 
 N_REPEATS, N_FOLDS = 5, 10
 SAME_ROWS = (("cpu", "machine_cpu"), ("cholesterol", "cleveland"))

@@ -20,7 +20,6 @@ from sklearn.metrics import root_mean_squared_error
 
 from corank import View
 from corank.datasets import make_two_views
-from corank.experiments.intervals import standard_error
 from studies.questions.methods import (
     REGRESSOR,
     SUPERVISED,
@@ -39,6 +38,7 @@ from studies.questions.methods import (
     regressors,
 )
 from studies.study import Outcome, Part, Result, Settings, Study, Table, target
+from studies.verdicts import standard_error
 
 FIRST_SEED, N_SEEDS, WANTED = 1000, 20, 18  # seeds on which nothing was developed
 METHODS = regressors(kernel="linear", basis="features", fit_intercept=False)

@@ -16,8 +16,8 @@ def write_all(folder):
 
 
 def write_regression(folder, n_sets=6, n_rows=60):
-    own = folder / "uci_regression"
-    (own / "raw").mkdir(parents=True)
+    place = folder / "uci_regression"
+    (place / "raw").mkdir(parents=True)
     rng, index, arrays = np.random.default_rng(0), {}, {}
     for k in range(n_sets):
         name = f"set{k}"
@@ -26,17 +26,17 @@ def write_regression(folder, n_sets=6, n_rows=60):
         kind = rng.integers(3, size=n_rows)
         hot = (kind[:, None] == np.arange(3)).astype(float)
         columns = {f"a{j}": X[:, j] for j in range(4)} | {"kind": pa.array([f"v{v}" for v in kind]), "y": y}
-        pq.write_table(pa.table(columns), own / "raw" / f"{name}.parquet")
+        pq.write_table(pa.table(columns), place / "raw" / f"{name}.parquet")
         arrays |= {f"{name}__X": np.hstack([X, hot]), f"{name}__y": y}
         names = [*(f"a{j}" for j in range(4)), *(f"kind=v{v}" for v in range(3))]
         index[name] = {"file": f"raw/{name}.parquet", "feature_names": names}
-    np.savez(own / "design.npz", **arrays)
-    (own / "index.json").write_text(json.dumps(index))
+    np.savez(place / "design.npz", **arrays)
+    (place / "index.json").write_text(json.dumps(index))
 
 
 def write_donations(folder, n_rows=700):
-    own = folder / "kdd98_pva97nk"
-    own.mkdir(parents=True)
+    place = folder / "kdd98_pva97nk"
+    place.mkdir(parents=True)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n_rows, 5))
     given = np.maximum(0, 10 + 5 * X[:, 0] + rng.standard_normal(n_rows))
@@ -50,7 +50,7 @@ def write_donations(folder, n_rows=700):
         "DemAge": pa.array(age, from_pandas=True),
         "DemGender": pa.array(rng.choice(["F", "M", "U"], n_rows)).dictionary_encode(),
     }
-    pq.write_table(pa.table(columns), own / "pva97nk.parquet")
+    pq.write_table(pa.table(columns), place / "pva97nk.parquet")
 
 
 def write_rankings(folder, n_queries=90):
@@ -64,19 +64,19 @@ def write_parses(folder):
     np.savez(folder / "parse_ranking" / "parse_rank.npz", **arrays)
 
 
-def _svmlight(seed, n_queries, size, part="train", scale=1.0):
+def _svmlight(seed, n_queries, size, split="train", scale=1.0):
     rng = np.random.default_rng(seed)
     n = n_queries * size
     X = rng.random((n, 12)) * (rng.random((n, 12)) < 0.7)
     y = np.clip(np.round(4 * X[:, 1] + 0.5 * rng.standard_normal(n)), 0, 4)
     stored = sparse.csr_array(X)
     return {
-        f"{part}_data": stored.data.astype(np.float32),
-        f"{part}_indices": stored.indices.astype(np.int16),
-        f"{part}_indptr": stored.indptr.astype(np.int32),
-        f"{part}_shape": np.asarray(X.shape),
-        f"{part}_y": y * scale,
-        f"{part}_qid": np.repeat(np.arange(n_queries), size).astype(np.int32),
+        f"{split}_data": stored.data.astype(np.float32),
+        f"{split}_indices": stored.indices.astype(np.int16),
+        f"{split}_indptr": stored.indptr.astype(np.int32),
+        f"{split}_shape": np.asarray(X.shape),
+        f"{split}_y": y * scale,
+        f"{split}_qid": np.repeat(np.arange(n_queries), size).astype(np.int32),
     }
 
 
@@ -92,15 +92,15 @@ def write_jester(folder, n_users=300):
 
 
 def write_sushi(folder, n_users=150):
-    own = folder / "sushi"
-    own.mkdir(parents=True)
+    place = folder / "sushi"
+    place.mkdir(parents=True)
     rng = np.random.default_rng(7)
     scores = np.full((n_users, 100), -1, dtype=np.int8)
     for user in range(n_users):
         scores[user, rng.permutation(100)[:10]] = rng.integers(5, size=10)
-    np.savez(own / "sushi.npz", score_b=scores)
+    np.savez(place / "sushi.npz", score_b=scores)
     numbers = {name: rng.random(100) for name in ("heaviness", "freq_eaten", "price", "freq_sold")}
     kinds = {name: rng.integers(k, size=100) for name, k in (("style", 2), ("major_group", 2), ("minor_group", 4))}
-    pq.write_table(pa.table(numbers | kinds), own / "items.parquet")
+    pq.write_table(pa.table(numbers | kinds), place / "items.parquet")
     people = {name: rng.integers(k, size=n_users) for name, k in (("gender", 2), ("age_band", 4), ("eastwest_now", 2))}
-    pq.write_table(pa.table(people), own / "users.parquet")
+    pq.write_table(pa.table(people), place / "users.parquet")

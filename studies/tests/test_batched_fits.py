@@ -45,8 +45,8 @@ def ratings() -> RatingLists:
     rng = np.random.default_rng(3)
     tastes, items = rng.normal(size=(260, 4)), rng.normal(size=(80, 4))
     scores = np.round(tastes @ items.T + rng.normal(size=(260, 80)), 1) + 1.5
-    known = rng.random((260, 80)).argsort(axis=1) < rng.integers(25, 80, size=(260, 1))
-    people, rated = np.nonzero(known)
+    is_rated = rng.random((260, 80)).argsort(axis=1) < rng.integers(25, 80, size=(260, 1))
+    people, rated = np.nonzero(is_rated)
     return ratings_from_triples(people, rated, scores[people, rated])
 
 
@@ -66,15 +66,15 @@ def one_by_one(batch: Batch, predictions: np.ndarray, people: list[Person]):
         yield people[place], predictions[row][:, batch.test_mask[row]]
 
 
-def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(found, expected, atol=1e-8 * max(1.0, np.abs(expected).max()))
+def assert_same(predicted: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(predicted, expected, atol=1e-8 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("alpha", [0.03, 2.0])
 @pytest.mark.parametrize("method", ["RLS", "RLS with intercept", "RankRLS", "RankRLS size", "blend"])
 def test_ridge_paths_equal_the_learners(ratings: RatingLists, features: np.ndarray, method: str, alpha: float) -> None:
-    people, some, distances = of_people(ratings, features, 1.0)
-    assert len(some) > 1
+    people, batch_list, distances = of_people(ratings, features, 1.0)
+    assert len(batch_list) > 1
     common = {"alpha": alpha, "gamma": GAMMA}
     learner, beta, weighting = {
         "RLS": (RLS(fit_intercept=False, **common), 1.0, "unit"),
@@ -83,32 +83,34 @@ def test_ridge_paths_equal_the_learners(ratings: RatingLists, features: np.ndarr
         "RankRLS size": (RankRLS(**common), 0.0, "size"),
         "blend": (RankRLS(weighting="unit", beta=0.5, **common), 0.5, "unit"),
     }[method]
-    for batch in some:
+    for batch in batch_list:
         offset = batch.means[:, None] if method == "RLS with intercept" else np.zeros((len(batch.people), 1))
         targets = (batch.scores - offset) * batch.scored_mask
         loss = loss_root(beta, batch.counts, weighting=weighting)
         paths = ridge_paths(batch.kernels(distances, GAMMA), loss, targets, np.asarray([9.0, alpha]))
-        for person, found in one_by_one(batch, paths + offset[:, :, None], people):
+        for person, predicted in one_by_one(batch, paths + offset[:, :, None], people):
             learner.fit(features[person.scored], person.scores)
-            assert_same(found[1], learner.predict(features[person.test]))
+            assert_same(predicted[1], learner.predict(features[person.test]))
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
 def test_subset_paths_equal_sparse_rankrls(ratings: RatingLists, features: np.ndarray, share: float) -> None:
-    people, some, distances = of_people(ratings, features, 0.7)
-    for batch in some:
+    people, batch_list, distances = of_people(ratings, features, 0.7)
+    for batch in batch_list:
         loss, sizes = loss_root(0.0, batch.counts), np.ceil(share * batch.counts).astype(int)
         paths = subset_paths(batch.kernels(distances, GAMMA), loss, batch.scores, np.asarray([0.5]), sizes)
-        for person, found in one_by_one(batch, paths, people):
+        for person, predicted in one_by_one(batch, paths, people):
             basis = np.arange(int(np.ceil(share * person.n_scored)))
             learner = RankRLS(alpha=0.5, gamma=GAMMA, weighting="unit", basis=basis)
-            assert_same(found[0], learner.fit(features[person.scored], person.scores).predict(features[person.test]))
+            assert_same(
+                predicted[0], learner.fit(features[person.scored], person.scores).predict(features[person.test])
+            )
 
 
 @pytest.mark.parametrize("refit", ["basic", "back"])
 @pytest.mark.parametrize("method", ["matching", "matching with intercept", "ranking", "blend", "blend size"])
 def test_pursuit_paths_equal_the_learners(ratings: RatingLists, features: np.ndarray, method: str, refit: str) -> None:
-    people, some, distances = of_people(ratings, features, 1.0)
+    people, batch_list, distances = of_people(ratings, features, 1.0)
     common = {"refit": refit, "gamma": GAMMA, "n_atoms": 6}
     learner, beta, weighting = {
         "matching": (MatchingPursuit(fit_intercept=False, **common), 1.0, "unit"),
@@ -117,15 +119,15 @@ def test_pursuit_paths_equal_the_learners(ratings: RatingLists, features: np.nda
         "blend": (RankingPursuit(weighting="unit", beta=0.5, **common), 0.5, "unit"),
         "blend size": (RankingPursuit(beta=0.5, **common), 0.5, "size"),
     }[method]
-    for batch in some:
+    for batch in batch_list:
         offset = batch.means[:, None] if method == "matching with intercept" else np.zeros((len(batch.people), 1))
         targets = (batch.scores - offset) * batch.scored_mask
         loss = loss_root(beta, batch.counts, weighting=weighting)
         path = pursuit_paths(batch.kernels(distances, GAMMA), loss, targets, 6, refit=refit)
         pairs = zip(one_by_one(batch, path.predictions + offset[:, :, None], people), path.n_atoms, strict=True)
-        for (person, found), n_atoms in pairs:
+        for (person, predicted), n_atoms in pairs:
             learner.fit(features[person.scored], person.scores)
-            assert_same(found[5], learner.predict(features[person.test]))
+            assert_same(predicted[5], learner.predict(features[person.test]))
             assert n_atoms[5] == len(learner.atoms_)
 
 
@@ -136,14 +138,14 @@ def test_pursuit_paths_equal_the_learners(ratings: RatingLists, features: np.nda
 def test_co_pursuit_paths_equal_the_learner(
     ratings: RatingLists, features: np.ndarray, of: str, objective: str, refit: str, agreement: float
 ) -> None:
-    people, some, distances = of_people(ratings, features, 0.5)
+    people, batch_list, distances = of_people(ratings, features, 0.5)
     halves = squared_distances(features[:, ::2]), squared_distances(features[:, 1::2])
-    for batch in some[:2]:
+    for batch in batch_list[:2]:
         loss, agreeing = loss_root(0.0, batch.counts), loss_root(0.0, batch.unscored_mask.sum(axis=1))
         views = two_views(batch.kernels(distances, GAMMA, lambda: halves), loss, agreeing, batch.scores, of=of)
         path = co_pursuit_paths(views, agreement, 4, objective=objective, refit=refit)
         pairs = zip(one_by_one(batch, path.predictions, people), path.n_atoms, strict=True)
-        for (person, found), n_atoms in pairs:
+        for (person, predicted), n_atoms in pairs:
             learner = CoRankingPursuit(
                 views=of_learner(person, of, features.shape[1]),
                 n_atoms=4,
@@ -154,8 +156,8 @@ def test_co_pursuit_paths_equal_the_learner(
             )
             y = np.concatenate([person.scores, np.full(len(person.unscored), np.nan)])
             learner.fit(features[person.train], y)
-            assert_same(found[3], learner.predict(features[person.test]))
-            assert n_atoms[3] == sum(len(own) for own in learner.atoms_)
+            assert_same(predicted[3], learner.predict(features[person.test]))
+            assert n_atoms[3] == sum(len(atoms) for atoms in learner.atoms_)
 
 
 def of_learner(person: Person, of: str, n_columns: int) -> list[View]:
@@ -164,22 +166,22 @@ def of_learner(person: Person, of: str, n_columns: int) -> list[View]:
         return [View(np.arange(side, n_columns, 2), gamma=GAMMA, basis="scored") for side in range(2)]
     scored, unscored = np.arange(person.n_scored), np.arange(person.n_scored, len(person.train))
     sides = [np.concatenate([scored[side::2], unscored[side::2]]) for side in range(2)]
-    return [View(gamma=GAMMA, basis=own) for own in sides]
+    return [View(gamma=GAMMA, basis=rows) for rows in sides]
 
 
 def test_a_pursuit_that_has_ended_stays_as_it_is(ratings: RatingLists, features: np.ndarray) -> None:
-    _, some, distances = of_people(ratings, features, 0.3)
-    batch = some[0]
+    _, batch_list, distances = of_people(ratings, features, 0.3)
+    batch = batch_list[0]
     path = pursuit_paths(batch.kernels(distances, 1.0), loss_root(0.0, batch.counts), batch.scores, 60, refit="back")
     assert (path.n_atoms[:, -1] < batch.counts).all()  # a query of n rows carries n − 1 atoms
     np.testing.assert_array_equal(path.predictions[:, -1], path.predictions[:, -2])
 
 
 def test_ranksvm_is_the_minimum_of_its_objective(ratings: RatingLists, features: np.ndarray) -> None:
-    people, some, distances = of_people(ratings, features, 0.4)
-    for batch in some[:2]:
+    people, batch_list, distances = of_people(ratings, features, 0.4)
+    for batch in batch_list[:2]:
         paths, _ = ranksvm_paths(batch.kernels(distances, GAMMA), batch.scores, np.asarray([0.01, 0.5]))
-        for person, found in one_by_one(batch, paths, people):
+        for person, predicted in one_by_one(batch, paths, people):
             gram = np.exp(-GAMMA * distances[np.ix_(person.scored, person.scored)])
             root_of_gram = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
             better, worse = np.nonzero(person.scores[:, None] > person.scores[None, :])
@@ -192,17 +194,17 @@ def test_ranksvm_is_the_minimum_of_its_objective(ratings: RatingLists, features:
             best = minimize(objective, np.zeros(len(gram)), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
             weights = np.linalg.solve(root_of_gram.T, best.x)
             expected = np.exp(-GAMMA * distances[np.ix_(person.test, person.scored)]) @ weights
-            np.testing.assert_allclose(found[1], expected, atol=1e-4 * np.abs(expected).max())
+            np.testing.assert_allclose(predicted[1], expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_errors_equal_the_metrics() -> None:
     rng = np.random.default_rng(0)
     scores, predictions = rng.integers(1, 6, size=17).astype(float), rng.integers(0, 9, size=(30, 17)).astype(float)
     answers = Answers(scores)
-    expected = [disagreement_error(scores, own) for own in predictions]
+    expected = [disagreement_error(scores, values) for values in predictions]
     np.testing.assert_allclose(pair_errors(answers, predictions), expected, atol=1e-15)
     np.testing.assert_allclose(squared_errors(answers, predictions), np.mean((predictions - scores) ** 2, axis=1))
-    expected = [disagreement_error(scores, own, ties="half") for own in predictions]
+    expected = [disagreement_error(scores, values, ties="half") for values in predictions]
     np.testing.assert_allclose(all_pair_errors(answers, predictions), expected, atol=1e-15)
     assert np.isnan(pair_errors(Answers(np.ones(4)), np.zeros((3, 4)))).all()
 
@@ -226,13 +228,13 @@ def test_features_are_ratings_or_the_medians_of_their_person() -> None:
 def test_nobody_is_tested_who_had_a_part_in_choosing(ratings: RatingLists) -> None:
     for group in ((20, 40), (40, 60), (60, 80)):
         holdout, repetitions = draw_casts(ratings, SMALL, group)
-        tested = np.concatenate([own.people for own in repetitions])
+        tested = np.concatenate([cast.people for cast in repetitions])
         assert len(np.unique(tested)) == 15
         assert not np.isin(tested, [*holdout.people, *holdout.reference]).any()
-        for own in repetitions:
-            assert not np.isin(own.reference, [*own.people, *holdout.people]).any()
-            assert ((ratings.counts[own.reference] >= group[0]) & (ratings.counts[own.reference] <= group[1])).all()
-            assert (ratings.counts[own.people] >= 50).all()
+        for cast in repetitions:
+            assert not np.isin(cast.reference, [*cast.people, *holdout.people]).any()
+            assert ((ratings.counts[cast.reference] >= group[0]) & (ratings.counts[cast.reference] <= group[1])).all()
+            assert (ratings.counts[cast.people] >= 50).all()
     again = draw_casts(ratings, SMALL, (60, 80))[1]
     np.testing.assert_array_equal(again[2].people, repetitions[2].people)
 
@@ -252,8 +254,8 @@ def test_test_ratings_change_nothing_but_test_errors(ratings: RatingLists, metho
     protocol = SampleSizes(n_reference=15, n_holdout=6, n_test=5, n_repetitions=1, seed=1)
     share = 0.5 if isinstance(method, CoPursuit) else 1.0
 
-    def run(own: RatingLists) -> dict:
-        stage = Stage(own, protocol, (20, 40), scored_share=share)
+    def run(source: RatingLists) -> dict:
+        stage = Stage(source, protocol, (20, 40), scored_share=share)
         chosen = choose(method, stage.holdout(), ("pairs",), (-8, -5, -2))
         return results_of({"it": chosen}, stage)["it"]["pairs"]
 
@@ -262,9 +264,9 @@ def test_test_ratings_change_nothing_but_test_errors(ratings: RatingLists, metho
     scores, rng = ratings.scores.copy(), np.random.default_rng(0)
     for person, seen in zip(tested, people, strict=True):
         items, _ = ratings.rated_by(int(person))
-        own = scores[ratings.starts[person] : ratings.starts[person + 1]]
+        of_person = scores[ratings.starts[person] : ratings.starts[person + 1]]
         hidden = ~np.isin(items, seen.scored)
-        own[hidden] = rng.permutation(own[hidden])
+        of_person[hidden] = rng.permutation(of_person[hidden])
     before, after = run(ratings), run(RatingLists(ratings.starts, ratings.items, scores, ratings.n_items))
     assert before["choice"] == after["choice"]
     assert before["errors"]["share"] == after["errors"]["share"]
@@ -278,8 +280,8 @@ def test_test_ratings_are_not_in_what_methods_see(ratings: RatingLists) -> None:
     scores = ratings.scores.copy()
     for person, seen in zip(someone, people, strict=True):
         items, _ = ratings.rated_by(int(person))
-        own = scores[ratings.starts[person] : ratings.starts[person + 1]]
-        own[np.isin(items, np.concatenate([seen.test, seen.unscored]))] = np.nan
+        of_person = scores[ratings.starts[person] : ratings.starts[person + 1]]
+        of_person[np.isin(items, np.concatenate([seen.test, seen.unscored]))] = np.nan
     masked = RatingLists(ratings.starts, ratings.items, scores, ratings.n_items)
     for before, after in zip(people, split_people(masked, someone, [0], scored_share=0.5)[0], strict=True):
         np.testing.assert_array_equal(before.train, after.train)

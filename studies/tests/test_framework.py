@@ -99,8 +99,8 @@ def register(monkeypatch, *studies):
 def run(capsys):
     """Runs the command; what it prints and its exit code."""
 
-    def run(*words):
-        code = command.main([str(word) for word in words])
+    def run(*arguments):
+        code = command.main([str(argument) for argument in arguments])
         printed = capsys.readouterr()
         return SimpleNamespace(exit_code=code, stdout=printed.out, output=printed.out + printed.err)
 
@@ -158,6 +158,15 @@ def test_parts_of_another_library_do_not_expire_with_corank(tmp_path, monkeypatc
     assert run_study(made(parts), Settings(), Ways(keep=tmp_path)).n_computed == 1
 
 
+def test_a_missing_library_is_said_before_anything_is_computed(tmp_path):
+    def parts(settings):
+        return [Part("ours", draw, {"number": 1}), Part("theirs", draw, {"number": 1}, libraries=("no-such-library",))]
+
+    with pytest.raises(ImportError, match="made needs no-such-library: pip install no-such-library"):
+        run_study(made(parts), Settings(), Ways(keep=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 def test_fixed_draws_take_no_seed():
     with pytest.raises(ValueError, match="seed is 1, but the draws of made are fixed"):
         run_study(made(fixed_draws=True), Settings(seed=1))
@@ -171,17 +180,17 @@ def test_random_numbers_follow_from_seed_and_draw_alone():
             Part("c", draw, {"number": 0}),
         ]
 
-    found = run_study(made(parts), Settings()).results
-    assert found["a"]["drawn"] == found["b"]["drawn"]
-    assert found["a"]["drawn"] != found["c"]["drawn"]
+    results = run_study(made(parts), Settings()).results
+    assert results["a"]["drawn"] == results["b"]["drawn"]
+    assert results["a"]["drawn"] != results["c"]["drawn"]
     backwards = run_study(made(lambda settings: parts(settings)[::-1]), Settings()).results
-    assert backwards["c"]["drawn"] == found["c"]["drawn"]
-    assert run_study(made(parts), Settings(seed=1)).results["c"]["drawn"] != found["c"]["drawn"]
+    assert backwards["c"]["drawn"] == results["c"]["drawn"]
+    assert run_study(made(parts), Settings(seed=1)).results["c"]["drawn"] != results["c"]["drawn"]
 
 
 def test_several_processes_find_the_same():
-    several, one = (run_study(MADE, Settings(), Ways(processes=n)) for n in (2, 1))
-    assert json.dumps(several.results) == json.dumps(one.results)
+    several, alone = (run_study(MADE, Settings(), Ways(processes=n)) for n in (2, 1))
+    assert json.dumps(several.results) == json.dumps(alone.results)
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", '{"key": 1}', '{"key": "x", "done": {"result": 1}}', "[" * 5000])
@@ -251,8 +260,8 @@ def slow_parts(settings):
 def kill_once_begun(keep, script, processes):
     """Start a run, kill it without warning once a part is there, and say how many are kept then."""
     script.write_text(SCRIPT)
-    words = [sys.executable, str(script), str(Path(__file__).parent), str(keep), str(processes)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    arguments = [sys.executable, str(script), str(Path(__file__).parent), str(keep), str(processes)]
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not list(keep.glob("*.json")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -308,10 +317,10 @@ def test_draws_that_differ_count_as_draws():
     base = rng.random((4, 200))
     lucky = base + np.asarray([-0.2, 0.05, 0.05, 0.05])[:, None]
     alone = smaller_error("s", "c", lucky.mean(axis=0), base.mean(axis=0), units="queries", published=-0.02)
-    found = smaller_error("s", "c", lucky, base, units="queries", published=-0.02)
+    together = smaller_error("s", "c", lucky, base, units="queries", published=-0.02)
     assert alone.verdict == HOLDS
-    assert found.verdict == CANNOT_BE_TESTED
-    assert "4 draws" in found.evidence
+    assert together.verdict == CANNOT_BE_TESTED
+    assert "4 draws" in together.evidence
 
 
 def test_a_claim_about_several_pairs_takes_all_of_them():
@@ -360,18 +369,18 @@ class Links(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.found = []
+        self.loaded = []
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
         if tag in ("script", "iframe", "img"):
-            self.found.append(tag)
-        self.found += [v for k, v in given.items() if k in ("src", "href") and v and not v.startswith(("#", "data:"))]
+            self.loaded.append(tag)
+        self.loaded += [v for k, v in given.items() if k in ("src", "href") and v and not v.startswith(("#", "data:"))]
 
 
 def test_everything_is_written_and_stands_alone(tmp_path):
-    found = run_study(MADE, Settings(seed=3))
-    paths = write_studies([found], tmp_path / "a" / "out", {"made": "python -m studies made"}, skipped={"x": "no data"})
+    run = run_study(MADE, Settings(seed=3))
+    paths = write_studies([run], tmp_path / "a" / "out", {"made": "python -m studies made"}, skipped={"x": "no data"})
     names = {path.name for path in paths}
     assert names == {f"{n}.{e}" for n in ("made", "summary") for e in ("md", "html", "json")} | {"made-drawn.png"}
     assert all(path.stat().st_size for path in paths)
@@ -379,13 +388,13 @@ def test_everything_is_written_and_stands_alone(tmp_path):
         page = Links()
         html = (tmp_path / "a" / "out" / f"{name}.html").read_text()
         page.feed(html)
-        assert page.found == []
+        assert page.loaded == []
         assert "<b>2</b>" not in html
         assert "prefers-color-scheme: dark" in html
     data = json.loads((tmp_path / "a" / "out" / "made.json").read_text(), parse_constant=pytest.fail)
     assert (data["seed"], data["fits"], data["command"]) == (3, N_PARTS, "python -m studies made")
     assert data["tables"][0]["rows"][0][3] is None
-    assert [one["verdict"] for one in data["findings"]] == [HOLDS, DOES_NOT_HOLD, CANNOT_BE_TESTED]
+    assert [finding["verdict"] for finding in data["findings"]] == [HOLDS, DOES_NOT_HOLD, CANNOT_BE_TESTED]
     assert "numpy" in data["versions"]
     markdown = (tmp_path / "a" / "out" / "made.md").read_text()
     assert "It is \\| so." in markdown
@@ -394,13 +403,13 @@ def test_everything_is_written_and_stands_alone(tmp_path):
 
 
 def test_nothing_is_written_where_something_would_be_replaced(tmp_path):
-    found = run_study(MADE, Settings())
+    run = run_study(MADE, Settings())
     (tmp_path / "made-drawn.png").write_text("mine")
     with pytest.raises(FileExistsError, match=r"made-drawn\.png"):
-        write_studies([found], tmp_path, {})
+        write_studies([run], tmp_path, {})
     assert [path.name for path in tmp_path.iterdir()] == ["made-drawn.png"]
     assert (tmp_path / "made-drawn.png").read_text() == "mine"
-    write_studies([found], tmp_path, {}, overwrite=True)
+    write_studies([run], tmp_path, {}, overwrite=True)
     assert (tmp_path / "made-drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -415,9 +424,9 @@ def test_results_are_written_where_the_study_asks_for_it(tmp_path):
 
 
 def test_numbers_are_the_same_in_a_second_writing():
-    one, other = (as_dict(run_study(MADE, Settings()), None) for _ in range(2))
+    first, second = (as_dict(run_study(MADE, Settings()), None) for _ in range(2))
     for name in ("findings", "tables", "figures"):
-        assert as_json({name: one[name]}) == as_json({name: other[name]})
+        assert as_json({name: first[name]}) == as_json({name: second[name]})
 
 
 # ---- the command
@@ -473,7 +482,7 @@ def test_the_list_needs_no_data(run):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["sink"], "there is no study 'sink'; did you mean sinc?"),
         (["nothing-like-it"], "The studies are parses, uci"),
@@ -485,11 +494,11 @@ def test_the_list_needs_no_data(run):
         (["sinc", "--seed", "-1"], "seed"),
     ],
 )
-def test_bad_requests_are_refused_in_a_sentence(run, words, message, tmp_path, monkeypatch):
+def test_bad_requests_are_refused_in_a_sentence(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CORANK_DATA", raising=False)
     Path("file").touch()
-    done = run(*words)
+    done = run(*arguments)
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -48,8 +48,8 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("name", ["parses", "uci", "donations", "transduction"])
 def test_studies_run_from_end_to_end_on_stand_ins(name, folder, small):
-    found = run_study(study_named(name), Settings(folder, quick=True))
-    outcome = found.outcome
+    run = run_study(study_named(name), Settings(folder, quick=True))
+    outcome = run.outcome
     assert outcome.findings
     assert outcome.n_fits > 0
     for table in outcome.tables:
@@ -62,7 +62,7 @@ def test_studies_run_from_end_to_end_on_stand_ins(name, folder, small):
         assert any(
             finding.verdict == CANNOT_BE_TESTED and "9,686 rows" in finding.evidence for finding in outcome.findings
         )
-    assert as_json(as_dict(found, None))
+    assert as_json(as_dict(run, None))
 
 
 def test_every_file_a_study_asks_for_is_missed_where_it_is_not(folder, tmp_path):
@@ -114,10 +114,10 @@ def test_printed_protocol_is_that_of_the_paper():
     X, y = rng.standard_normal((30, 4)), rng.random(30)
     data = RegressionSet(X, y, np.arange(4))
     labelled, unlabelled = np.arange(10), np.arange(10, 30)
-    own = X[:10]
-    sigma = np.mean([[np.sum((a - b) ** 2) for a in own] for b in own])
-    nu = 1 / np.mean([np.sqrt(a @ a) for a in own])
-    kernel = rbf_kernel(X, own, 1 / sigma)
+    labelled_rows = X[:10]
+    sigma = np.mean([[np.sum((a - b) ** 2) for a in labelled_rows] for b in labelled_rows])
+    nu = 1 / np.mean([np.sqrt(a @ a) for a in labelled_rows])
+    kernel = rbf_kernel(X, labelled_rows, 1 / sigma)
     wanted = kernel[10:] @ np.linalg.solve(kernel[:10] + nu * np.eye(10), y[:10])
     np.testing.assert_allclose(
         corlsr_uci._printed(corlsr_uci.SINGLE, data, labelled, unlabelled, []), wanted, atol=1e-9
@@ -180,9 +180,9 @@ def test_every_sentence_is_judged_once_by_a_model_that_never_saw_it(folder, monk
         return {"itself": [float(query) for query in queries]}
 
     monkeypatch.setattr(co_rankrls, "compared", compared)
-    found = co_rankrls.run_parses(Settings(folder, quick=True), np.random.default_rng(0), "table")
+    errors = co_rankrls.run_parses(Settings(folder, quick=True), np.random.default_rng(0), "table")
     assert sorted(seen) == np.unique(data.qid).tolist()
-    assert found["itself"] == np.unique(data.qid).tolist()
+    assert errors["itself"] == np.unique(data.qid).tolist()
 
 
 def test_the_distinct_rows_give_the_exact_ranker():
@@ -204,22 +204,22 @@ def test_without_unscored_items_the_curve_starts_at_the_mean_of_the_views(folder
     settings = Settings(folder, quick=True)
     data = data_sets.jester(folder)
     rng = np.random.default_rng(0)
-    known, hidden, test = (data.drawn(np.arange(*span), 10, rng) for span in ((0, 8), (8, 16), (16, 30)))
-    task = co_rankrls.PartlyScored(stacked(known, hidden), len(known.y), test)
-    found = co_rankrls.curve(task, [0, 4, 8], {"kernel": "rbf", "gamma": 0.001}, np.random.default_rng(1))
-    assert list(found) == ["0", "4", "8"]
+    scored, unscored, test = (data.drawn(np.arange(*span), 10, rng) for span in ((0, 8), (8, 16), (16, 30)))
+    task = co_rankrls.PartlyScored(stacked(scored, unscored), len(scored.y), test)
+    curve = co_rankrls.curve(task, [0, 4, 8], {"kernel": "rbf", "gamma": 0.001}, np.random.default_rng(1))
+    assert list(curve) == ["0", "4", "8"]
     assert settings.quick
-    assert all(len(errors) == 14 for errors in found.values())
+    assert all(len(errors) == 14 for errors in curve.values())
 
 
 def test_noise_is_on_training_scores_only():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     train = Rankings(X, X[:, 0], np.repeat(np.arange(12), 5))
-    found = co_rankrls.noisy(train, train, 3.0, {"kernel": "linear"}, np.random.default_rng(1))
-    assert list(found) == ["0.0", "0.5", "1.0"]
-    assert np.mean(found["0.0"]["RankRLS"]) < 0.05
-    assert np.mean(found["1.0"]["RankRLS"]) > np.mean(found["0.0"]["RankRLS"])
+    errors = co_rankrls.noisy(train, train, 3.0, {"kernel": "linear"}, np.random.default_rng(1))
+    assert list(errors) == ["0.0", "0.5", "1.0"]
+    assert np.mean(errors["0.0"]["RankRLS"]) < 0.05
+    assert np.mean(errors["1.0"]["RankRLS"]) > np.mean(errors["0.0"]["RankRLS"])
 
 
 def test_published_numbers_are_those_of_the_tables():
@@ -256,7 +256,7 @@ def test_printed_protocol_on_real_sets_brings_out_the_papers_order():
         ):
             results[part.key] = part.run(settings, part_rng("uci", settings, part), **part.arguments)
     errors = corlsr_uci._errors(results, corlsr_uci.PRINTED)
-    means = {method: np.mean([own[method].mean() for own in errors.values()]) for method in corlsr_uci.METHODS}
+    means = {method: np.mean([runs[method].mean() for runs in errors.values()]) for method in corlsr_uci.METHODS}
     assert means[corlsr_uci.FULL] < means[corlsr_uci.SINGLE]
     assert means[corlsr_uci.SEMI] < means[corlsr_uci.SINGLE]
 
@@ -281,5 +281,5 @@ def test_real_donations_and_queries_are_read():
         )
         < 1
     )
-    found = transduction.run(Settings(REAL), np.random.default_rng(0), "ltr", 5)
-    assert np.nanmean(found[transduction.INDUCTIVE]) < 0.5
+    errors = transduction.run(Settings(REAL), np.random.default_rng(0), "ltr", 5)
+    assert np.nanmean(errors[transduction.INDUCTIVE]) < 0.5

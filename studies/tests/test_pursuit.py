@@ -24,12 +24,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 90)) + rng.normal(size=(150, 90))
-    known = rng.random((150, 90)).argsort(axis=1) < rng.integers(25, 90, size=(150, 1))
+    is_rated = rng.random((150, 90)).argsort(axis=1) < rng.integers(25, 90, size=(150, 1))
     (folder / "jester").mkdir()
-    table = np.where(known, np.clip(np.round(200 * scores), -1000, 1000), 9900).astype(np.int16)
+    table = np.where(is_rated, np.clip(np.round(200 * scores), -1000, 1000), 9900).astype(np.int16)
     np.savez(folder / "jester" / "jester_part1.npz", ratings=table)
     (folder / "movielens1m").mkdir()
-    user, movie = np.nonzero(known)
+    user, movie = np.nonzero(is_rated)
     stars = np.clip(np.round(3 + scores[user, movie] / 2), 1, 5).astype(np.uint8)
     np.savez(
         folder / "movielens1m" / "ratings.npz",
@@ -47,17 +47,17 @@ def test_a_study_of_ratings_from_end_to_end(
     monkeypatch.setattr(pursuit_ratings, "QUICK", TINY)
     monkeypatch.setattr(pursuit_ratings, "QUICK_STRIDE", 10)
     study = study_named(name)
-    found = run_study(study, Settings(data, quick=True))
-    assert found.n_parts == n_parts == len(found.results)
-    assert not found.warnings
-    titles = [table.title for table in found.outcome.tables]
+    run = run_study(study, Settings(data, quick=True))
+    assert run.n_parts == n_parts == len(run.results)
+    assert not run.warnings
+    titles = [table.title for table in run.outcome.tables]
     for source in study.sources:
         assert any(title.startswith(source) for title in titles)
-        assert any(finding.source.startswith(source) for finding in found.outcome.findings)
-    first = found.outcome.tables[0]
+        assert any(finding.source.startswith(source) for finding in run.outcome.findings)
+    first = run.outcome.tables[0]
     assert [row[0] for row in first.rows] == list(pursuit_ratings.TABLED)
     assert all(0.2 < cell.value < 0.8 for row in first.rows for cell in row[2::2])  # type: ignore[union-attr]
-    assert found.outcome.n_fits > 10_000
+    assert run.outcome.n_fits > 10_000
 
 
 def test_parts_of_a_group_test_the_same_users(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,14 +69,16 @@ def test_parts_of_a_group_test_the_same_users(data: Path, monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     tested = [part.run(settings, rng, **part.arguments)["people"] for part in wanted]
     assert len(wanted) == 12
-    assert all(own == tested[0] for own in tested)
+    assert all(users == tested[0] for users in tested)
 
 
 def test_a_part_gives_the_same_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pursuit_ratings, "QUICK", TINY)
     monkeypatch.setattr(pursuit_ratings, "QUICK_STRIDE", 10)
     settings = Settings(data, quick=True)
-    part = next(own for own in study_named("movielens").parts(settings) if own.key.endswith(": pursuit"))
+    part = next(
+        candidate for candidate in study_named("movielens").parts(settings) if candidate.key.endswith(": pursuit")
+    )
     first, second = (part.run(settings, np.random.default_rng(seed), **part.arguments) for seed in range(2))
     assert first == second  # draws follow from the seed of the settings alone
     other = part.run(Settings(data, quick=True, seed=1), np.random.default_rng(0), **part.arguments)
@@ -88,7 +90,7 @@ def a_pair(mean: float, p: float, published: float | None = -0.01, reach: float 
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("pairs", "verdict"),
     [
         ([a_pair(-0.02, 0.001), a_pair(-0.01, 0.04, at=1)], HOLDS),
         ([a_pair(-0.02, 0.001), a_pair(0.01, 0.001)], DOES_NOT_HOLD),
@@ -97,8 +99,8 @@ def a_pair(mean: float, p: float, published: float | None = -0.01, reach: float 
         ([a_pair(-0.005, 0.3, reach=0.02, published=None)], DOES_NOT_HOLD),
     ],
 )
-def test_verdict_on_who_errs_less(found: list[MethodPair], verdict: str) -> None:
-    assert err_less("Tsivtsivadze2013", "one errs less", found).verdict == verdict
+def test_verdict_on_who_errs_less(pairs: list[MethodPair], verdict: str) -> None:
+    assert err_less("Tsivtsivadze2013", "one errs less", pairs).verdict == verdict
 
 
 def test_verdicts_on_who_errs_alike() -> None:

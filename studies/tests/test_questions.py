@@ -50,13 +50,13 @@ def test_calibration_error_sees_what_is_right_and_what_is_overconfident():
     stated = rng.uniform(0.5, 1.0, (400, 45))
     right = np.where(rng.random(stated.shape) < stated, stated, 1 - stated)
     bold = np.where(rng.random(stated.shape) < 0.5 + (stated - 0.5) / 2, stated, 1 - stated)
-    found, other = calibration.measures_of(right), calibration.measures_of(bold)
-    assert found["calibration"] < 0.02
-    assert found["calibration"] < 3 * found["if_right"]
-    assert other["calibration"] == pytest.approx(0.125, abs=0.02)
-    low, high = np.quantile(other["calibration_again"], [0.025, 0.975])
-    assert low < other["calibration"] < high
-    assert sum(found["counts"]) == stated.size
+    calibrated, overconfident = calibration.measures_of(right), calibration.measures_of(bold)
+    assert calibrated["calibration"] < 0.02
+    assert calibrated["calibration"] < 3 * calibrated["if_right"]
+    assert overconfident["calibration"] == pytest.approx(0.125, abs=0.02)
+    low, high = np.quantile(overconfident["calibration_again"], [0.025, 0.975])
+    assert low < overconfident["calibration"] < high
+    assert sum(calibrated["counts"]) == stated.size
 
 
 @pytest.mark.parametrize("kind", ["comparison", "score"])
