@@ -146,9 +146,10 @@ class CoLearner(AskingViews, ScannedViews):
         found: CoSolution | None = None
         paths = []
         choices = list(maker.widths())
+        # read once: a splitter without a seed gives other folds each time, and widths are compared on the same ones
+        settings = replace(self._settings(scored, maker), compared=len(choices) > 1)
         for widths in choices:
             data, numbers_ = self._view_data(maker, scored, widths)
-            settings = replace(self._settings(scored, maker), compared=len(choices) > 1)
             solution = solve_views(data, Unscored(self._unscored_comparison(), rows), settings)
             if solution.path is not None:
                 paths.append((solution.path, widths[0]))
