@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint reproduce bench docs torch browser release-check clean
+.PHONY: help demo test test-studies test-slow lint reproduce bench docs torch browser release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests"
+	@echo "make test-studies  run the tests of the studies"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
@@ -29,6 +30,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
+test-studies: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal studies/tests
+
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
 
@@ -41,10 +45,10 @@ lint: $(STAMP)
 REPRODUCED ?= reproduce-all
 reproduce: $(STAMP)
 	@if test -d "$(CORANK_DATA)"; then \
-		$(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
+		$(BIN)/python -m studies all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
 	else \
 		echo "make reproduce: NO DATA SETS: CORANK_DATA names no folder; running only what needs none"; \
-		env -u CORANK_DATA $(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)"; \
+		env -u CORANK_DATA $(BIN)/python -m studies all --quick --force --out "$(REPRODUCED)"; \
 	fi
 
 torch: $(STAMP)

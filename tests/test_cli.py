@@ -1213,3 +1213,10 @@ def test_names_are_found_when_first_used(tmp_path):
     assert shell("-c", program, cwd=tmp_path).stdout == "corank.metrics load True False\n"
     for name in corank.__all__:
         assert getattr(corank, name) is not None
+
+
+@pytest.mark.parametrize("words", [(), ("uci", "--data", "folder"), ("--list",)])
+def test_reproduce_says_where_the_studies_are(words):
+    told = " ".join(run("reproduce", *words, code=2).output.split())
+    assert "python -m studies NAME --data DIR" in told
+    assert "reproduce" not in run("--help").output

@@ -23,11 +23,11 @@ for command in (
     update.update,
     evaluate.evaluate,
     compare.compare,
-    reproduce.reproduce,
     inspect.inspect,
     info.info,
 ):
     app.command()(command)
+app.command(**reproduce.OPTIONS)(reproduce.reproduce)
 app.add_typer(federated.app)
 
 
