@@ -13,7 +13,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from corank.report.origins import versions
+from corank.report.page import versions
 from corank.tables import check_target
 from studies.papers.running import Reproduction
 from studies.papers.study import Figure, Finding, Measured, Table

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corank.report.origins import origins
-from corank.report.page import Cell, Html, Section, bullets, facts, folded, page, picture, table, text, verdict
+from corank.report.page import Cell, Html, Section, bullets, facts, folded, origins, page, picture, table, text, verdict
 from studies.papers.running import Reproduction
 from studies.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Figure, Finding, Table
 from studies.papers.wording import columns_of_words, duration, rows_shown, summed_up

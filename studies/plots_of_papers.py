@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from corank.drawing import FAINT, axis
-from corank.report.plots_of_comparisons import COLOURS, MARKERS
+from corank._plotting import FAINT, axis
+from corank.report.plots import COLOURS, MARKERS
 from studies.papers.study import Figure, Panel, Series
 
 if TYPE_CHECKING:

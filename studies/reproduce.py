@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from corank.cli.console import count, grid, note, show
+from corank._messages import count
+from corank.cli.console import grid, note, show
 
 if TYPE_CHECKING:
     from studies.papers import Finding, Reproduction, Study

@@ -7,19 +7,11 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
-from brute_force import (
-    REGRESSION,
-    Loss,
-    comparison_rows,
-    laplacian,
-    loss_rows,
-    misordered,
-    symmetric_root,
-)
+from brute_force import REGRESSION, Loss, comparison_rows, laplacian, loss_rows, misordered, symmetric_root
 from scipy.linalg import lstsq
 from scipy.optimize import nnls
 
-from corank.solvers.holdout import balanced_folds
+from corank.solvers.folds import balanced_folds
 
 
 def rbf(gamma):

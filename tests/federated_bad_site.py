@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from corank.cli.federated.data import site_of
-from corank.federated.client import Connection
+from corank.cli.federated import site_of
+from corank.federated.network import Connection
 from corank.federated.settings import read_site
 
 

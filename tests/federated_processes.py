@@ -17,7 +17,7 @@ for name in ("cryptography", "grpc"):
     pytest.importorskip(name, reason="sites over a network need corank[federated]")
 
 from corank.cli import app
-from corank.cli.federated.data import site_of
+from corank.cli.federated import site_of
 from corank.federated import Coordinator, InProcess, Plan
 from corank.federated.settings import read_site
 from corank.tables import write_table
@@ -27,7 +27,7 @@ AGREEMENT = 0.5
 
 # Processes of their own, forked from one that has imported what takes seconds; grpc they import themselves.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank.federated", "corank.cli.federated.data"])
+FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank.federated", "corank.cli.federated"])
 
 
 def free_port():

@@ -1,7 +1,7 @@
 """Model files as the tests need them: saved and loaded, or changed as an attacker could."""
 
 from corank import load
-from corank.persistence import read_model, write_model
+from corank.model_files.container import read_model, write_model
 
 
 def round_trip(model, path, **options):

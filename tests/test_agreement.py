@@ -7,14 +7,14 @@ import pytest
 from brute_force import REGRESSION, Loss, kernel
 from brute_force_views import Look, fit_views_comparisons, fit_views_path, rbf, small_views
 
-from corank._backend import first_appearance
+from corank._arrays import first_appearance
 from corank.basis import FeatureBasis, KernelBasis
-from corank.comparison import Pointwise, Queries, blend
 from corank.kernels import Kernel
+from corank.loss import Pointwise, WithinQueries, blend
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
-from corank.solvers.agreement import DualAgreement, PrimalAgreement, Unscored, ViewData, contrasts
-from corank.solvers.cokernel import grouped_by_ratio
+from corank.solvers.co_kernel import grouped_by_ratio
+from corank.solvers.least_squares import DualAgreement, PrimalAgreement, Unscored, ViewData, contrasts
 from corank.unscored import HeldRows, UnscoredRows
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -60,7 +60,7 @@ def make(form, loss, n_views, *, y=P.y, weights=None):
         basis = KernelBasis(Kernel("rbf", GAMMAS[v]), points_of(form, scores)[:, COLUMNS[v]])
         problem = ScoredRows(rows, blend(loss.weighting, loss.beta))
         views.append(ViewData(problem, basis, COLUMNS[v], PENALTIES[v]))
-    shared = Pointwise() if loss is REGRESSION else Queries(loss.weighting)
+    shared = Pointwise() if loss is REGRESSION else WithinQueries(loss.weighting)
     return FORMS[form](views, unscored(shared, weights))
 
 
@@ -128,7 +128,7 @@ def test_features_as_basis_minimise_the_stated_objective(loss):
         ViewData(view.problem, FeatureBasis(2, np.empty((1, 1))), view.columns, view.penalty)
         for view in make("subset", loss, 3).views
     ]
-    shared = Pointwise() if loss is REGRESSION else Queries(loss.weighting)
+    shared = Pointwise() if loss is REGRESSION else WithinQueries(loss.weighting)
     looks = [Look(own, kernel("linear"), np.eye(6), rho) for own, rho in zip(COLUMNS, PENALTIES, strict=True)]
     options = {"qid": P.qid, "unscored": P.apart, "unscored_qid": P.apart_qid}
     expected = [model(P.X_new) for model in fit_views_path(looks, P.X, P.y, PAIRS, loss, **options)]
@@ -159,7 +159,7 @@ def compared(form, n_views):
     ]
     options = {"margins": MARGINS, "weights": PAIR_WEIGHTS, "qid": P.qid, "plain": rest}
     models = fit_views_comparisons(looks, P.X, WINNERS, LOSERS, PAIRS, "unit", **options)
-    return FORMS[form](views, Unscored(Queries("unit"), rows)), [model(P.X_new) for model in models]
+    return FORMS[form](views, Unscored(WithinQueries("unit"), rows)), [model(P.X_new) for model in models]
 
 
 @every_form

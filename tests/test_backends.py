@@ -7,7 +7,7 @@ import pytest
 from brute_force import small_problem
 
 from corank import RLS, RankRLS
-from corank.comparison import Queries
+from corank.loss import WithinQueries
 
 PROBLEM = small_problem(seed=21, sizes=(1, 4, 7, 3, 5, 4, 6))
 QID = PROBLEM.qid
@@ -234,10 +234,10 @@ def test_frames_are_their_numbers(kind, learner, basis):
 @pytest.mark.parametrize("queries", [np.repeat(np.arange(1_000), 8), np.zeros(8_000, dtype=np.int64)])
 def test_blocks_without_room_are_tried_smaller(monkeypatch, queries):
     torch = pytest.importorskip("torch")
-    from corank import statistics
+    from corank import gram as statistics
 
     rows = np.random.default_rng(0).normal(size=(8_000, 3))
-    scores, comparison = torch.as_tensor(rows[:, 0]), Queries("size")
+    scores, comparison = torch.as_tensor(rows[:, 0]), WithinQueries("size")
     expected = statistics.gather(rows, rows[:, 0], queries, None, comparison, lambda X: X, 3).total()
     product, tried = statistics.gram_of, []
 
@@ -258,7 +258,7 @@ def test_blocks_without_room_are_tried_smaller(monkeypatch, queries):
 
 def test_a_device_that_is_not_there_is_refused():
     torch = pytest.importorskip("torch")
-    from corank._backend import check_device
+    from corank._arrays import check_device
 
     check_device("cpu")
     with pytest.raises(ValueError, match="device='nonsense' cannot be used: PyTorch"):

@@ -15,8 +15,9 @@ import pytest
 from scan_files import NAMES, make_rows, table, write_parts
 from sklearn.preprocessing import StandardScaler
 
-from corank import CoRankRLS, RankRLS, View, looking, scan
-from corank.persistence import read_model, write_model
+from corank import CoRankRLS, RankRLS, View, scan
+from corank.model_files.container import read_model, write_model
+from corank.streaming import survey
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 X, Y, QID = make_rows(n=160)
@@ -66,7 +67,7 @@ def coefficients(model):
 @pytest.mark.parametrize("fit", [single, several])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, OSError])
 def test_a_fit_that_breaks_at_any_chunk_is_taken_up(folders, tmp_path, fit, how, monkeypatch):
-    monkeypatch.setattr(looking, "HELD_BYTES", 0 if fit is single else looking.HELD_BYTES)
+    monkeypatch.setattr(survey, "HELD_BYTES", 0 if fit is single else survey.HELD_BYTES)
     whole = Breaks()
     expected = coefficients(fit(folders, whole, tmp_path / "whole"))
     for after in range(7, whole.calls, 5):  # the first calls only look at what the map gives

@@ -15,7 +15,7 @@ from command_line import error, run
 
 import corank
 from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, load
-from corank.cli import taste
+from corank.cli import demo
 from corank.cli.columns import looks_like_id
 from corank.metrics import disagreement_error, ndcg
 from corank.tables import read_table, to_arrow
@@ -393,7 +393,7 @@ def test_a_column_of_names_is_noticed(folder):
 
 
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
-    monkeypatch.setattr("corank.learners.single.SingleLearner._auto_basis", (50, 20))
+    monkeypatch.setattr("corank.learners._kernel_learner.SingleLearner._auto_basis", (50, 20))
     result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", "--id", "book_id", "--out", "b.corank")
     assert "note: --basis auto takes 20 of 112 rows as basis. Say --basis 20, " in result.stderr
 
@@ -945,7 +945,7 @@ def test_an_automatic_choice_can_be_used_on_the_command_line(several):
 @pytest.fixture
 def small_demo(folder, monkeypatch):
     monkeypatch.setattr(demo_module, "SEEDS", 1)
-    monkeypatch.setattr(taste, "jokes", partial(taste.jokes, 6))
+    monkeypatch.setattr(demo, "jokes", partial(demo.jokes, 6))
     return folder
 
 
@@ -1001,7 +1001,7 @@ def test_demo_without_the_jokes_takes_made_up_data(small_demo, monkeypatch):
     def missing():
         raise FileNotFoundError
 
-    monkeypatch.setattr(taste, "load_jokes", missing)
+    monkeypatch.setattr(demo, "load_jokes", missing)
     result = run("demo")
     assert "corank: note: the joke ratings are not part of this installation" in result.stderr
     assert "popularity" not in result.stdout
@@ -1009,7 +1009,7 @@ def test_demo_without_the_jokes_takes_made_up_data(small_demo, monkeypatch):
 
 
 def test_the_demo_tests_on_users_that_had_no_part_in_choosing_parameters():
-    everyone, tested = taste.jokes(200), taste.jokes()
+    everyone, tested = demo.jokes(200), demo.jokes()
     assert len(everyone.users) == 200
     assert len(tested.users) == 100
     assert min(len(items) for items, _ in everyone.users) >= 70
@@ -1022,7 +1022,7 @@ def test_the_demo_tests_on_users_that_had_no_part_in_choosing_parameters():
 
 
 def test_the_demo_never_tests_on_what_it_was_told(monkeypatch):
-    small, told = taste.jokes(2), []
+    small, told = demo.jokes(2), []
 
     class Spy:
         def fit(self, X, y):
@@ -1034,15 +1034,15 @@ def test_the_demo_never_tests_on_what_it_was_told(monkeypatch):
             assert not known & {row.tobytes() for row in X}
             return X[:, 0]
 
-    monkeypatch.setattr(taste.Taste, "learners", {"spy": lambda n, seed: Spy()})
-    results = taste.compare(small, (10, 40), seeds=2)
+    monkeypatch.setattr(demo.Taste, "learners", {"spy": lambda n, seed: Spy()})
+    results = demo.compare(small, (10, 40), seeds=2)
     assert sorted({len(X) for X in told}) == [10, 40]
     assert set(results.errors) == {"popularity", "spy"}
 
 
 @pytest.mark.slow
 def test_the_demo_finds_what_its_text_says():
-    results = taste.compare(taste.jokes(), demo_module.SCORED, demo_module.SEEDS)
+    results = demo.compare(demo.jokes(), demo_module.SCORED, demo_module.SEEDS)
     expected = {
         "popularity": [0.377, 0.377, 0.376],
         "RLS": [0.393, 0.375, 0.358],

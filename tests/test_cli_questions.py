@@ -10,8 +10,8 @@ import pytest
 from command_line import error, run
 
 from corank import RLS, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, TableEncoder, View, load
-from corank.learners.files import LEARNERS, _learner
 from corank.metrics import calibration_error, disagreement_error
+from corank.model_files.schema import LEARNERS, _learner
 
 ITEMS = ("--item", "wine")
 PAIRS = ("--comparisons", "pairs.csv", "--winner", "a", "--loser", "b")

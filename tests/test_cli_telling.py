@@ -9,7 +9,7 @@ import pytest
 from command_line import error, run
 
 from corank import load
-from corank.cli import choice
+from corank.cli import fit
 from corank.datasets import make_ranking
 
 COLUMNS = ("--score", "rating", "--query", "user", "--id", "item")
@@ -39,7 +39,7 @@ def test_inspect_says_what_auto_compared_and_found(folder):
     said = json.loads(run("fit", "items.csv", *COLUMNS, "--out", "m.corank", "--json").stdout)
     found = json.loads(run("inspect", "m.corank", "--json").stdout)["auto"]
     assert found["unscored_verdict"] == said["unscored_effect"]["verdict"]
-    assert found["chosen"] == choice.WORDS[said["auto"]["chosen"]]
+    assert found["chosen"] == fit.WORDS[said["auto"]["chosen"]]
     for candidate in said["auto"]["candidates"]:
         assert f"{candidate['error']:.3g} ± " in found["reason"]
     words = words_of("inspect", "m.corank")
@@ -55,10 +55,10 @@ def test_the_reason_names_the_gain_of_what_was_chosen(chosen):
     ways = [("supervised", None, None, ""), ("average", 0.05, 0.01, "supervised"), ("agreement", 0.02, 0.01, "average")]
     keys = ("name", "gain", "gain_error", "beside")
     candidates = [{"error": 0.3, "standard_error": 0.02, **dict(zip(keys, way, strict=True))} for way in ways]
-    words = choice.reason_of({"chosen": chosen, "candidates": candidates})
+    words = fit.reason_of({"chosen": chosen, "candidates": candidates})
     assert words.startswith("held-out error 0.3 ± 0.02 for one model on all columns, 0.3 ± 0.02 for the mean of ")
     assert words.endswith("by 0.05 ± 0.01" if chosen == "average" else "by 0.02 ± 0.01")
-    assert "too few scores" in choice.reason_of({"chosen": "supervised", "candidates": []})
+    assert "too few scores" in fit.reason_of({"chosen": "supervised", "candidates": []})
 
 
 def test_queries_without_scores_are_counted_alike_everywhere(folder):
@@ -78,13 +78,13 @@ def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, meth
     words = ("fit", "items.csv", *COLUMNS, "--method", method, "--out", "m.corank", "--force", "--json")
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
-    original = choice.with_effect
+    original = fit.with_effect
 
     def takes_a_minute(model, doing, *, wanted):
         clock["now"] += 60 if wanted else 0
         return original(model, doing, wanted=wanted)
 
-    monkeypatch.setattr(choice, "with_effect", takes_a_minute)
+    monkeypatch.setattr(fit, "with_effect", takes_a_minute)
     said = json.loads(run(*words).stdout)
     assert said["seconds"] == 60
     assert said["unscored_effect"] is not None
@@ -100,7 +100,7 @@ def test_the_stage_is_named():
         unscored_effect_ = None
 
     told = []
-    choice.with_effect(Views(), told.append, wanted=True)
+    fit.with_effect(Views(), told.append, wanted=True)
     assert told == ["checking whether unscored rows help"]
 
 

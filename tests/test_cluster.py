@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from scan_files import NAMES, make_rows, table, write_parts
 
-from corank import RLS, CoRankRLS, RankRLS, View, looking, scan
-from corank.persistence import read_model
+from corank import RLS, CoRankRLS, RankRLS, View, scan
+from corank.model_files.container import read_model
+from corank.streaming import survey
 
 distributed = pytest.importorskip("distributed")
 dask_array = pytest.importorskip("dask.array")
@@ -47,7 +48,7 @@ def folders(tmp_path):
 
 @pytest.fixture
 def nothing_held(monkeypatch):
-    monkeypatch.setattr(looking, "HELD_BYTES", 0)
+    monkeypatch.setattr(survey, "HELD_BYTES", 0)
 
 
 def close(found, expected):
@@ -108,7 +109,7 @@ def as_frames(X, y, qid):
 @pytest.mark.parametrize("on", ["workers", "here"])
 def test_collections(client, make, on, nothing_held, monkeypatch):
     if on == "here":
-        from corank.scans import collections
+        from corank.streaming import dask as collections
 
         monkeypatch.setattr(collections, "_client", lambda: None)
     expected = RankRLS(basis=20).fit(X, Y, qid=QID)
@@ -187,7 +188,7 @@ class Waits:
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
-    from corank import cluster as passes_on_workers
+    from corank.streaming import dask as passes_on_workers
 
     monkeypatch.setattr(passes_on_workers, "BATCH", 2)
     cluster = started()
@@ -236,7 +237,7 @@ def test_a_client_that_is_closed(folders):
 
 
 def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, monkeypatch, nothing_held):
-    from corank import cluster
+    from corank.streaming import dask as cluster
 
     monkeypatch.setattr(cluster, "BATCH", 3)
     rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
@@ -283,7 +284,7 @@ def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, no
 
 
 def test_partitions_without_rows(client, tmp_path, monkeypatch, nothing_held):
-    from corank import cluster
+    from corank.streaming import dask as cluster
 
     monkeypatch.setattr(cluster, "BATCH", 2)
     frame = pd.DataFrame(X, columns=NAMES).assign(y=Y, q=QID, number=range(len(X)))

@@ -23,7 +23,7 @@ from corank import (
     register_kernel,
     side_by_side,
 )
-from corank.persistence import ModelFileError, read_model
+from corank.model_files.container import ModelFileError, read_model
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

@@ -20,9 +20,9 @@ from brute_force_views import (
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, PredefinedSplit, ShuffleSplit
 
 from corank import CoRankRLS, CoRLS, View
-from corank.solvers import coheldout
-from corank.solvers.agreement import DualAgreement, PrimalAgreement
-from corank.solvers.holdout import balanced_folds
+from corank.solvers import holdout
+from corank.solvers.folds import balanced_folds
+from corank.solvers.least_squares import DualAgreement, PrimalAgreement
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
@@ -61,10 +61,10 @@ def take_way(monkeypatch):
 
         for form in (PrimalAgreement, DualAgreement):
             monkeypatch.setattr(form, "few", property(lambda self: way == "kernel"))
-        monkeypatch.setattr(coheldout, "MANY_UNITS", 0 if way == "sums" else 10**9)
+        monkeypatch.setattr(holdout, "MANY_UNITS", 0 if way == "sums" else 10**9)
         for name, function in {**WAYS, "refit": "refitted"}.items():
-            monkeypatch.setattr(coheldout, function, watched(name, getattr(coheldout, function)))
-        monkeypatch.setattr("corank.solvers.cofit.refitted", coheldout.refitted)
+            monkeypatch.setattr(holdout, function, watched(name, getattr(holdout, function)))
+        monkeypatch.setattr("corank.solvers.tuning.refitted", holdout.refitted_views)
         return taken
 
     return take

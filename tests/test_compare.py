@@ -13,15 +13,13 @@ from scipy import sparse, stats
 
 from corank import View
 from corank.datasets import make_ranking, make_two_views
-from corank.experiments import Fitted, Items, Method, Protocol, compare, known_methods, masking
+from corank.experiments import FittedMethod, Items, Method, Protocol, compare, known_methods, protocol
 from corank.experiments.compare import run
-from corank.experiments.intervals import two_way_interval
 from corank.experiments.jobs import JobsFailed, Keep, run_jobs
 from corank.experiments.methods import chosen_methods, default_methods
-from corank.experiments.peers import pairs_of
+from corank.experiments.peers import MethodRows, disagreements, folds, grouped, pairs_of
 from corank.experiments.protocol import Draw, draws_of, split
-from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
-from corank.experiments.tuning import Rows, disagreements, folds, grouped
+from corank.experiments.uncertainty import corrected_resampled, holm, over_repeats, signed_rank, two_way_interval
 from corank.metrics import disagreement_error
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -37,11 +35,11 @@ def _nearest(task):
     """A method that is quick: minus the distance to the mean of the better half."""
     X, y, _ = task.scored
     centre = X[y >= np.median(y)].mean(axis=0)
-    return Fitted(lambda rows: -np.linalg.norm(rows - centre, axis=1), {}, 1, 8)
+    return FittedMethod(lambda rows: -np.linalg.norm(rows - centre, axis=1), {}, 1, 8)
 
 
 def _first_column(task):
-    return Fitted(lambda rows: rows[:, 0], {}, 1, 8)
+    return FittedMethod(lambda rows: rows[:, 0], {}, 1, 8)
 
 
 NEAREST = Method("nearest", "nearest", "to the mean of the better half", _nearest)
@@ -54,10 +52,12 @@ def test_answers_are_unlocked_only_after_fit_and_predict(monkeypatch):
     def fit(task):
         told.append("fit")
         assert not hasattr(task, "y_test")
-        return Fitted(lambda rows: told.append("predict") or rows[:, 0], {}, 1, 8)
+        return FittedMethod(lambda rows: told.append("predict") or rows[:, 0], {}, 1, 8)
 
-    unlock = masking.Answers.unlock
-    monkeypatch.setattr(masking.Answers, "unlock", lambda self, given: told.append("unlock") or unlock(self, given))
+    unlock = protocol.HiddenScores.unlock
+    monkeypatch.setattr(
+        protocol.HiddenScores, "unlock", lambda self, given: told.append("unlock") or unlock(self, given)
+    )
     for draw in draws_of(ITEMS, replace(QUICK, curves=True)):
         told.clear()
         run((ITEMS, QUICK), (Method("spy", "spy", "", fit), draw))
@@ -71,8 +71,8 @@ def test_hidden_scores_change_no_prediction(name, monkeypatch):
     if not method.is_installed:
         pytest.skip(f"{name} is not installed")
     given = []
-    unlock = masking.Answers.unlock
-    monkeypatch.setattr(masking.Answers, "unlock", lambda self, p: given.append(np.array(p)) or unlock(self, p))
+    unlock = protocol.HiddenScores.unlock
+    monkeypatch.setattr(protocol.HiddenScores, "unlock", lambda self, p: given.append(np.array(p)) or unlock(self, p))
     rows = split(ITEMS, QUICK, Draw(0))
     y = ITEMS.y.copy()
     hidden = np.setdiff1d(np.arange(len(y)), rows.scored)
@@ -84,7 +84,7 @@ def test_hidden_scores_change_no_prediction(name, monkeypatch):
 
 def test_a_task_holds_scores_of_scored_rows_only():
     rows = split(ITEMS, QUICK, Draw(1))
-    task, answers = masking.masked(ITEMS, rows, judge="disagreement", seed=0)
+    task, answers = protocol.masked(ITEMS, rows, judge="disagreement", seed=0)
     np.testing.assert_array_equal(task.y[: task.n_scored], ITEMS.y[rows.scored])
     assert np.isnan(task.y[task.n_scored :]).all()
     assert len(task.y) == len(rows.scored) + len(rows.unscored)
@@ -264,12 +264,12 @@ def test_errors_are_those_of_the_metrics():
 
 
 def _oracle(task):
-    return Fitted(lambda rows: rows[:, 0] + rows[:, 1], {}, 1, 8)
+    return FittedMethod(lambda rows: rows[:, 0] + rows[:, 1], {}, 1, 8)
 
 
 def _coin(task):
     rng = np.random.default_rng(task.seed)
-    return Fitted(lambda rows: rng.random(len(rows)), {}, 1, 8)
+    return FittedMethod(lambda rows: rng.random(len(rows)), {}, 1, 8)
 
 
 def test_verdicts_say_better_worse_and_cannot_tell():
@@ -338,16 +338,16 @@ def test_methods_without_queries_predict_scores():
 
 def test_staged_trees_predict_what_the_libraries_predict():
     lgb, xgb = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
-    from corank.experiments.trees import group_sizes, levels, lightgbm_stages, xgboost_stages
+    from corank.experiments.peers import group_sizes, levels, lightgbm_stages, xgboost_stages
 
-    rows, setting = Rows(DATA.X, DATA.y, DATA.qid), {"num_leaves": 4, "min_data_in_leaf": 5}
+    rows, setting = MethodRows(DATA.X, DATA.y, DATA.qid), {"num_leaves": 4, "min_data_in_leaf": 5}
     predict, _ = lightgbm_stages(rows, setting, (3, 10))
     same = {"objective": "lambdarank", "num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
     data = lgb.Dataset(DATA.X, levels(DATA.y), group=group_sizes(DATA.qid), params={"verbosity": -1})
     model = lgb.train(same | setting | {"label_gain": list(range(32))}, data, num_boost_round=10)
     expected = [model.predict(DATA.X, num_iteration=n) for n in (3, 10)]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected), rtol=1e-12)
-    predict, _ = xgboost_stages(Rows(DATA.X, DATA.y, None), {"max_depth": 2}, (3, 10))
+    predict, _ = xgboost_stages(MethodRows(DATA.X, DATA.y, None), {"max_depth": 2}, (3, 10))
     model = xgb.XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1, tree_method="hist", base_score=0.0)
     model.fit(DATA.X, DATA.y - DATA.y.mean())
     expected = [DATA.y.mean() + model.predict(DATA.X, iteration_range=(0, n)) for n in (3, 10)]
@@ -360,7 +360,7 @@ def test_peers_solve_what_scikit_learn_solves():
 
     from corank.experiments.peers import _kernel_path, _ridge_path
 
-    rows, alphas = Rows(DATA.X, DATA.y, None), np.array([0.1, 10.0])
+    rows, alphas = MethodRows(DATA.X, DATA.y, None), np.array([0.1, 10.0])
     predict, _ = _ridge_path(alphas)(rows, 0)
     expected = [Ridge(alpha).fit(DATA.X, DATA.y).predict(DATA.X) for alpha in alphas]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected))
@@ -386,7 +386,7 @@ def test_tuning_counts_pairs_as_the_metric_does():
     y[:5] = 1.0  # a query without different scores
     predicted = rng.integers(6, size=(60, 7)).astype(float)
     expected = [disagreement_error(y, column, qid=qid, average=False) for column in predicted.T]
-    np.testing.assert_allclose(disagreements(Rows(None, y, qid), predicted), np.transpose(expected)[1:])
+    np.testing.assert_allclose(disagreements(MethodRows(None, y, qid), predicted), np.transpose(expected)[1:])
 
 
 # ---------------------------------------------------------------- going on
@@ -483,7 +483,7 @@ def test_a_method_that_fails_is_left_out_and_said(tmp_path):
 
 def test_a_changed_method_of_the_same_name_is_fitted_again(tmp_path):
     def mine(column):
-        return Method("mine", "mine", "", lambda task: Fitted(lambda rows: rows[:, column], {}, 1, 8))
+        return Method("mine", "mine", "", lambda task: FittedMethod(lambda rows: rows[:, column], {}, 1, 8))
 
     first = compare(ITEMS, [NEAREST, mine(0)], QUICK, keep=tmp_path)
     assert compare(ITEMS, [NEAREST, mine(0)], QUICK, keep=tmp_path).run_now == 0

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from corank import CoRankRLS, KPCRank, RankingPursuit, RankRLS
 from corank.datasets import make_ranking
 from corank.experiments import Items, Protocol, compare
-from corank.experiments.intake import intake
+from corank.experiments.data import intake
 from corank.report import plot_atoms, plot_comparison, plot_learning_curve, plot_path, plot_views, write_report
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from brute_force import Loss, comparison_rows, laplacian, loss_rows, small_problem
 
-from corank.comparison import WEIGHTINGS, Blend, Pairs, PerQuery, Pointwise, Queries, blend
+from corank.loss import WEIGHTINGS, Blend, PairLoss, Pointwise, QueryLoss, WithinQueries, blend
 
 PROBLEM = small_problem()
 N = len(PROBLEM.y)
@@ -21,7 +21,7 @@ every_loss = pytest.mark.parametrize(("loss", "weights"), PLAIN + WEIGHTED)
 def operator(loss, weights=None, qid=PROBLEM.qid):
     codes = None if qid is None else np.asarray(qid, dtype=np.int64)
     n_queries = 1 if qid is None else int(codes.max()) + 1
-    return PerQuery(blend(loss.weighting, loss.beta), codes, n_queries, weights, np.empty(0), N)
+    return QueryLoss(blend(loss.weighting, loss.beta), codes, n_queries, weights, np.empty(0), N)
 
 
 @every_loss
@@ -88,7 +88,7 @@ def test_weight_is_the_sum_of_weights(weights):
 
 
 def test_blend_at_its_ends_is_ranking_and_regression():
-    assert blend("unit", 0.0) == Queries("unit")
+    assert blend("unit", 0.0) == WithinQueries("unit")
     assert blend("unit", 1.0) == Pointwise()
     assert blend("unit", 0.4) == Blend("unit", 0.4)
 
@@ -100,7 +100,7 @@ def comparisons():
     losers = (winners + rng.integers(1, N, size=30)) % N  # never an item against itself; repeats happen
     margins, weights = rng.uniform(0, 3, size=30), rng.uniform(0.1, 2, size=30)
     margins[:3] = 0
-    own = Pairs(winners, losers, margins, weights, N)
+    own = PairLoss(winners, losers, margins, weights, N)
     return own, *comparison_rows(N, winners, losers, margins, weights)
 
 
@@ -115,5 +115,5 @@ def test_pairs_are_their_incidence_rows(comparisons):
 
 def test_all_pairs_of_a_query_as_comparisons_are_the_unit_weighting():
     winners, losers = np.triu_indices(N, 1)
-    own = Pairs(winners, losers, np.ones(len(winners)), np.ones(len(winners)), N)
+    own = PairLoss(winners, losers, np.ones(len(winners)), np.ones(len(winners)), N)
     np.testing.assert_allclose(own.apply(np.eye(N)), laplacian(np.zeros(N), Loss("unit")), atol=1e-13)

@@ -27,13 +27,14 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import corank.solvers.fitcomponents
+import corank.solvers.components
 from corank import KPCR, RLS, KPCRank, load, register_kernel
-from corank.comparison import WEIGHTINGS
-from corank.persistence import ModelFileError
-from corank.solvers import eigen
-from corank.solvers.fitcomponents import TRIED
-from corank.solvers.holdout import SCORINGS, balanced_folds
+from corank.loss import WEIGHTINGS
+from corank.model_files.container import ModelFileError
+from corank.solvers import components as eigen
+from corank.solvers.components import TRIED
+from corank.solvers.folds import balanced_folds
+from corank.solvers.holdout import SCORINGS
 
 PROBLEM = small_problem(seed=5, sizes=(1, 4, 6, 3, 5))
 X, Y, QID, W, NEW = PROBLEM.X, PROBLEM.y, PROBLEM.qid, PROBLEM.weights, PROBLEM.X_new
@@ -69,7 +70,7 @@ pytestmark = [
 def every_number(request, monkeypatch):
     """Look at every number of components that the rows carry, where a test does not ask for the usual half."""
     if "usual_share" not in request.keywords:
-        monkeypatch.setattr(corank.solvers.fitcomponents, "TUNED_SHARE", 1.0)
+        monkeypatch.setattr(corank.solvers.components, "TUNED_SHARE", 1.0)
 
 
 def values_of(name):
@@ -471,7 +472,7 @@ def no_refitting(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("refitted where a closed form should serve")
 
-    monkeypatch.setattr(corank.solvers.fitcomponents, "_refitted", refuse)
+    monkeypatch.setattr(corank.solvers.components, "_refitted", refuse)
 
 
 @every_weighting

@@ -9,7 +9,7 @@ from brute_force_views import Look, fit_views, rbf, small_views
 from sklearn.exceptions import ConvergenceWarning
 
 from corank import CoRankRLS, CoRLS, View
-from corank.solvers.coordinate import descend
+from corank.solvers.coordinate_descent import descend
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views()

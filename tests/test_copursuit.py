@@ -16,10 +16,10 @@ from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import View, load, random_bases
-from corank.learners import files
-from corank.learners.copursuit import CoRankingPursuit
-from corank.persistence import ModelFileError
-from corank.solvers import cochoice, cosearch
+from corank.learners.co_pursuit import CoRankingPursuit
+from corank.model_files import schema
+from corank.model_files.container import ModelFileError
+from corank.solvers import atom_search, co_pursuit
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -244,8 +244,10 @@ def test_dead_steps_are_skipped():
 
 def test_two_steps_that_are_one_count_once():
     """Views of the same columns, all weight on agreement: the pair of one row is singular."""
-    costs = cosearch.Costs([np.asarray([1e-14, 1.0])] * 2, [np.ones(2)] * 2, {(0, 1): np.ones((2, 2))}, 1.0, [0.0, 0.0])
-    step = cosearch.make_search(costs, "full").best([np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2)
+    costs = atom_search.Costs(
+        [np.asarray([1e-14, 1.0])] * 2, [np.ones(2)] * 2, {(0, 1): np.ones((2, 2))}, 1.0, [0.0, 0.0]
+    )
+    step = atom_search.make_search(costs, "full").best([np.asarray([1.0, 0.0])] * 2, [np.asarray([True, False])] * 2)
     assert step.labels == (0, 0)
     np.testing.assert_allclose(step.weights, [0.5, 0.0])
     np.testing.assert_allclose(step.gain, 0.5)
@@ -368,7 +370,7 @@ def test_tuning_stops_when_more_steps_do_not_help():
         errors = model.path_.error[model.path_.agreement == agreement]
         tried = model.path_.n_atoms[model.path_.agreement == agreement]
         np.testing.assert_array_equal(tried, np.arange(1, len(tried) + 1))
-        assert len(errors) == int(np.argmin(errors)) + 1 + cochoice.PATIENCE < 40
+        assert len(errors) == int(np.argmin(errors)) + 1 + co_pursuit.PATIENCE < 40
     fixed = CoRankingPursuit(VIEWS, model.n_atoms_, model.agreement_).fit(rows, scores, qid=qid)
     np.testing.assert_allclose(model.predict(NEW), fixed.predict(NEW), atol=1e-12)
     assert fixed.path_ is None
@@ -381,7 +383,7 @@ def test_the_own_grid_starts_at_no_agreement():
     scored = sum(np.trace(D.T @ laplacian(QID[SCORED], Loss()) @ D) for D in (v.values(X[SCORED]) for v in looks()))
     reference = CoPursuit(looks(), X, Y, 1.0, qid=QID)
     unscored = sum(np.trace(D.T @ reference.L_bar @ D) for D in reference.D_bar)
-    np.testing.assert_allclose(model.path_.agreement[1:], cochoice.AGREEMENTS[1:] * scored / (2 * unscored))
+    np.testing.assert_allclose(model.path_.agreement[1:], co_pursuit.AGREEMENTS[1:] * scored / (2 * unscored))
 
 
 def test_a_kernel_width_is_tuned_for_all_views_together():
@@ -425,7 +427,7 @@ def test_chunks_of_unscored_rows_give_the_same_model(size):
 
 def test_the_search_does_not_depend_on_its_blocks(monkeypatch):
     expected = CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID)
-    monkeypatch.setattr(cosearch, "BLOCK", 20)
+    monkeypatch.setattr(atom_search, "BLOCK", 20)
     np.testing.assert_array_equal(CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID).steps_, expected.steps_)
 
 
@@ -485,7 +487,7 @@ def test_other_array_libraries(name, search):
 
 @pytest.fixture
 def saved(monkeypatch, tmp_path):
-    monkeypatch.setitem(files.LEARNERS, "CoRankingPursuit", "corank.learners.copursuit")
+    monkeypatch.setitem(schema.LEARNERS, "CoRankingPursuit", "corank.learners.co_pursuit")
     return tmp_path / "model.corank"
 
 

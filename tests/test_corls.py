@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from corank import RLS, RankRLS
 from corank.datasets import make_two_views
-from corank.learners.corls import CoRankRLS, CoRLS
+from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.views import View, random_bases, random_split
 
 RNG = np.random.default_rng(0)

@@ -11,8 +11,8 @@ from scipy import sparse
 from test_backends import Library
 
 from corank import CoRankRLS, CoRLS, View, random_split, side_by_side
-from corank.solvers import coheldout
-from corank.solvers.agreement import DualAgreement, PrimalAgreement
+from corank.solvers import holdout
+from corank.solvers.least_squares import DualAgreement, PrimalAgreement
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views(seed=2)
@@ -154,7 +154,7 @@ def test_other_array_libraries_take_every_way_to_held_out_errors(monkeypatch, li
         pytest.skip("one precision is enough; refused")
     for form in (PrimalAgreement, DualAgreement):
         monkeypatch.setattr(form, "few", property(lambda self: way == "kernel"))
-    monkeypatch.setattr(coheldout, "MANY_UNITS", 0 if way == "sums" else 10**9)
+    monkeypatch.setattr(holdout, "MANY_UNITS", 0 if way == "sums" else 10**9)
     qid = QID if with_queries else None
     for learner in (CoRLS, CoRankRLS):
         for basis in ("all", "given"):

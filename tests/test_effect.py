@@ -24,10 +24,10 @@ from sklearn.base import clone
 
 from corank import CoRankRLS, CoRLS, View
 from corank.datasets import make_two_views
-from corank.solvers.agreement import DualAgreement, PrimalAgreement
-from corank.solvers.effect import Nested, UnscoredEffect, unscored_effect
-from corank.solvers.folding import Grid
-from corank.solvers.holdout import HeldOut, balanced_folds
+from corank.solvers.folds import Grid, balanced_folds
+from corank.solvers.holdout import HeldOut
+from corank.solvers.least_squares import DualAgreement, PrimalAgreement
+from corank.solvers.unscored_effect import Nested, UnscoredEffect, unscored_effect
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views(seed=3, sizes=(1, 4, 5, 3, 4))
@@ -311,7 +311,7 @@ def test_fitting_again_forgets_the_effect_of_before():
 
 
 def test_a_large_model_of_one_agreement_keeps_nothing_to_judge_it_with(monkeypatch):
-    monkeypatch.setattr("corank.solvers.cofit.KEPT_SIZE", 0)
+    monkeypatch.setattr("corank.solvers.tuning.KEPT_SIZE", 0)
     for form in (PrimalAgreement, DualAgreement):
         monkeypatch.setattr(form, "few", property(lambda self: False))
     model = learner(Loss("size"), "subset", agreements=3.0).fit(P.X, P.y, qid=P.qid)

@@ -8,19 +8,19 @@ from brute_force import Loss, kernel, laplacian, symmetric_root
 from scipy.stats import multivariate_normal, norm
 from sklearn.model_selection import ParameterGrid
 
-from corank._backend import like
+from corank._arrays import like
 from corank.basis import KernelBasis
-from corank.comparison import Queries
 from corank.kernels import Kernel
+from corank.loss import WithinQueries
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
-from corank.solvers.asking import information, pairs_to_compare, rows_to_score
-from corank.solvers.compared import Compared
-from corank.solvers.difference import Spectral, spread_of, width_slopes
-from corank.solvers.direct import DualSystem, PrimalSystem
-from corank.solvers.ep import Sites, propagate
-from corank.solvers.preference import Search, Task, amplitude_slope, fit_kernel, learn
-from corank.solvers.preference import width_slopes as preference_slopes
+from corank.solvers.active_learning import information, pairs_to_compare, rows_to_score
+from corank.solvers.expectation_propagation import Sites, propagate
+from corank.solvers.gp_difference import Spectral, spread_of, width_slopes
+from corank.solvers.gp_preference import EvidenceSearch, PreferenceTask, amplitude_slope, fit_kernel, learn
+from corank.solvers.gp_preference import width_slopes as preference_slopes
+from corank.solvers.least_squares import DualSystem, PrimalSystem
+from corank.solvers.pair_data import PairData
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -30,8 +30,10 @@ COMPARED = np.array([[1, -1, 0], [0, 1, -1], [1, 0, -1], [0, -1, 1.0]])  # the l
 
 
 def task(X, winners, losers, gamma=1.0, basis=None):
-    data = Compared(X, winners, losers, np.ones(len(winners)))
-    return Task(data, KernelBasis(Kernel("rbf", gamma), X if basis is None else X[basis]), whole=basis is None)
+    data = PairData(X, winners, losers, np.ones(len(winners)))
+    return PreferenceTask(
+        data, KernelBasis(Kernel("rbf", gamma), X if basis is None else X[basis]), whole=basis is None
+    )
 
 
 def integrated(features, counts, width=7.0, steps=111):
@@ -127,7 +129,7 @@ def test_slopes_of_the_evidence_are_those_of_differences(basis):
 @pytest.mark.parametrize("widths", ["given", "one", "each"])
 def test_what_is_learned_has_no_less_evidence_than_random_places(widths):
     own = task(ITEMS, WINNERS, LOSERS, 0.3)
-    found = learn(own, Search(None, widths))
+    found = learn(own, EvidenceSearch(None, widths))
     places = np.random.default_rng(0).uniform(-2, 2, size=(10, 2))
     for amplitude, width in places:
         gamma = 0.3 if widths == "given" else 0.3 * float(np.exp(width))
@@ -144,7 +146,7 @@ Y = np.sin(X[:, 0]) + QID
 
 def differences(basis=None):
     rows = Rows(X, Y, QID, 4, None, np.arange(20))
-    problem = ScoredRows(rows, Queries("size"))
+    problem = ScoredRows(rows, WithinQueries("size"))
     if basis is None:
         return problem, DualSystem(problem, KernelBasis(Kernel("rbf", 0.5), X))
     return problem, PrimalSystem.gathered(problem, KernelBasis(Kernel("rbf", 0.5), X[basis]))

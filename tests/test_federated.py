@@ -26,7 +26,7 @@ from corank.federated import (
 )
 from corank.federated.messages import KINDS, Terms, decoded
 from corank.federated.predicting import ModelServer
-from corank.federated.state import read_state, write_state
+from corank.model_files.container import read_state, write_state
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -162,8 +162,8 @@ def test_shared_features_that_are_too_many_to_keep_are_made_anew(items, monkeypa
         return run(make_sites([CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS], SharedItems(items))).predictions
 
     kept = predictions()
-    monkeypatch.setattr("corank.solvers.pulled.HELD", 0)
-    monkeypatch.setattr("corank.solvers.pulled.BLOCK_ROWS", 7)
+    monkeypatch.setattr("corank.federated.site.HELD", 0)
+    monkeypatch.setattr("corank.federated.site.BLOCK_ROWS", 7)
     close(predictions(), kept)
 
 

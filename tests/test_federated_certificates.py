@@ -8,17 +8,8 @@ import pytest
 from federated_processes import corank, make_run
 
 from corank.federated import Fault, Message, Refused
-from corank.federated.certificates import (
-    CertificateError,
-    Identity,
-    fingerprint,
-    issued,
-    key_pem,
-    new_authority,
-    pem,
-)
-from corank.federated.client import Connection, JoinError
-from corank.federated.server import METHOD, GrpcChannel, Line
+from corank.federated.certificates import CertificateError, Identity, fingerprint, issued, key_pem, new_authority, pem
+from corank.federated.network import METHOD, Connection, GrpcChannel, JoinError, Line
 from corank.federated.settings import read_coordinator, read_site
 
 grpc = pytest.importorskip("grpc")

@@ -19,7 +19,7 @@ from corank.federated import (
     synthetic_table,
 )
 from corank.federated.messages import KINDS, decoded
-from corank.federated.shared import Fingerprint, first_difference, row_digests
+from corank.federated.shared_items import Fingerprint, first_difference, row_digests
 
 IDS = [f"item {row}" for row in range(40)]
 

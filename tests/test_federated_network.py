@@ -13,7 +13,7 @@ from federated_processes import AGREEMENT, NAMES, Processes, edit, in_one_place,
 from corank import load
 from corank.federated import Coordinator
 from corank.federated.messages import KINDS, decoded
-from corank.federated.server import GrpcChannel
+from corank.federated.network import GrpcChannel
 from corank.federated.settings import read_coordinator
 from corank.tables import read_table, write_table
 

@@ -6,7 +6,7 @@ import pytest
 from federated_processes import NAMES, edit, in_one_place, make_run
 
 from corank import load
-from corank.cli.federated.data import predictor_of, site_of
+from corank.cli.federated import predictor_of, site_of
 from corank.federated import InProcess, Message, RunStopped
 from corank.federated.messages import decoded
 from corank.federated.predicting import items_of, joint_prediction, question, questions

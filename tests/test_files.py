@@ -17,9 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 import corank
 from corank import RLS, RankRLS, TableEncoder, kernels, load, register_kernel
-from corank._backend import eigh
-from corank.learners.packing import Packer, Unpacker
-from corank.persistence import ModelFileError, read_model
+from corank._arrays import eigh
+from corank.model_files.container import ModelFileError, read_model
+from corank.model_files.packing import Packer, Unpacker
 from corank.solvers.holdout import SCORINGS
 
 rng = np.random.default_rng(3)

@@ -8,12 +8,12 @@ from brute_force import Loss, held_out, kernel, leave_groups_out, small_problem
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from corank import RLS, RankRLS
-from corank.comparison import Pointwise, Queries
-from corank.numbering import fold_numbers, luck_of
+from corank.loss import Pointwise, WithinQueries
 from corank.problem import ScoredRows
 from corank.rows import Rows
-from corank.solvers.holdout import N_FOLDS, natural_folds
-from corank.solvers.path import best_position
+from corank.sampling import fold_numbers, luck_of
+from corank.solvers.folds import N_FOLDS, natural_folds
+from corank.solvers.holdout import best_position
 
 PROBLEM = small_problem(seed=11, sizes=(1, 4, 7, 3, 5, 4))
 X, Y, QID = PROBLEM.X, PROBLEM.y, PROBLEM.qid
@@ -28,7 +28,7 @@ def scored_rows(n, comparison, queries=None):
 
 @pytest.mark.parametrize("n", [4, 5, 13, 20, 57])
 def test_natural_folds_of_items_are_balanced_and_seeded(n):
-    problem = scored_rows(n, Queries())
+    problem = scored_rows(n, WithinQueries())
     folds, again, other = (natural_folds(problem, dual=True, seed=seed) for seed in (0, 0, 1))
     sizes = np.bincount(folds)
     assert len(sizes) == min(N_FOLDS, n // 2)
@@ -40,7 +40,7 @@ def test_natural_folds_of_items_are_balanced_and_seeded(n):
 
 def test_natural_folds_keep_queries_whole():
     queries = np.asarray([0, 1, 2, 0, 3, 3, 1] * 5 + list(range(4, 34)))
-    problem = scored_rows(len(queries), Queries(), queries)
+    problem = scored_rows(len(queries), WithinQueries(), queries)
     np.testing.assert_array_equal(natural_folds(problem, dual=True, seed=0), queries)
     folds = natural_folds(problem, dual=False, seed=0)
     assert len(np.unique(folds)) == N_FOLDS
@@ -61,13 +61,13 @@ def test_luck_belongs_to_row_numbers():
 
 
 def test_too_little_to_hold_out_has_no_natural_folds():
-    assert natural_folds(scored_rows(3, Queries()), dual=True, seed=0) is None
+    assert natural_folds(scored_rows(3, WithinQueries()), dual=True, seed=0) is None
     assert natural_folds(scored_rows(1, Pointwise()), dual=True, seed=0) is None
 
 
 @pytest.mark.parametrize("form", ["dual", "primal"])
 def test_natural_folds_of_items_are_what_is_held_out(form):
-    folds = natural_folds(scored_rows(N, Queries()), dual=form == "dual", seed=0)
+    folds = natural_folds(scored_rows(N, WithinQueries()), dual=form == "dual", seed=0)
     found = RankRLS(ALPHAS, "all" if form == "dual" else np.arange(N), gamma=0.4).fit(X, Y).path_.error
     expected = held_out(X, Y, leave_groups_out(folds), kernel("rbf", 0.4), ALPHAS, Loss())
     np.testing.assert_allclose(found, expected, rtol=1e-6)

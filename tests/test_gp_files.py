@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from corank import DifferenceGP, PreferenceGP, load
-from corank.persistence import ModelFileError, read_model
+from corank.model_files.container import ModelFileError, read_model
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

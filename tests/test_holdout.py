@@ -2,21 +2,14 @@
 
 import numpy as np
 import pytest
-from brute_force import (
-    REGRESSION,
-    Loss,
-    held_out,
-    kernel,
-    leave_groups_out,
-    small_problem,
-)
+from brute_force import REGRESSION, Loss, held_out, kernel, leave_groups_out, small_problem
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, PredefinedSplit, ShuffleSplit
 
-import corank.solvers.fit
+import corank.gram
 import corank.solvers.holdout
-import corank.statistics
+import corank.solvers.tuning
 from corank import RLS, RankRLS
-from corank.comparison import WEIGHTINGS
+from corank.loss import WEIGHTINGS
 
 PROBLEM = small_problem(seed=11, sizes=(1, 4, 7, 3, 5, 4))
 X, Y, QID, W = PROBLEM.X, PROBLEM.y, PROBLEM.qid, PROBLEM.weights
@@ -49,7 +42,7 @@ def no_refitting(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("refitted where a closed form should serve")
 
-    monkeypatch.setattr(corank.solvers.fit, "refitted", refuse)
+    monkeypatch.setattr(corank.solvers.tuning, "refitted", refuse)
 
 
 @every_loss
@@ -220,7 +213,7 @@ def test_rows_that_no_function_can_tell_apart_are_half_misordered(form, qid):
 def test_small_blocks_change_nothing(basis, scoring, cv, monkeypatch):
     model = RLS(ALPHAS, BASES[basis], gamma=GAMMA, cv=cv, scoring=scoring)
     expected = model.fit(X, Y).path_.error
-    monkeypatch.setattr(corank.statistics, "GRAM_ENTRIES", 1)
+    monkeypatch.setattr(corank.gram, "GRAM_ENTRIES", 1)
     monkeypatch.setattr(corank.solvers.holdout, "BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(model.fit(X, Y).path_.error, expected, rtol=1e-9)
 

@@ -7,7 +7,7 @@ import pytest
 from brute_force import fit_predict_comparisons, held_out_comparisons, kernel, leave_groups_out, small_problem
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
-import corank.solvers.fit
+import corank.solvers.tuning
 from corank import RankRLS
 
 X = small_problem(seed=11, sizes=(1, 4, 7, 3, 5, 4)).X
@@ -24,7 +24,7 @@ def no_refitting(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("refitted where a closed form should serve")
 
-    monkeypatch.setattr(corank.solvers.fit, "refitted", refuse)
+    monkeypatch.setattr(corank.solvers.tuning, "refitted", refuse)
 
 
 def some_comparisons(count):

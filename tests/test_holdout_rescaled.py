@@ -4,18 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from brute_force import (
-    REGRESSION,
-    Loss,
-    held_out,
-    held_out_comparisons,
-    kernel,
-    leave_groups_out,
-    small_problem,
-)
+from brute_force import REGRESSION, Loss, held_out, held_out_comparisons, kernel, leave_groups_out, small_problem
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit
 
-import corank.solvers.fit
+import corank.solvers.tuning
 from corank import RLS, RankRLS
 from corank.solvers.holdout import HeldOut, best_slope
 
@@ -49,7 +41,7 @@ def no_refitting(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("refitted where a closed form should serve")
 
-    monkeypatch.setattr(corank.solvers.fit, "refitted", refuse)
+    monkeypatch.setattr(corank.solvers.tuning, "refitted", refuse)
 
 
 # ------------------------------------------------------------------ against refitting

@@ -1,4 +1,4 @@
-"""The file format: what `corank.persistence` promises."""
+"""The file format: what `corank.model_files.container` promises."""
 
 import json
 import os
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from corank import persistence
-from corank.persistence import FORMAT_VERSION, ModelFileError, read_model, write_model
+from corank.model_files import container
+from corank.model_files.container import FORMAT_VERSION, ModelFileError, read_model, write_model
 
 TABLE = np.arange(24.0).reshape(4, 6)
 ARRAYS = {
@@ -40,7 +40,7 @@ def raw(about, arrays=None, **metadata):
     """A safetensors file with any text as its header, and the checksum that goes with it."""
     text = about if isinstance(about, str) else json.dumps(about)
     arrays = arrays or {}
-    return save(arrays, {"corank": text, "sha256": persistence._checksum(text, arrays), **metadata})
+    return save(arrays, {"corank": text, "sha256": container._checksum(text, arrays), **metadata})
 
 
 def test_header_and_arrays_come_back_as_they_were(file):

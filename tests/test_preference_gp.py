@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 from corank import PreferenceGP
 from corank.basis import KernelBasis
-from corank.solvers.compared import Compared, untied_pairs
-from corank.solvers.preference import Ascent, Search, Task, amplitude_slope
+from corank.solvers.gp_preference import Ascent, EvidenceSearch, PreferenceTask, amplitude_slope
+from corank.solvers.pair_data import PairData, untied_pairs
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -155,19 +155,19 @@ def as_csr(X):
 def test_slopes_of_the_evidence_are_those_of_differences(kind, basis, widths):
     X = ITEMS if kind == "dense" else as_csr(ITEMS)
     model = PreferenceGP(1.0, 0.4, basis).fit_comparisons(X, WINNERS, LOSERS)
-    ascent = Ascent(model_task(model, X, basis), Search(None, widths))
+    ascent = Ascent(model_task(model, X, basis), EvidenceSearch(None, widths))
     check_slopes(ascent, np.linspace(0.3, -0.4, ascent.size))
 
 
 @pytest.mark.parametrize("name", ["poly", "laplacian"])
 def test_slopes_for_other_kernels_are_those_of_differences(name):
     model = PreferenceGP(1.0, 0.3, kernel=name).fit_comparisons(ITEMS, WINNERS, LOSERS)
-    check_slopes(Ascent(model_task(model, ITEMS, "all"), Search(None, "one")), np.array([0.3, -0.2]), 1e-3)
+    check_slopes(Ascent(model_task(model, ITEMS, "all"), EvidenceSearch(None, "one")), np.array([0.3, -0.2]), 1e-3)
 
 
 def model_task(model, X, basis):
-    data = Compared.merged(X, WINNERS, LOSERS, np.ones(len(WINNERS)))
-    return Task(data, KernelBasis(model._kernel, model.basis_points_), whole=isinstance(basis, str))
+    data = PairData.merged(X, WINNERS, LOSERS, np.ones(len(WINNERS)))
+    return PreferenceTask(data, KernelBasis(model._kernel, model.basis_points_), whole=isinstance(basis, str))
 
 
 def check_slopes(ascent, place, tolerance=1e-4):

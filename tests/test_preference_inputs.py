@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from corank import DifferenceGP, PreferenceGP
-from corank.solvers import ep
-from corank.solvers.compared import Compared
+from corank.solvers import expectation_propagation
+from corank.solvers.pair_data import PairData
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -179,13 +179,17 @@ def test_parts_that_were_never_compared_are_warned_about():
 
 
 def test_rows_in_no_comparison_are_no_part():
-    data = Compared.merged(np.zeros((6, 1)), np.array([0, 3, 1]), np.array([1, 1, 0]), np.ones(3))
+    data = PairData.merged(np.zeros((6, 1)), np.array([0, 3, 1]), np.array([1, 1, 0]), np.ones(3))
     assert data.n_parts == 1
     PreferenceGP(1.0, 0.5).fit(X, np.repeat([0.0, 1.0, 2.0], 4), qid=np.repeat([0, 1], [11, 1]))
 
 
 def test_what_has_not_settled_is_warned_about_and_finite(monkeypatch):
-    monkeypatch.setattr(ep.propagate, "__kwdefaults__", {**ep.propagate.__kwdefaults__, "sweeps": 2})
+    monkeypatch.setattr(
+        expectation_propagation.propagate,
+        "__kwdefaults__",
+        {**expectation_propagation.propagate.__kwdefaults__, "sweeps": 2},
+    )
     with pytest.warns(ConvergenceWarning, match=r"stopped after 2 sweeps, still moving by .* of a standard deviation"):
         model = PreferenceGP(100.0, 0.5).fit_comparisons(X, WINNERS, LOSERS, weights=[50] * 12)
     assert finite(model)
@@ -312,12 +316,12 @@ def check_random_problems(count, seed=0):
 
 
 def test_small_problems_of_all_kinds_settle():
-    assert check_random_problems(300, seed=1) < ep.SWEEPS
+    assert check_random_problems(300, seed=1) < expectation_propagation.SWEEPS
 
 
 @pytest.mark.slow
 def test_ten_thousand_small_problems_settle():
-    assert check_random_problems(10_000) < ep.SWEEPS
+    assert check_random_problems(10_000) < expectation_propagation.SWEEPS
 
 
 # ---- what the answers decide, and what they do not

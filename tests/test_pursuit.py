@@ -17,12 +17,11 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import corank.solvers.dictionary
-import corank.solvers.lengths
 from corank import load, register_kernel
-from corank.learners import files
 from corank.learners.pursuit import MatchingPursuit, RankingPursuit
-from corank.persistence import ModelFileError
-from corank.solvers.greedy import REFITS
+from corank.model_files import schema
+from corank.model_files.container import ModelFileError
+from corank.solvers.pursuit import REFITS
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -55,7 +54,7 @@ def ranker(loss, n_atoms=8, refit="back", **options):
 @pytest.fixture(autouse=True)
 def known_to_files(monkeypatch):
     for name in ("MatchingPursuit", "RankingPursuit"):
-        monkeypatch.setitem(files.LEARNERS, name, "corank.learners.pursuit")
+        monkeypatch.setitem(schema.LEARNERS, name, "corank.learners.pursuit")
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def streamed(monkeypatch):
     monkeypatch.setattr(corank.solvers.dictionary, "HELD_BYTES", 0)
     monkeypatch.setattr(corank.solvers.dictionary, "TILE", 7)
     monkeypatch.setattr(corank.solvers.dictionary, "JOB_TILES", 2)
-    monkeypatch.setattr(corank.solvers.lengths, "LENGTH_ENTRIES", 1)
+    monkeypatch.setattr(corank.solvers.dictionary, "LENGTH_ENTRIES", 1)
 
 
 def same(model, expected, *, phi_new=PHI_NEW, offset=0.0, new=NEW):

@@ -10,8 +10,9 @@ from pyarrow import parquet
 from scan_files import NAMES, make_rows, table, write_parts
 from sklearn.preprocessing import StandardScaler
 
-from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, looking, scan
+from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, scan
 from corank.metrics import disagreement_error
+from corank.streaming import survey
 from corank.tables import read_table
 
 pytestmark = [
@@ -45,7 +46,7 @@ cuts = st.lists(st.integers(0, len(X)), max_size=5).map(sorted)
 @pytest.fixture
 def nothing_held(monkeypatch):
     """Scored rows are too many for the memory."""
-    monkeypatch.setattr(looking, "HELD_BYTES", 0)
+    monkeypatch.setattr(survey, "HELD_BYTES", 0)
 
 
 def close(found, expected):
@@ -63,7 +64,7 @@ def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
     expected = SINGLE[learner]().fit(X, Y, qid=QID)
     folder = write_parts(table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(looking, "HELD_BYTES", looking.HELD_BYTES if held else 0)
+        patch.setattr(survey, "HELD_BYTES", survey.HELD_BYTES if held else 0)
         found = SINGLE[learner]().fit(scan(folder, score="y", query="q", chunk_rows=chunk_rows))
     close(found.predict(NEW), expected.predict(NEW))
     assert found.alpha_ == pytest.approx(expected.alpha_)
@@ -184,7 +185,7 @@ def test_a_model_of_a_scan_is_saved_and_loaded(tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "svmlight"])
 @pytest.mark.parametrize("held", [True, False])
 def test_text_files(tmp_path, kind, held, monkeypatch):
-    monkeypatch.setattr(looking, "HELD_BYTES", looking.HELD_BYTES if held else 0)
+    monkeypatch.setattr(survey, "HELD_BYTES", survey.HELD_BYTES if held else 0)
     expected = RankRLS(basis=20).fit(X, Y, qid=QID).predict(NEW)
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [1, 77, 120], kind)
     score, query = ("score", "qid") if kind == "svmlight" else ("y", "q")
@@ -286,7 +287,7 @@ def test_an_encoder_turns_text_into_features(tmp_path):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "svmlight"])
 def test_shuffle_queries_brings_them_together(tmp_path, kind, monkeypatch):
-    from corank.scans import grouping
+    from corank.streaming import group_queries as grouping
 
     monkeypatch.setattr(grouping, "BUCKET_BYTES", 4_000)
     order = np.random.default_rng(3).permutation(len(X))

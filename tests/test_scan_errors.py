@@ -18,10 +18,10 @@ from corank import (
     RankRLS,
     TransductiveRankRLS,
     View,
-    looking,
     scan,
 )
-from corank.learners import scans
+from corank.learners import _scans
+from corank.streaming import survey
 from corank.tables import TableError
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -301,7 +301,7 @@ def test_gaussian_processes_tell_scores_of_scans_but_no_spread(folder, tmp_path)
 
 
 def test_what_needs_scored_rows_in_memory(folder, monkeypatch):
-    monkeypatch.setattr(looking, "HELD_BYTES", 0)
+    monkeypatch.setattr(survey, "HELD_BYTES", 0)
     rows = scan(folder, score="y", query="q")
     for basis in ("all", "scored", [1, 2, 3]):
         with pytest.raises(ValueError, match=r"needs the rows in memory, but the scored rows .* do not fit"):
@@ -323,7 +323,7 @@ def test_what_needs_scored_rows_in_memory(folder, monkeypatch):
 
 
 def test_all_rows_as_basis_are_refused_where_they_are_many(folder, monkeypatch):
-    from corank.learners import viewbasis
+    from corank.learners import _bases as viewbasis
 
     monkeypatch.setattr(viewbasis, "MOST_WHOLE", 100)
     with pytest.raises(ValueError, match="basis='all' would take 200 rows of a scan"):
@@ -375,7 +375,7 @@ def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_pat
     class Client:
         status = "running"
 
-    monkeypatch.setattr(scans, "every_unit", with_a_death)
+    monkeypatch.setattr(_scans, "every_unit", with_a_death)
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     assert model.predict_to(scan(folder, features=NAMES, client=Client()), tmp_path / "out") == 200
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{k:06}.parquet" for k in range(10)]

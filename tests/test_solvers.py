@@ -14,14 +14,14 @@ from brute_force import (
     small_problem,
 )
 
-import corank.solvers.predict
+import corank.solvers.prediction
 from corank import RLS, RankRLS
 from corank.basis import FeatureBasis, KernelBasis
-from corank.comparison import WEIGHTINGS, blend
 from corank.kernels import Kernel
+from corank.loss import WEIGHTINGS, blend
 from corank.problem import ScoredRows
 from corank.rows import Rows
-from corank.solvers.direct import DualSystem, PrimalSystem
+from corank.solvers.least_squares import DualSystem, PrimalSystem
 
 PROBLEM = small_problem()
 X, Y, QID, W, NEW = PROBLEM.X, PROBLEM.y, PROBLEM.qid, PROBLEM.weights, PROBLEM.X_new
@@ -281,7 +281,7 @@ def test_prediction_in_blocks_is_prediction_at_once(basis, monkeypatch):
     model = RLS(ALPHA, basis, **options).fit(X, Y)
     many = np.random.default_rng(9).normal(size=(200, 3))
     expected = model.predict(many)
-    monkeypatch.setattr(corank.solvers.predict, "WRITE_ROWS", 64)
+    monkeypatch.setattr(corank.solvers.prediction, "WRITE_ROWS", 64)
     np.testing.assert_allclose(model.predict(many), expected, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(model.predict(many[:64]), expected[:64], rtol=1e-12, atol=1e-13)
 

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corank.comparison import Blend, Pointwise, Queries
-from corank.spans import Spans
-from corank.statistics import Accumulator
+from corank.gram import Accumulator, Spans
+from corank.loss import Blend, Pointwise, WithinQueries
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 N, D = 24, 3
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(N, D)), RNG.normal(size=N)
 COMPARISONS = {
-    "size": Queries("size"),
-    "unit": Queries("unit"),
-    "query": Queries("query"),
+    "size": WithinQueries("size"),
+    "unit": WithinQueries("unit"),
+    "query": WithinQueries("query"),
     "blend": Blend("unit", 0.3),
     "pointwise": Pointwise(),
 }
@@ -91,21 +90,21 @@ def test_any_cut_and_any_tree_give_the_sums_of_the_whole(comparison, cuts, sizes
 
 def test_sums_come_back_from_their_arrays_with_the_same_bits():
     codes = np.repeat([0, 1, 2, 3], [5, 9, 1, 9])
-    spans = stretch(Queries("size"), codes, [0, 1, 2, 0], 2, 20)
+    spans = stretch(WithinQueries("size"), codes, [0, 1, 2, 0], 2, 20)
     header, arrays = spans.packed()
-    again = Spans.unpacked(header, arrays, Queries("size"), Y)
+    again = Spans.unpacked(header, arrays, WithinQueries("size"), Y)
     assert again.head.query == spans.head.query
     assert again.tail.moments.count == spans.tail.moments.count
-    rest = stretch(Queries("size"), codes, [0, 1, 2, 0], 20, N)
+    rest = stretch(WithinQueries("size"), codes, [0, 1, 2, 0], 20, N)
     both = [one.merged(rest).closed().total().matrix for one in (spans, again)]
     np.testing.assert_array_equal(*both)
 
 
 def test_a_query_that_comes_back_is_refused():
-    sums = Accumulator(Queries("size"), same, D, Y)
+    sums = Accumulator(WithinQueries("size"), same, D, Y)
     with pytest.raises(ValueError, match="must lie together"):
         sums.add(X[:4], Y[:4], np.asarray([0, 1, 0, 2]), None)
-    sums = Accumulator(Queries("size"), same, D, Y)
+    sums = Accumulator(WithinQueries("size"), same, D, Y)
     sums.add(X[:2], Y[:2], np.asarray([0, 3]), None)
     with pytest.raises(ValueError, match="must lie together"):
         sums.add(X[:2], Y[:2], np.asarray([2, 3]), None)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from brute_force import Loss, laplacian, small_problem
 
-import corank.statistics
-from corank.comparison import WEIGHTINGS, Pointwise, blend
-from corank.statistics import Accumulator, gather
+import corank.gram
+from corank.gram import Accumulator, gather
+from corank.loss import WEIGHTINGS, Pointwise, blend
 
 PROBLEM = small_problem(seed=1)
 N = len(PROBLEM.y)
@@ -153,7 +153,7 @@ def test_blocks_smaller_than_a_query_change_nothing(loss, qid, monkeypatch):
     codes = {"large": np.repeat([0, 1], [150, 110]), "small": np.repeat(np.arange(20), 13), None: None}[qid]
     codes = codes if codes is None else rng.permutation(codes)
     expected = gather(X, y, codes, None, comparison(loss), features, 4).total()
-    monkeypatch.setattr(corank.statistics, "GRAM_ENTRIES", 1)  # blocks of 64 rows
+    monkeypatch.setattr(corank.gram, "GRAM_ENTRIES", 1)  # blocks of 64 rows
     found = gather(X, y, codes, None, comparison(loss), features, 4, chunk_rows=200).total()
     np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-9)
     assert found.freedom == expected.freedom

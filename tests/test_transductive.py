@@ -19,10 +19,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import RankRLS
 from corank.basis import BasisNotice
-from corank.learners import files, packing
 from corank.learners.transductive import TransductiveRankRLS
-from corank.persistence import ModelFileError
-from corank.solvers.transfit import PullPath
+from corank.model_files import packing, schema
+from corank.model_files.container import ModelFileError
+from corank.solvers.transduction_fit import PullPath
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
@@ -126,7 +126,7 @@ def test_large_queries_are_solved_like_small_ones(sizes, basis, monkeypatch):
     rows = "all" if basis == "all" else np.arange(0, len(y), 3)
     large = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
     monkeypatch.setattr("corank.solvers.transduction.LARGE_QUERY", 10**9)
-    monkeypatch.setattr("corank.solvers.transsums.BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("corank.solvers.transduction.BLOCK_ENTRIES", 1)
     small = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
     close(large.transduction_, small.transduction_)
     close(large.predict(data.X_new), small.predict(data.X_new))
@@ -377,7 +377,7 @@ def test_more_queries_than_folds_are_hidden_in_ten_folds():
 
 
 def test_many_rows_take_a_subset(monkeypatch):
-    monkeypatch.setattr("corank.learners.single.SingleLearner._auto_basis", (20, 8))
+    monkeypatch.setattr("corank.learners._kernel_learner.SingleLearner._auto_basis", (20, 8))
     with pytest.warns(BasisNotice, match="8 of 36 rows"):
         own = model().fit(X, Y, qid=QID, unscored=X_NEW)
     assert len(own.basis_) == 8
@@ -551,7 +551,7 @@ def test_update_is_refused():
 
 @pytest.fixture
 def saveable(monkeypatch):
-    monkeypatch.setitem(files.LEARNERS, "TransductiveRankRLS", "corank.learners.transductive")
+    monkeypatch.setitem(schema.LEARNERS, "TransductiveRankRLS", "corank.learners.transductive")
     monkeypatch.setitem(packing.OWN_TYPES, "PullPath", PullPath)
 
 
@@ -596,7 +596,7 @@ def test_a_damaged_file_is_refused(change, saveable, tmp_path):
     own.save(tmp_path / "a.corank")
     rewritten(tmp_path / "a.corank", change)
     with pytest.raises(ModelFileError, match="damaged"):
-        files.load(tmp_path / "a.corank")
+        schema.load(tmp_path / "a.corank")
 
 
 def test_groups_and_transformed_unscored_rows_in_a_pipeline():

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import euclidean_distances
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 from studies.batched_fits.drawing import Person
 
 Mask = NDArray[np.bool_]
-Halves = tuple[Floats, Floats]
+Halves = tuple[FloatArray, FloatArray]
 CELLS = 2**17  # kernel values of a batch: about what the cache holds
 
 
-def squared_distances(features: Floats) -> Floats:
+def squared_distances(features: FloatArray) -> FloatArray:
     """Between the rows of features (n, d): (n, n)."""
     centred = features - features.mean(axis=0)
     return np.asarray(euclidean_distances(centred, squared=True))
@@ -34,10 +34,10 @@ class Root:
     Ranking: between = 0; regression: both 1; the blend between them √(β + (1−β)·w) and √β.
     """
 
-    within: Floats
-    between: Floats
+    within: FloatArray
+    between: FloatArray
 
-    def apply(self, x: Floats, known: Mask) -> Floats:
+    def apply(self, x: FloatArray, known: Mask) -> FloatArray:
         """J x for x (u, n, …), padding left zero."""
         mask = known.reshape(known.shape + (1,) * (x.ndim - 2)).astype(np.float64)
         mean = (x * mask).sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
@@ -45,7 +45,7 @@ class Root:
         return np.asarray((self.within[ends] * x + (self.between - self.within)[ends] * mean) * mask)
 
 
-def root(beta: float, counts: Integers, *, weighting: str = "unit") -> Root:
+def root(beta: float, counts: Index, *, weighting: str = "unit") -> Root:
     """The loss β·regression + (1 − β)·ranking of people with so many scores each."""
     weight = counts.astype(np.float64) if weighting == "unit" else np.ones(len(counts))
     return Root(np.sqrt(beta + (1 - beta) * weight), np.full(len(counts), np.sqrt(beta)))
@@ -59,26 +59,26 @@ class Batch:
     scored, unscored, test : (u, …) items; scores : (u, n) of the scored ones
     """
 
-    people: Integers
-    scored: Integers
+    people: Index
+    scored: Index
     scored_known: Mask
-    scores: Floats
-    unscored: Integers
+    scores: FloatArray
+    unscored: Index
     unscored_known: Mask
-    test: Integers
+    test: Index
     test_known: Mask
 
     @property
-    def counts(self) -> Integers:
+    def counts(self) -> Index:
         """Scored items of every person."""
         return np.asarray(self.scored_known.sum(axis=1))
 
     @property
-    def means(self) -> Floats:
+    def means(self) -> FloatArray:
         """The mean score of every person."""
         return np.asarray(self.scores.sum(axis=1) / self.counts)
 
-    def kernels(self, distances: Floats, gamma: float, halves: Callable[[], Halves] | None = None) -> Kernels:
+    def kernels(self, distances: FloatArray, gamma: float, halves: Callable[[], Halves] | None = None) -> Kernels:
         """Between every person's items."""
         return Kernels(self, distances, gamma, halves)
 
@@ -91,7 +91,7 @@ class Kernels:
     """
 
     batch: Batch
-    distances: Floats
+    distances: FloatArray
     gamma: float
     halves: Callable[[], Halves] | None = None
 
@@ -101,7 +101,7 @@ class Kernels:
             raise ValueError("halves are needed for views of reference people.")
         return Kernels(self.batch, self.halves()[side], self.gamma)
 
-    def between(self, rows: tuple[Integers, Mask], columns: tuple[Integers, Mask]) -> Floats:
+    def between(self, rows: tuple[Index, Mask], columns: tuple[Index, Mask]) -> FloatArray:
         """(u, rows, columns), zero where either is padding."""
         values = self.distances[rows[0][:, :, None], columns[0][:, None, :]]
         values *= -self.gamma
@@ -111,13 +111,13 @@ class Kernels:
         return values
 
     @property
-    def scored(self) -> Floats:
+    def scored(self) -> FloatArray:
         """Among the scored items."""
         own = self.batch.scored, self.batch.scored_known
         return self.between(own, own)
 
     @property
-    def test(self) -> Floats:
+    def test(self) -> FloatArray:
         """Of the test items with the scored ones."""
         batch = self.batch
         return self.between((batch.test, batch.test_known), (batch.scored, batch.scored_known))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
-from corank.solvers.cogreedy import CUT, NOTHING
-from corank.solvers.cosearch import DEAD, SINGULAR, TIE
+from corank._arrays import FloatArray, Index
+from corank.solvers.atom_search import DEAD, SINGULAR, TIE
+from corank.solvers.co_pursuit import CUT, NOTHING
 from studies.batched_fits.batches import Batch, Kernels, Mask, Root
 from studies.batched_fits.pursuit import Directions, Pursued
 
@@ -29,14 +29,14 @@ class Views:
     target : (u, n), J s
     """
 
-    scored: tuple[Floats, Floats]
-    unscored: tuple[Floats, Floats]
-    test: tuple[Floats, Floats]
-    shared: Floats
-    target: Floats
+    scored: tuple[FloatArray, FloatArray]
+    unscored: tuple[FloatArray, FloatArray]
+    test: tuple[FloatArray, FloatArray]
+    shared: FloatArray
+    target: FloatArray
 
 
-def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: Floats, *, of: str = "items") -> Views:
+def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: FloatArray, *, of: str = "items") -> Views:
     """Dictionaries of two views.
 
     of : "items", every second scored and unscored item is an atom of the first view, the others of the second;
@@ -45,7 +45,7 @@ def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: Floats, *, 
     batch = kernels.batch
     rows = (batch.scored, batch.scored_known), (batch.unscored, batch.unscored_known), (batch.test, batch.test_known)
 
-    def values(items: tuple[Integers, Mask], side: int, root: Root | None) -> Floats:
+    def values(items: tuple[Index, Mask], side: int, root: Root | None) -> FloatArray:
         if of == "items":
             block = kernels.between(items, _every_second(batch, side))
         else:
@@ -60,7 +60,7 @@ def two_views(kernels: Kernels, loss: Root, agreeing: Root, targets: Floats, *, 
     return Views(scored, unscored, test, shared, loss.apply(targets, batch.scored_known))
 
 
-def _every_second(batch: Batch, first: int) -> tuple[Integers, Mask]:
+def _every_second(batch: Batch, first: int) -> tuple[Index, Mask]:
     """Every second item from the first or second on, the scored ones before the unscored ones."""
     items = np.concatenate([batch.scored[:, first::2], batch.unscored[:, first::2]], axis=1)
     return items, np.concatenate([batch.scored_known[:, first::2], batch.unscored_known[:, first::2]], axis=1)
@@ -80,7 +80,7 @@ class _Costs:
         self._one = self.apart <= SINGULAR
         self._inverse = 1 / np.where(self._one, 1.0, self.apart)
 
-    def best(self, promised: list[Floats], allowed: list[Mask]) -> tuple[Integers, Integers, Floats, Floats]:
+    def best(self, promised: list[FloatArray], allowed: list[Mask]) -> tuple[Index, Index, FloatArray, FloatArray]:
         """The pair of everyone with the largest gain: atoms (u,) of both views, weights (u, 2) and gain (u,)."""
         first, second = (e * scale for e, scale in zip(promised, self.scale, strict=True))
         rest = first[:, :, None] - self.rho * second[:, None, :]
@@ -97,7 +97,7 @@ class _Costs:
         column = _first_greatest(rest[people, row])
         return row, column, *self._weights(promised, row, column)
 
-    def _weights(self, promised: list[Floats], row: Integers, column: Integers) -> tuple[Floats, Floats]:
+    def _weights(self, promised: list[FloatArray], row: Index, column: Index) -> tuple[FloatArray, FloatArray]:
         people = np.arange(len(row))
         scale = np.stack([self.scale[0][people, row], self.scale[1][people, column]], axis=1)
         u = scale * np.stack([promised[0][people, row], promised[1][people, column]], axis=1)
@@ -148,7 +148,7 @@ def copursuit_paths(views: Views, agreement: float, n_steps: int, *, objective: 
     return Pursued(np.swapaxes(predictions, 0, 1), n_atoms.T)
 
 
-def _promised(views: Views, residual: Floats, n: int, bond: float, objective: str) -> list[Floats]:
+def _promised(views: Views, residual: FloatArray, n: int, bond: float, objective: str) -> list[FloatArray]:
     """What a step with each atom promises, e (math.md E-P3-1): (u, atoms) a view."""
     own, other, between = residual[:, :n], residual[:, n : 2 * n], residual[:, 2 * n :]
     if objective == "paper":
@@ -161,7 +161,7 @@ def _promised(views: Views, residual: Floats, n: int, bond: float, objective: st
     ]
 
 
-def _stacked(views: Views, view: int, atom: Integers, bond: float) -> Floats:
+def _stacked(views: Views, view: int, atom: Index, bond: float) -> FloatArray:
     """The column of an atom of everyone in the stacked problem: (u, 2 n + l)."""
     people = np.arange(len(atom))
     own, far = views.scored[view][people, atom], views.unscored[view][people, atom]
@@ -169,7 +169,7 @@ def _stacked(views: Views, view: int, atom: Integers, bond: float) -> Floats:
     return np.concatenate([*parts, (bond if view == 0 else -bond) * far], axis=1)
 
 
-def _first_greatest(gains: Floats) -> Integers:
+def _first_greatest(gains: FloatArray) -> Index:
     """The first of everyone's gains (u, k) that no other exceeds."""
     best = gains.max(axis=1, keepdims=True)
     return np.asarray(np.argmax(gains >= best - TIE * np.abs(best), axis=1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 from studies.batched_fits.ratings import Ratings
 
 GROUPS = ((20, 40), (40, 60), (60, 80))  # numbers of ratings of the reference people
@@ -33,8 +33,8 @@ class Protocol:
 class Cast:
     """Who takes part: the reference people as columns of features, and those whose ratings are learned."""
 
-    reference: Integers
-    people: Integers
+    reference: Index
+    people: Index
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class Person:
     test : items to predict. Their ratings are in `Answers` alone.
     """
 
-    train: Integers
-    scores: Floats
-    test: Integers
+    train: Index
+    scores: FloatArray
+    test: Index
     n_scored: int
 
     @property
-    def scored(self) -> Integers:
+    def scored(self) -> Index:
         """The items whose scores count."""
         return self.train[: self.n_scored]
 
     @property
-    def unscored(self) -> Integers:
+    def unscored(self) -> Index:
         """The items whose scores are hidden."""
         return self.train[self.n_scored :]
 
@@ -63,10 +63,10 @@ class Person:
 class Answers:
     """Ratings of one person's test items, given only against predictions."""
 
-    def __init__(self, scores: Floats) -> None:
+    def __init__(self, scores: FloatArray) -> None:
         self._scores = scores
 
-    def unlock(self, predictions: Floats) -> Floats:
+    def unlock(self, predictions: FloatArray) -> FloatArray:
         """The ratings (m,), in exchange for finite predictions (…, m)."""
         if predictions.shape[-1:] != self._scores.shape:
             raise ValueError(f"predictions have shape {predictions.shape} for {len(self._scores)} test items.")
@@ -100,14 +100,14 @@ def cast(ratings: Ratings, protocol: Protocol, group: tuple[int, int]) -> tuple[
     return Cast(guides[group], holdout), repetitions
 
 
-def _some(rng: np.random.Generator, people: Integers, number: int) -> Integers:
+def _some(rng: np.random.Generator, people: Index, number: int) -> Index:
     if len(people) < number:
         raise ValueError(f"{number} reference people are wanted, but there are only {len(people)} in their group.")
     return np.sort(rng.choice(people, size=number, replace=False))
 
 
 def halved(
-    ratings: Ratings, people: Integers, seed: Sequence[int], *, scored_share: float = 1.0
+    ratings: Ratings, people: Index, seed: Sequence[int], *, scored_share: float = 1.0
 ) -> tuple[list[Person], list[Answers]]:
     """Half of every person's ratings for training, the rest for testing; of the former only a share is scored.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from corank.experiments.items import Floats
+from corank._arrays import FloatArray
 from studies.batched_fits.drawing import Answers
 
 
-def pair_errors(answers: Answers, predictions: Floats) -> Floats:
+def pair_errors(answers: Answers, predictions: FloatArray) -> FloatArray:
     """`metrics.disagreement_error` of each of many predictions (c, m) for one person: (c,), NaN without a pair.
 
     Pairs with equal ratings are left out; a pair that only the prediction ties costs one half.
@@ -28,7 +28,7 @@ def pair_errors(answers: Answers, predictions: Floats) -> Floats:
     return np.asarray(twice / (2 * n_pairs))
 
 
-def all_pair_errors(answers: Answers, predictions: Floats) -> Floats:
+def all_pair_errors(answers: Answers, predictions: FloatArray) -> FloatArray:
     """The same over all pairs, those with equal ratings too: one that is tied on one side only costs one half (004)."""
     scores = answers.unlock(predictions)
     truth = np.sign(scores[:, None] - scores[None, :])
@@ -38,7 +38,7 @@ def all_pair_errors(answers: Answers, predictions: Floats) -> Floats:
     return np.asarray([np.abs(truth - np.sign(own[:, None] - own[None, :])).sum() / (2 * pairs) for own in predictions])
 
 
-def squared_errors(answers: Answers, predictions: Floats) -> Floats:
+def squared_errors(answers: Answers, predictions: FloatArray) -> FloatArray:
     """The mean squared error of each of many predictions (c, m): (c,)."""
     residuals = predictions - answers.unlock(predictions)
     return np.asarray(np.mean(residuals * residuals, axis=-1))

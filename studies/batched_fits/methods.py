@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 from studies.batched_fits.batches import Kernels, root
 from studies.batched_fits.copursuit import copursuit_paths, two_views
 from studies.batched_fits.pursuit import pursuit_paths
@@ -28,8 +28,8 @@ Candidate = dict[str, float]
 class Paths:
     """Predictions (u, candidates, test items) and numbers of kernel functions in the models (u, candidates)."""
 
-    predictions: Floats
-    n_atoms: Integers
+    predictions: FloatArray
+    n_atoms: Index
 
 
 class Method(Protocol):
@@ -173,7 +173,7 @@ class RankSVM:
         return replace(self, costs=(candidate["cost"],))
 
 
-def _targets(kernels: Kernels, *, centred: bool) -> tuple[Floats, Any]:
+def _targets(kernels: Kernels, *, centred: bool) -> tuple[FloatArray, Any]:
     """Scores, less everyone's mean where wanted, and what is to be put back: (u, n) and (u, 1)."""
     batch = kernels.batch
     if not centred:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
-from corank.solvers.greedy import DEAD, NOTHING, TIE
+from corank._arrays import FloatArray, Index
+from corank.solvers.pursuit import DEAD, NOTHING, TIE
 from studies.batched_fits.batches import Kernels, Root
 
 
@@ -23,8 +23,8 @@ class Pursued:
     n_atoms : (u, steps) distinct atoms after as many steps
     """
 
-    predictions: Floats
-    n_atoms: Integers
+    predictions: FloatArray
+    n_atoms: Index
 
 
 class Directions:
@@ -34,7 +34,7 @@ class Directions:
     is left of the target.
     """
 
-    def __init__(self, target: Floats, n_watched: int, most: int) -> None:
+    def __init__(self, target: FloatArray, n_watched: int, most: int) -> None:
         people, rows = target.shape
         self.residual = target.copy()
         self.fit = np.zeros((people, n_watched))
@@ -42,7 +42,7 @@ class Directions:
         self._watched = np.zeros((people, most, n_watched))
         self._used = 0
 
-    def add(self, column: Floats, watched: Floats, tiny: float = DEAD) -> Floats:
+    def add(self, column: FloatArray, watched: FloatArray, tiny: float = DEAD) -> FloatArray:
         """The next direction of everyone (u, rows); zero where a column (u, rows) adds none."""
         known, k = self._unit[:, : self._used], self._used
         size = np.sum(column * column, axis=1)
@@ -63,7 +63,7 @@ class Directions:
         return direction
 
 
-def pursuit_paths(kernels: Kernels, loss: Root, targets: Floats, n_steps: int, *, refit: str) -> Pursued:
+def pursuit_paths(kernels: Kernels, loss: Root, targets: FloatArray, n_steps: int, *, refit: str) -> Pursued:
     """Greedy steps on ‖J (s − f)‖² with kernels at the scored items as atoms (003 Fig. 1). O(u n² steps).
 
     refit : "basic", a weight for the atom that enters, which may enter again; "back", all weights after every step

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 from studies.batched_fits.batches import Kernels, Mask
 
 MOST_ITERATIONS = 50
@@ -18,7 +18,7 @@ ENOUGH = 1e-10  # relative fall of the objective below which it is the minimum
 HALVINGS = 30
 
 
-def ranksvm_paths(kernels: Kernels, scores: Floats, costs: Floats) -> tuple[Floats, Integers]:
+def ranksvm_paths(kernels: Kernels, scores: FloatArray, costs: FloatArray) -> tuple[FloatArray, Index]:
     """Predictions for every cost C, in increasing order (u, costs, test items), and numbers of items with a weight."""
     known, gram = kernels.batch.scored_known, kernels.scored
     ordered = (scores[:, :, None] > scores[:, None, :]) & known[:, :, None] & known[:, None, :]
@@ -31,7 +31,7 @@ def ranksvm_paths(kernels: Kernels, scores: Floats, costs: Floats) -> tuple[Floa
     return np.swapaxes(kernels.test @ stacked, 1, 2), np.sum(np.abs(stacked) > 1e-9 * largest, axis=1)
 
 
-def _minimum(gram: Floats, ordered: Mask, cost: float, start: Floats) -> Floats:
+def _minimum(gram: FloatArray, ordered: Mask, cost: float, start: FloatArray) -> FloatArray:
     """The dual weights of everyone, (u, n), from those of a smaller cost."""
     weights, identity = start.copy(), np.eye(gram.shape[1])
     value, within = _objective(gram, ordered, cost, weights)
@@ -54,8 +54,8 @@ def _minimum(gram: Floats, ordered: Mask, cost: float, start: Floats) -> Floats:
 
 
 def _line_search(
-    gram: Floats, ordered: Mask, cost: float, weights: Floats, step: Floats, value: Floats
-) -> tuple[Floats, Floats, Mask]:
+    gram: FloatArray, ordered: Mask, cost: float, weights: FloatArray, step: FloatArray, value: FloatArray
+) -> tuple[FloatArray, FloatArray, Mask]:
     """The longest halved step that does not raise the objective of a person."""
     length = np.ones(len(weights))
     for _ in range(HALVINGS):
@@ -70,7 +70,7 @@ def _line_search(
     return weights + length[:, None] * step, tried, within
 
 
-def _objective(gram: Floats, ordered: Mask, cost: float, weights: Floats) -> tuple[Floats, Mask]:
+def _objective(gram: FloatArray, ordered: Mask, cost: float, weights: FloatArray) -> tuple[FloatArray, Mask]:
     """Of everyone, (u,), and the pairs that lie within the margin, (u, n, n)."""
     values = (gram @ weights[:, :, None])[:, :, 0]
     slack = 1 - (values[:, :, None] - values[:, None, :])

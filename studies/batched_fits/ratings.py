@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 
 
 @dataclass(frozen=True)
@@ -18,26 +18,26 @@ class Ratings:
     items : (n,) numbers of the rated items; scores : (n,) the ratings
     """
 
-    starts: Integers
-    items: Integers
-    scores: Floats
+    starts: Index
+    items: Index
+    scores: FloatArray
     n_items: int
 
     @cached_property
-    def counts(self) -> Integers:
+    def counts(self) -> Index:
         """How many items each person rated."""
         return np.diff(self.starts)
 
-    def of(self, person: int) -> tuple[Integers, Floats]:
+    def of(self, person: int) -> tuple[Index, FloatArray]:
         """The items that a person rated, and the ratings."""
         own = slice(self.starts[person], self.starts[person + 1])
         return self.items[own], self.scores[own]
 
-    def rated_between(self, least: int, most: int) -> Integers:
+    def rated_between(self, least: int, most: int) -> Index:
         """The people who rated so many items, both ends included."""
         return np.flatnonzero((self.counts >= least) & (self.counts <= most))
 
-    def features(self, people: Integers, *, missing: str = "person") -> Floats:
+    def features(self, people: Index, *, missing: str = "person") -> FloatArray:
         """What the items are to these people: (n_items, people).
 
         A missing rating is the median of the person's own (003 sect. 6.1), or of the item's ("item").
@@ -56,7 +56,7 @@ class Ratings:
         return np.where(known, table, typical[:, None])
 
 
-def from_triples(people: Integers, items: Integers, scores: Floats) -> Ratings:
+def from_triples(people: Index, items: Index, scores: FloatArray) -> Ratings:
     """Ratings as a list of (person, item, score), people and items numbered from 0."""
     order = np.lexsort((items, people))
     counts = np.bincount(people)
@@ -64,7 +64,7 @@ def from_triples(people: Integers, items: Integers, scores: Floats) -> Ratings:
     return Ratings(starts, items[order].astype(np.int64), scores[order].astype(np.float64), int(items.max()) + 1)
 
 
-def from_table(scores: Floats) -> Ratings:
+def from_table(scores: FloatArray) -> Ratings:
     """Ratings as a table of people and items, NaN where there is none."""
     people, items = np.nonzero(~np.isnan(scores))
     return from_triples(people, items, scores[people, items])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from corank._arrays import FloatArray, Index
 from corank.basis import EIGENVALUE_CUT
-from corank.experiments.items import Floats, Integers
 from studies.batched_fits.batches import Kernels, Root
 
 
-def ridge_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats) -> Floats:
+def ridge_paths(kernels: Kernels, loss: Root, targets: FloatArray, alphas: FloatArray) -> FloatArray:
     """Predictions of a = Jᵀ(J K Jᵀ + αI)⁻¹ J s (math.md 3) for every alpha: (u, alphas, test items). O(u n³).
 
     targets : (u, n), s
@@ -21,7 +21,7 @@ def ridge_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats) -
     return _along(np.swapaxes(rooted, 1, 2) @ vectors, loss.apply(targets, known), values, vectors, alphas)
 
 
-def subset_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats, sizes: Integers) -> Floats:
+def subset_paths(kernels: Kernels, loss: Root, targets: FloatArray, alphas: FloatArray, sizes: Index) -> FloatArray:
     """The same with everyone's first `sizes` (u,) scored items as basis (003 sect. 5); their order is random.
 
     O(u n size²).
@@ -40,7 +40,9 @@ def subset_paths(kernels: Kernels, loss: Root, targets: Floats, alphas: Floats, 
     return _along(outside, right[:, :, 0], values, vectors, alphas)
 
 
-def _along(outside: Floats, right: Floats, values: Floats, vectors: Floats, alphas: Floats) -> Floats:
+def _along(
+    outside: FloatArray, right: FloatArray, values: FloatArray, vectors: FloatArray, alphas: FloatArray
+) -> FloatArray:
     """Outside · (Λ + αI)⁻¹ Vᵀ right for every alpha: (u, alphas, m)."""
     turned = np.swapaxes(vectors, 1, 2) @ right[:, :, None]
     shrunk = turned / (np.maximum(values, 0.0)[:, :, None] + alphas)

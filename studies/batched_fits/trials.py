@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.intervals import standard_error
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
+from corank.experiments.uncertainty import standard_error
 from studies.batched_fits.batches import Batch, Halves, Kernels, batches, squared_distances
 from studies.batched_fits.drawing import Answers, Cast, Person, Protocol, cast, halved
 from studies.batched_fits.errors import all_pair_errors, pair_errors, squared_errors
 from studies.batched_fits.methods import Method
 from studies.batched_fits.ratings import Ratings
 
-Measure = Callable[[Answers, Floats], Floats]
+Measure = Callable[[Answers, FloatArray], FloatArray]
 MEASURES: dict[str, Measure] = {"pairs": pair_errors, "squared": squared_errors}
 WIDTHS = tuple(range(-15, 16))  # gamma = 2^width (003 sect. 6.1)
 DIGITS = 6  # of errors that are kept
@@ -30,12 +30,12 @@ class Trial:
     features : (items, reference people)
     """
 
-    features: Floats
+    features: FloatArray
     people: Sequence[Person]
     answers: Sequence[Answers]
 
     @cached_property
-    def _distances(self) -> Floats:
+    def _distances(self) -> FloatArray:
         """Between items, as all reference people see them."""
         return squared_distances(self.features)
 
@@ -58,8 +58,8 @@ class Tuning:
 
     method: Method
     widths: Sequence[int]
-    errors: dict[str, Floats]
-    n_atoms: Integers
+    errors: dict[str, FloatArray]
+    n_atoms: Index
 
     @property
     def n_fits(self) -> int:
@@ -132,7 +132,9 @@ def tune(method: Method, trial: Trial, widths: Sequence[int] = WIDTHS) -> Tuning
     return Tuning(method, widths, errors, n_atoms)
 
 
-def tried(method: Method, choice: dict[str, Any], trial: Trial) -> tuple[dict[str, list[float | None]], Floats, int]:
+def tried(
+    method: Method, choice: dict[str, Any], trial: Trial
+) -> tuple[dict[str, list[float | None]], FloatArray, int]:
     """Errors of the chosen model for every test person, those of all candidates around it, and the number of fits.
 
     Returns
@@ -159,7 +161,7 @@ def tried(method: Method, choice: dict[str, Any], trial: Trial) -> tuple[dict[st
     return {name: _plain(own) for name, own in errors.items()}, around, around.size
 
 
-def _plain(values: Floats) -> list[float | None]:
+def _plain(values: FloatArray) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), DIGITS) for value in values]
 
 
@@ -188,7 +190,7 @@ def all_tested(chosen: Mapping[str, Chosen], stage: Stage) -> dict[str, Any]:
     """
     found: dict[str, Any] = {name: {"fits": own.n_fits} for name, own in chosen.items()}
     errors: dict[tuple[str, str], dict[str, list[float | None]]] = {}
-    curves: dict[tuple[str, str], list[Floats]] = {}
+    curves: dict[tuple[str, str], list[FloatArray]] = {}
     for trial in stage.repetitions():
         for name, own in chosen.items():
             for measure, choice in own.choices.items():
@@ -205,7 +207,7 @@ def all_tested(chosen: Mapping[str, Chosen], stage: Stage) -> dict[str, Any]:
     return found
 
 
-def _curve(method: Method, errors: Floats) -> list[dict[str, float]]:
+def _curve(method: Method, errors: FloatArray) -> list[dict[str, float]]:
     """Mean errors of all candidates, from those of all test people (people, candidates)."""
     return [
         {**candidate, "error": float(np.nanmean(column)), "spread": standard_error(column[~np.isnan(column)])}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from corank.experiments.intervals import mean_interval, standard_error
+from corank.experiments.uncertainty import mean_interval, standard_error
 from studies.papers.data_sets import Floats
 from studies.papers.judging import growth, share_of_degree, smaller_error
 from studies.papers.study import (

@@ -7,23 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.intervals import two_way_interval
+from corank.experiments.uncertainty import two_way_interval
 from studies.papers import agreement, noise
 from studies.papers.agreement import AVERAGE, CO, SPARSE, STANDARD
 from studies.papers.data_sets import Floats
 from studies.papers.judging import growth, smaller_error, smaller_errors
-from studies.papers.study import (
-    DOES_NOT_HOLD,
-    HOLDS,
-    Figure,
-    Finding,
-    Outcome,
-    Panel,
-    Result,
-    Series,
-    Settings,
-    Table,
-)
+from studies.papers.study import DOES_NOT_HOLD, HOLDS, Figure, Finding, Outcome, Panel, Result, Series, Settings, Table
 
 TABLE_DATA = {"parses": "parses", "jester many": "Jester, 250 scored users", "jester few": "Jester, 20 scored users"}
 NOISE_DATA = {"parses": "parses", "jester": "Jester", "ltr": "LightGBM ranking"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.items import Floats
+from corank._arrays import FloatArray
 from studies.batched_fits.drawing import GROUPS, Protocol
 from studies.batched_fits.methods import CoPursuit, Method, Pursuit, RankSVM, Ridge
 from studies.batched_fits.ratings import Ratings
@@ -180,7 +180,7 @@ class Tested:
 
     def errors(
         self, task: str, group: tuple[int, int], method: str, measure: str = "pairs", *, chosen_by: str = "pairs"
-    ) -> Floats:
+    ) -> FloatArray:
         """One value a test user, the mean of the repetitions they were tested in; users in the same order for all."""
         values = self.in_repetitions(task, group, method, measure, chosen_by=chosen_by).ravel()
         _, codes = np.unique(self._people[task, shown(group)], return_inverse=True)
@@ -191,7 +191,7 @@ class Tested:
 
     def in_repetitions(
         self, task: str, group: tuple[int, int], method: str, measure: str = "pairs", *, chosen_by: str = "pairs"
-    ) -> Floats:
+    ) -> FloatArray:
         """The same repetition by repetition: (repetitions, users)."""
         own = self._found[task, shown(group)][method][chosen_by]["errors"][measure]
         values = np.asarray([np.nan if value is None else value for value in own], dtype=float)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.intervals import standard_error
-from corank.experiments.items import Floats
-from corank.experiments.significance import signed_rank
+from corank._arrays import FloatArray
+from corank.experiments.uncertainty import signed_rank, standard_error
 from studies.batched_fits.drawing import GROUPS
 from studies.papers.judging import LEVEL, Gap, chance
 from studies.papers.rated import Tested, shown
@@ -34,11 +33,11 @@ class Setting:
     measure: str = "pairs"
     chosen_by: str = "pairs"
 
-    def errors(self, group: tuple[int, int], method: str) -> Floats:
+    def errors(self, group: tuple[int, int], method: str) -> FloatArray:
         """One value a test user."""
         return self.tested.errors(self.task, group, method, self.measure, chosen_by=self.chosen_by)
 
-    def runs(self, group: tuple[int, int], method: str) -> Floats:
+    def runs(self, group: tuple[int, int], method: str) -> FloatArray:
         """The same repetition by repetition: (repetitions, users)."""
         return self.tested.in_repetitions(self.task, group, method, self.measure, chosen_by=self.chosen_by)
 
@@ -77,7 +76,7 @@ def pair(setting: Setting, group: tuple[int, int], better: str, worse: str) -> P
     return Pair(group, better, worse, gap(setting.errors(group, better), setting.errors(group, worse)), published, once)
 
 
-def gap(better: Floats, worse: Floats) -> Gap:
+def gap(better: FloatArray, worse: FloatArray) -> Gap:
     """Of errors (users,). There are hundreds of users, or thousands: the mean is as good as normal."""
     values = better - worse
     values = values[~np.isnan(values)]

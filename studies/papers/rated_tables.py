@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from corank.experiments.intervals import standard_error
+from corank.experiments.uncertainty import standard_error
 from studies.batched_fits.drawing import GROUPS
 from studies.papers.rated import RANK, RANKING, REFITTED, TABLED, Tested, shown
 from studies.papers.rated_claims import NORMAL, Pair, Setting, sparsity

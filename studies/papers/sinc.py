@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from corank import DifferenceGP, KPCRank, PreferenceGP
-from corank.experiments.intervals import standard_error
+from corank.experiments.uncertainty import standard_error
 from corank.metrics import disagreement_error
 from studies.papers.data_sets import Floats, Integers
 from studies.papers.judging import smaller_error

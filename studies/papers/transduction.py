@@ -7,30 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from corank import RankRLS, TransductiveRankRLS
-from corank.experiments.intervals import standard_error
+from corank.experiments.uncertainty import standard_error
 from corank.metrics import disagreement_error
-from studies.papers.data_sets import (
-    JESTER,
-    RANKING,
-    SUSHI,
-    Floats,
-    Integers,
-    Rankings,
-    jester,
-    rankings,
-    sushi,
-)
+from studies.papers.data_sets import JESTER, RANKING, SUSHI, Floats, Integers, Rankings, jester, rankings, sushi
 from studies.papers.judging import smaller_error
-from studies.papers.study import (
-    Finding,
-    Measured,
-    Outcome,
-    Part,
-    Result,
-    Settings,
-    Study,
-    Table,
-)
+from studies.papers.study import Finding, Measured, Outcome, Part, Result, Settings, Study, Table
 
 SETS = {"jester": "Jester", "sushi": "sushi", "ltr": "LightGBM ranking"}
 SCORED = {"jester": (5, 20), "sushi": (10, 40), "ltr": (5, 20)}  # scored queries: few, and more

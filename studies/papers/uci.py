@@ -14,16 +14,8 @@ from sklearn.metrics import root_mean_squared_error
 from sklearn.metrics.pairwise import euclidean_distances
 
 from corank import RLS, CoRLS, View, random_split
-from corank.experiments.intervals import standard_error
-from corank.experiments.significance import FEWEST_PAIRS
-from studies.papers.data_sets import (
-    REGRESSION,
-    Floats,
-    Integers,
-    RegressionSet,
-    regression_names,
-    regression_set,
-)
+from corank.experiments.uncertainty import FEWEST_PAIRS, standard_error
+from studies.papers.data_sets import REGRESSION, Floats, Integers, RegressionSet, regression_names, regression_set
 from studies.papers.judging import chance, one_sided
 from studies.papers.study import (
     CANNOT_BE_TESTED,

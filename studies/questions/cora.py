@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from corank import View
-from corank.experiments.intervals import standard_error
+from corank.experiments.uncertainty import standard_error
 from corank.metrics import disagreement_error
 from studies.questions.data import CORA, Floats, Integers, cora
 from studies.questions.methods import RANKER, SUPERVISED, TUNED, choice_table, choices, chosen, make, rankers

@@ -18,21 +18,10 @@ from zlib import crc32
 import numpy as np
 
 from corank import CoRLS
-from corank.experiments.intervals import mean_interval, standard_error
+from corank.experiments.uncertainty import mean_interval, standard_error
 from corank.federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
 from studies.questions.data import REGRESSION, Floats, regression_names, regression_set
-from studies.questions.study import (
-    Job,
-    Method,
-    Options,
-    Record,
-    Result,
-    Study,
-    Summary,
-    Table,
-    all_jobs,
-    by_draw,
-)
+from studies.questions.study import Job, Method, Options, Record, Result, Study, Summary, Table, all_jobs, by_draw
 
 ALONE, TOGETHER, POOLED = "alone", "federated", "pooled"
 METHODS = (Method(ALONE, "Site"), Method(TOGETHER, "Site"), Method(POOLED, "CoRLS"))

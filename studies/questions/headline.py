@@ -20,8 +20,14 @@ from scipy import sparse
 
 from corank import View, random_split
 from corank.experiments import Task, known_methods
-from corank.experiments.intervals import mean_interval, two_way_interval
-from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
+from corank.experiments.uncertainty import (
+    corrected_resampled,
+    holm,
+    mean_interval,
+    over_repeats,
+    signed_rank,
+    two_way_interval,
+)
 from corank.metrics import disagreement_error
 from studies.questions.cora import labelled
 from studies.questions.data import (

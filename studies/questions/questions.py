@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from corank import DifferenceGP, PreferenceGP
-from corank.experiments.intervals import mean_interval, standard_error
+from corank.experiments.uncertainty import mean_interval, standard_error
 from corank.metrics import disagreement_error
 from studies.questions.answers import expected_parts, sushi_orders
 from studies.questions.data import JESTER, SUSHI, Floats, Integers, jester, sushi

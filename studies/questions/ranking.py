@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from corank import random_split
-from corank.experiments.intervals import mean_interval, standard_error, two_way_interval
+from corank.experiments.uncertainty import mean_interval, standard_error, two_way_interval
 from corank.metrics import disagreement_error
 from studies.questions.data import RANKING, Floats, Integers, Rankings, rankings
 from studies.questions.methods import RANKER, SUPERVISED, choice_table, choices, chosen, make, rankers

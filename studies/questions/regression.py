@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.metrics import root_mean_squared_error
 
 from corank import random_split
-from corank.experiments.intervals import mean_interval
+from corank.experiments.uncertainty import mean_interval
 from studies.questions.data import REGRESSION, Floats, regression_names, regression_set
 from studies.questions.methods import CHOICES, REGRESSOR, SUPERVISED, choice_table, choices, chosen, make, regressors
 from studies.questions.study import (

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.trees import lightgbm_stages, xgboost_stages
-from corank.experiments.tuning import Rows, Setting, disagreements
+from corank.experiments.peers import MethodRows, Setting, disagreements, lightgbm_stages, xgboost_stages
 from studies.questions.data import Floats, Rankings
 
 N_TREES = (10, 25, 50, 100, 200)
@@ -44,7 +43,7 @@ def settings_of(library: str, *, quick: bool) -> list[Setting]:
 
 def fit_tuned(library: str, scored: Rankings, grid: list[Setting]) -> tuple[Callable[[Floats], Floats], dict[str, Any]]:
     """The prediction of the best setting, and what it is."""
-    train, rows = STAGES[library], Rows(scored.X, scored.y, scored.qid)
+    train, rows = STAGES[library], MethodRows(scored.X, scored.y, scored.qid)
     folds = list(_leave_query_out(rows))
     errors = np.asarray(
         [
@@ -60,7 +59,7 @@ def fit_tuned(library: str, scored: Rankings, grid: list[Setting]) -> tuple[Call
     return lambda X: predict(X)[:, 0], {**setting, "trees": n_trees, "fits": len(grid) * len(folds) + 1}
 
 
-def _leave_query_out(scored: Rows) -> Iterator[tuple[Rows, Rows]]:
+def _leave_query_out(scored: MethodRows) -> Iterator[tuple[MethodRows, MethodRows]]:
     """All queries but one, and that one; those whose scores are all the same have no error to be left out for."""
     assert scored.qid is not None
     for query in np.unique(scored.qid):

@@ -20,7 +20,7 @@ from sklearn.metrics import root_mean_squared_error
 
 from corank import View
 from corank.datasets import make_two_views
-from corank.experiments.intervals import standard_error
+from corank.experiments.uncertainty import standard_error
 from studies.questions.methods import REGRESSOR, SUPERVISED, TUNED, choice_table, choices, chosen, make, regressors
 from studies.questions.study import (
     Job,

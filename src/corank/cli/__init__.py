@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from corank.cli import compare, demo, evaluate, federated, fit, info, inspect, rank, reproduce, suggest, update
+from corank.cli import compare, demo, evaluate, federated, fit, inspect, rank, reproduce, suggest, update
+from corank.cli import inspect as info
 from corank.cli.console import Commands
 
 app = typer.Typer(

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers, Items, read_items
+from corank._arrays import FloatArray, Index
+from corank.experiments.data import Items, read_items
 from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
-from corank.experiments.masking import Answers, Task, masked
 from corank.experiments.measures import measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
-from corank.experiments.outcome import Comparison, Record
-from corank.experiments.protocol import Draw, Protocol, check_enough, draws_of, split
-from corank.experiments.tuning import Fitted
+from corank.experiments.peers import FittedMethod
+from corank.experiments.protocol import Draw, HiddenScores, Protocol, Task, check_enough, draws_of, masked, split
+from corank.experiments.result import ComparisonResult, Record
 
 N_PAIRS = 400  # whose probabilities are looked at in a run
 Job = tuple[Method, Draw]
@@ -33,7 +33,7 @@ def compare(
     keep: str | Path | None = None,
     fresh: bool = False,
     progress: Callable[[int, int], Any] | None = None,
-) -> Comparison:
+) -> ComparisonResult:
     """Compare methods on data whose scores are partly hidden from them.
 
     Parameters
@@ -94,7 +94,7 @@ def compare(
         if method.name not in failed
         for one in [done[key][0]]
     ]
-    return Comparison(
+    return ComparisonResult(
         items,
         protocol,
         tuple(method for method in chosen if method.name not in failed),
@@ -152,7 +152,7 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     }
 
 
-def _probabilities(fitted: Fitted, task: Task) -> tuple[Integers, Integers, Floats] | None:
+def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, FloatArray] | None:
     """Pairs of test rows of a query, and with what probability the first beats the second, for models that say so."""
     if not hasattr(fitted.model, "predict_comparison"):
         return None
@@ -166,7 +166,7 @@ def _probabilities(fitted: Fitted, task: Task) -> tuple[Integers, Integers, Floa
 
 
 def _came_true(
-    answers: Answers, predicted: Floats, pairs: tuple[Integers, Integers, Floats] | None
+    answers: HiddenScores, predicted: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
 ) -> dict[str, list[Any]]:
     """Probabilities and whether they came true; pairs of equal scores are left out."""
     if pairs is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 from corank.metrics import disagreement_error, ndcg
 
 TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
@@ -19,7 +19,9 @@ WITHIN = ", each query less its mean"
 LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
 
 
-def measured(scores: Floats, predicted: Floats, qid: Integers | None, least: float, *, scale: bool) -> dict[str, Any]:
+def measured(
+    scores: FloatArray, predicted: FloatArray, qid: Index | None, least: float, *, scale: bool
+) -> dict[str, Any]:
     """Every measure for every test query, in order of first appearance; NaN where undefined.
 
     Parameters
@@ -44,7 +46,7 @@ def measured(scores: Floats, predicted: Floats, qid: Integers | None, least: flo
     return {"queries": queries.tolist(), **{name: _plain(values) for name, values in found.items()}}
 
 
-def _rmse(residuals: Floats, codes: Integers, *, centred: bool) -> Floats:
+def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:
     """Of each query; `centred`: its mean taken out, as the level of a ranking means nothing."""
     sizes = np.bincount(codes)
     if centred:
@@ -52,5 +54,5 @@ def _rmse(residuals: Floats, codes: Integers, *, centred: bool) -> Floats:
     return np.asarray(np.sqrt(np.bincount(codes, weights=residuals**2) / sizes))
 
 
-def _plain(values: Floats) -> list[float | None]:
+def _plain(values: FloatArray) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), 9) for value in values]

@@ -8,19 +8,16 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, is_foreign, like, namespace
-from corank._warnings import warn_user
+from corank._arrays import Array, is_foreign, like, namespace
+from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.comparison import Comparison, Pointwise
 from corank.kernels import Kernel
-from corank.learners.files import SHARED, Contents
-from corank.learners.learner import Expansion
-from corank.learners.parameters import candidates, read_comparison, seed
-from corank.learners.scoring import R2Mixin, RankerMixin
-from corank.learners.single import SingleLearner
-from corank.learners.soundness import check_components
-from corank.solvers.fit import Training
-from corank.solvers.fitcomponents import ComponentSettings, ComponentSolution, solve_components
+from corank.learners._kernel_learner import SingleLearner
+from corank.learners._learner import Expansion, R2Mixin, RankerMixin, candidates, read_comparison, seed
+from corank.loss import Loss, Pointwise
+from corank.model_files.schema import SHARED, Contents, check_components
+from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
+from corank.solvers.tuning import Training
 
 
 class ComponentLearner(SingleLearner):
@@ -242,7 +239,7 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
         tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
         return tags
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return Pointwise()
 
     @property
@@ -341,7 +338,7 @@ class KPCRank(RankerMixin, ComponentLearner):
         self.scoring = scoring
         self.random_state = random_state
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
 
     @property

@@ -6,11 +6,10 @@ from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 
-from corank.comparison import Comparison, Pointwise
-from corank.learners.base import KernelLearner
-from corank.learners.parameters import read_comparison
-from corank.learners.scans import check_no_checkpoint, from_dask, is_scan
-from corank.learners.scoring import R2Mixin, RankerMixin
+from corank.learners._kernel_learner import KernelLearner
+from corank.learners._learner import R2Mixin, RankerMixin, read_comparison
+from corank.learners._scans import check_no_checkpoint, from_dask, is_scan
+from corank.loss import Loss, Pointwise
 
 
 class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
@@ -100,7 +99,7 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
         self.scoring = scoring
         self.random_state = random_state
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return Pointwise()
 
     @property
@@ -215,7 +214,7 @@ class RankRLS(RankerMixin, KernelLearner):
         self.scoring = scoring
         self.random_state = random_state
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:

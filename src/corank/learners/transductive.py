@@ -7,21 +7,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._backend import Array, dtype_name, is_sparse, like, to_numpy
-from corank._warnings import warn_user
+from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
+from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.comparison import Comparison
 from corank.kernels import Kernel
-from corank.learners.base import KernelLearner
-from corank.learners.files import SHARED, Contents
-from corank.learners.parameters import candidates, read_comparison
-from corank.learners.scoring import RankerMixin
-from corank.learners.soundness import check_single, demand
+from corank.learners._kernel_learner import KernelLearner
+from corank.learners._learner import RankerMixin, candidates, read_comparison
+from corank.loss import Loss
+from corank.model_files.schema import SHARED, Contents, check_single, demand
 from corank.problem import ScoredRows
 from corank.rows import encode_queries, read_rows, read_unscored
-from corank.solvers.fit import Settings, Training
-from corank.solvers.transfit import Completed, HalfScored, PullPath, complete
-from corank.statistics import Index
+from corank.solvers.transduction_fit import Completed, HalfScored, PullPath, complete
+from corank.solvers.tuning import Settings, Training
 from corank.unscored import StreamedRows, UnscoredRows, is_stream, stacked
 
 FIXED = (
@@ -150,7 +147,7 @@ class TransductiveRankRLS(RankerMixin, KernelLearner):
         self.scoring = scoring
         self.random_state = random_state
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
 
     def _summary(self) -> dict[str, int]:
