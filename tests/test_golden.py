@@ -10,7 +10,7 @@ from golden.fits import FITS, GOLDEN_FILE, distance
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 # Kernels of other processors add in another order and round otherwise. The fits are conditioned so that this stays far
-# below the tolerance (7e-13 of the spread on five kinds of processor); anything above it is another computation.
+# below the tolerance (1e-12 of the spread on five kinds of processor); anything above it is another computation.
 TOLERANCE = 1e-9
 
 
