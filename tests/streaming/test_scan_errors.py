@@ -325,7 +325,7 @@ def test_what_needs_scored_rows_in_memory(folder, monkeypatch):
 def test_all_rows_as_basis_are_refused_where_they_are_many(folder, monkeypatch):
     from corank.learners import _bases as viewbasis
 
-    monkeypatch.setattr(viewbasis, "MOST_WHOLE", 100)
+    monkeypatch.setattr(viewbasis, "MAX_WHOLE_SCAN", 100)
     with pytest.raises(ValueError, match="basis='all' would take 200 rows of a scan"):
         CoRankRLS(basis="all").fit(scan(folder, score="y", query="q"))
 

@@ -20,8 +20,16 @@ from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_
 from corank._messages import warn_user
 from corank.gram import CHUNK_ROWS
 from corank.kernels import Kernel, is_registered, registered_function, rows_of
-from corank.learners._kernel_learner import SingleLearner
-from corank.learners._learner import Expansion, R2Mixin, RankerMixin, candidates, check_choice, read_comparison, seed
+from corank.learners._learner import (
+    Expansion,
+    OneViewLearner,
+    R2Mixin,
+    RankerMixin,
+    candidates,
+    check_choice,
+    read_comparison,
+    seed,
+)
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
 from corank.model_files.schema import FITTED, Contents, check_pursuit
@@ -205,7 +213,7 @@ ALIKE = "y: all scores are alike"
 NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
 
 
-class PursuitLearner(SingleLearner):
+class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
 
     _contents = Contents(FITTED, check_pursuit)
