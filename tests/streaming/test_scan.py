@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from scan_files import NAMES, make_rows, table, write_parts
+from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import StandardScaler
 
 from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, scan
 from corank.metrics import disagreement_error
+from corank.sampling import fold_numbers
 from corank.streaming import survey
 from corank.tables import read_table
 
@@ -49,6 +51,12 @@ def nothing_held(monkeypatch):
     monkeypatch.setattr(survey, "HELD_BYTES", 0)
 
 
+def take_ten_folds(monkeypatch):
+    """Rows in memory are held out as those of a scan: in ten folds, not one by one."""
+    monkeypatch.setattr("corank.solvers.folds.FEW_UNITS", 0)
+    monkeypatch.setattr("corank.solvers.folds.UNITS_PER_FEATURE", 0)
+
+
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.ptp(expected))
 
@@ -61,9 +69,10 @@ def close(found, expected):
 @settings(max_examples=4)
 @given(ends=cuts, chunk_rows=st.sampled_from([2, 7, 50, 1000]), group=st.sampled_from([5, 13, 100]))
 def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
-    expected = SINGLE[learner]().fit(X, Y, qid=QID)
     folder = write_parts(table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:
+        take_ten_folds(patch)
+        expected = SINGLE[learner]().fit(X, Y, qid=QID)
         patch.setattr(survey, "HELD_BYTES", survey.HELD_BYTES if held else 0)
         found = SINGLE[learner]().fit(scan(folder, score="y", query="q", chunk_rows=chunk_rows))
     close(found.predict(NEW), expected.predict(NEW))
@@ -132,12 +141,23 @@ def test_several_views_of_many_rows_without_queries(tmp_path, nothing_held):
     found = ranker.fit(scan(rows, score="y", chunk_rows=90))
     close(found.predict(NEW), predictions)
     close(found.update(*more[:2]).predict(NEW), updated)
-    with pytest.raises(ValueError, match="name a query column, or give both as numbers"):
-        CoRankRLS(VIEWS, basis=6).fit(scan(rows, score="y"))
 
 
-@pytest.mark.parametrize("learner", [RankRLS(basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")])
-def test_without_queries_all_rows_are_one(learner, tmp_path, nothing_held):
+@pytest.mark.parametrize("learner", [RankRLS, CoRankRLS])
+def test_items_of_one_query_without_a_name_are_held_out_by_their_number(learner, tmp_path, nothing_held):
+    X, y, _ = make_rows(n=300, scored=0.8)
+    rows = write_parts(table(X, y), tmp_path / "rows", [130])
+    views = {"views": VIEWS} if learner is CoRankRLS else {}
+    found = learner(basis=6, **views).fit(scan(rows, score="y", chunk_rows=90))
+    folds = fold_numbers(0, int(np.isfinite(y).sum()), 10, 0)
+    expected = learner(basis=6, cv=PredefinedSplit(folds), **views).fit(X, y)
+    np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
+    close(found.predict(NEW), expected.predict(NEW))
+
+
+@pytest.mark.parametrize("learner", [RankRLS(1.0, basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")])
+def test_without_queries_all_rows_are_one(learner, tmp_path, nothing_held, monkeypatch):
+    take_ten_folds(monkeypatch)
     expected = learner.fit(X, Y).predict(NEW)
     folder = write_parts(table(X, Y), tmp_path / "rows", [17, 80])
     close(learner.fit(scan(folder, score="y", chunk_rows=30)).predict(NEW), expected)

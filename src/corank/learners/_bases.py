@@ -67,6 +67,7 @@ class ViewBases:
     def of(
         cls,
         learner: Any,
+        views: Sequence[View],
         kernels: Sequence[Kernel],
         widths: Sequence[Any],
         features: Array,
@@ -84,8 +85,7 @@ class ViewBases:
         scored : (n_v, d) per view, the scored rows with all columns
         n_scored : number of scored rows where only some of them are in memory: then "auto" is a number of rows
         """
-        views: list[View] = learner._view_list
-        asked = asked_bases(learner)
+        asked = asked_bases(learner, views)
         n, n_rows, m = max(len(own) for own in index), int(features.shape[0]), rows.n_rows
         limit = max((_limit(spec) for spec in asked), default=0)
         whole = any(_is(spec, "all") for spec in asked)
@@ -260,9 +260,8 @@ def _seen(features: Array, view: View) -> Array:
     return features if view.columns is None else select(features, view.columns)
 
 
-def asked_bases(learner: Any) -> list[Any]:
+def asked_bases(learner: Any, views: Sequence[View]) -> list[Any]:
     """What every view was asked to take as its basis."""
-    views: list[View] = learner._view_list
     given = [learner.basis for _ in views]
     nested = isinstance(learner.basis, list | tuple) and len(learner.basis) > 0
     if learner._several and nested and all(np.ndim(rows) == 1 for rows in learner.basis):

@@ -33,7 +33,7 @@ from corank.learners._learner import (
     check_weights,
     compared_rows,
     read_kernel,
-    seed,
+    read_shared_parameters,
 )
 from corank.learners._scans import (
     check_alone,
@@ -45,7 +45,7 @@ from corank.learners._scans import (
     unscored_parts,
 )
 from corank.learners._suggest import suggest_contested
-from corank.learners._update import CHUNKS, COMPARED, FEDERATED, keep_for_update, update_model
+from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise
 from corank.model_files.schema import SHARED, Contents, check_single
 from corank.problem import ComparedRows, ScoredRows
@@ -184,7 +184,7 @@ class GivenScores:
         first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
         return self._chosen(replace(self.rows, scores=like(first, self.scores)).lowered(level), self.given.any(axis=1))
 
-    def _chosen(self, rows: Rows, mask: Mask) -> Rows:
+    def _chosen(self, rows: Rows, mask: Any) -> Rows:
         return rows if mask.all() else rows.take(like(np.flatnonzero(mask), rows.index, "int64"))
 
     def of_views(self, views: Sequence[View], loss: Loss, level: float) -> Scored:
@@ -257,7 +257,7 @@ class _KernelLearner(Learner):
     tol: Any = 1e-8
 
     _own_scoring: Any = "squared"  # the held-out error where `scoring` is None
-    _compared: bool = False  # whether a model with several views was fitted on comparisons
+    _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
     _way: Any = "auto"  # how held-out errors are found; see `corank.solvers.holdout`
 
@@ -279,7 +279,7 @@ class _KernelLearner(Learner):
 
     @property
     def _view_list(self) -> list[View]:
-        return self.views_ if self._several else super()._view_list
+        return self.views_ if self._several else [View(kernel=self.kernel, gamma=self.gamma)]
 
     def _expansions(self) -> list[Expansion]:
         kernels = self._kernels if self._several else [self._kernel]
@@ -298,6 +298,7 @@ class _KernelLearner(Learner):
 
     def _check_parameters(self) -> Any:
         """What the learner was asked for, whatever the rows: refuses what no rows could make right."""
+        centred = self._centred
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
         check_choice(self.solver, "solver", SOLVERS)
@@ -305,25 +306,18 @@ class _KernelLearner(Learner):
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}.")
         if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
             raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
-        self._read_shared_parameters()
+        read_shared_parameters(self)
         return Settings(
             alpha=candidates(self.alpha, "alpha", ("tune",)),
             agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
             scoring=self.scoring or self._own_scoring,
-            centred=self._centred,
+            centred=centred,
             seed=self._seed,
             solver=self.solver,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
             way=self._way,
         )
-
-    def _read_shared_parameters(self) -> None:
-        """Read what every kernel width must share: the seed, a splitter that can be read only once, the kernel."""
-        self._seed = seed(self.random_state)
-        self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
-        self._given_kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
-        self._given_gamma = candidates(self.gamma, "gamma", ("scale", "tune"))
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
         """Read the views; a learner with one view sees all columns."""
@@ -340,6 +334,7 @@ class _KernelLearner(Learner):
 
     def _bases(
         self,
+        views: Sequence[View],
         features: Array,
         weights: Array | None,
         index: Sequence[Index],
@@ -350,7 +345,7 @@ class _KernelLearner(Learner):
     ) -> ViewBases:
         """The views' kernels and bases, checked against the rows."""
         kernels, widths = [], []
-        for view in self._view_list:
+        for view in views:
             if view.kernel is self.kernel and view.gamma is self.gamma:
                 kernels.append(self._given_kernel)
                 widths.append(self._given_gamma)
@@ -358,12 +353,13 @@ class _KernelLearner(Learner):
                 kernels.append(read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params))
                 has_width = isinstance(kernels[-1].name, str) and kernels[-1].name in WITH_GAMMA
                 widths.append(candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune")) if has_width else None)
-        return ViewBases.of(self, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
+        return ViewBases.of(self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
 
     # ---------------------------------------------------------------- fit
 
     def _fit_scores(
         self,
+        loss: Loss,
         X: Any,
         y: Any,
         qid: Any,
@@ -373,9 +369,9 @@ class _KernelLearner(Learner):
         checkpoint: Any = None,
     ) -> Self:
         settings = self._check_parameters()
-        loss = self._comparison()
         check_weights(loss, sample_weight)
-        if any(is_collection(rows) for rows in (X, y, qid, unscored, unscored_qid)):
+        in_dask = is_collection(X) or is_collection(y) or is_collection(qid)
+        if in_dask or is_collection(unscored) or is_collection(unscored_qid):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
@@ -409,7 +405,7 @@ class _KernelLearner(Learner):
         views = self._view_list
         given.check_columns(len(views))
         scored = given.of_views(views, loss, given.mean if self._centred else 0.0)
-        if all(isinstance(problem, ScoredRows) and problem.is_tied for problem in scored.problems):
+        if all(problem.is_tied for problem in scored.problems):  # type: ignore[union-attr]
             warn_user(TIED)
         return self._fit_views(
             features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=with_queries
@@ -427,7 +423,6 @@ class _KernelLearner(Learner):
         unscored_qid: Any = None,
     ) -> Self:
         settings = self._check_parameters()
-        self._comparison()
         features = read_features(self, X, reset=True)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
         n = int(features.shape[0])
@@ -455,11 +450,13 @@ class _KernelLearner(Learner):
         with_queries: bool,
     ) -> Self:
         """Fit checked rows."""
+        views = self._view_list
         seen = [problem.features for problem in scored.problems]
-        bases = self._bases(features, scored.weights, scored.index, seen, rows)
+        bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
         bases.check_columns(scored.problems[0].operator.n_roots)
         choices = bases.width_choices()
-        settings = self._settings_for(settings, rows, compared=len(choices) > 1)
+        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
         scored_index = np.unique(np.concatenate(scored.index))
         splits = None
         if settings.tunes or self._several:
@@ -474,14 +471,9 @@ class _KernelLearner(Learner):
         self._n_seen = int(features.shape[0]) + rows.n_rows - n_plain
         self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
         self._keep_solution(solution, problem, settings, scored.level, rows, len(choices), with_queries)
-        keep_for_update(self, solution.system, rows, in_memory=bases.in_memory)
+        self._keep_training(solution.system, rows, in_memory=bases.in_memory)
         self._warn(rows, solution, settings)
         return self
-
-    def _settings_for(self, settings: Settings, rows: UnscoredRows, *, compared: bool) -> Settings:
-        """The settings with no agreement where there is nothing to agree on."""
-        agreement = settings.agreement if rows.n_rows > 0 and len(self._view_list) > 1 else 0.0
-        return replace(settings, agreement=agreement, compared=compared)
 
     def _fit_scan(self, scan: Scan, unscored: Any, labels: Any, loss: Loss, settings: Settings, passes: Passes) -> Self:
         """Fit the rows of a scan: scored rows in memory where they fit, else from sums; unscored ones pass by pass."""
@@ -516,13 +508,15 @@ class _KernelLearner(Learner):
         rows = UnscoredRows(())
         if self._several:
             rows = UnscoredRows(tuple(scanned_parts(self, scan, look, features, unscored, labels, passes)))
-        every = [index for _ in self._view_list]
-        bases = self._bases(features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
+        views = self._view_list
+        every = [index for _ in views]
+        bases = self._bases(views, features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
         check_streamed(self, bases.specs, settings, look.n_scored)
         level = look.level if self._centred else 0.0
         scored = ScoredScan(scan, look, passes, loss, level)
         choices = bases.width_choices()
-        settings = self._settings_for(settings, rows, compared=len(choices) > 1)
+        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
         stand_in = SummedRows(loss, scored.n_queries, scan.reference())
         problem = ScannedProblem(
             choices=bases.view_data(choices, [stand_in for _ in every], None),
@@ -537,7 +531,7 @@ class _KernelLearner(Learner):
         self._n_seen = look.n_rows + sum(apart)
         self._n_scored, self._n_queries = look.n_scored, scored.n_queries
         self._keep_solution(solution, problem, settings, level, rows, len(choices), scan.has_queries)
-        keep_for_update(self, solution.system, rows, in_memory=False)
+        self._keep_training(solution.system, rows, in_memory=False)
         self._warn(rows, solution, settings)
         return self
 
@@ -555,13 +549,15 @@ class _KernelLearner(Learner):
     ) -> None:
         """Set the fitted attributes."""
         bases = [view.basis for view in solution.views]
+        points = [basis.points if isinstance(basis, KernelBasis) else None for basis in bases]
         kernels = [basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear") for basis in bases]
+        gammas = [kernel.gamma for kernel in kernels]
+        row_numbers = [view.rows for view in solution.views]
+        self._evidence = problem.evidence(solution.trial, settings) if self._keeps_evidence else None
         self._keep_per_view("coef_", solution.coefficients)
-        self._keep_per_view("basis_", [view.rows for view in solution.views])
-        self._keep_per_view(
-            "basis_points_", [basis.points if isinstance(basis, KernelBasis) else None for basis in bases]
-        )
-        self._keep_per_view("gamma_", [kernel.gamma for kernel in kernels])
+        self._keep_per_view("basis_", row_numbers)
+        self._keep_per_view("basis_points_", points)
+        self._keep_per_view("gamma_", gammas)
         self.intercept_ = level + solution.intercept
         self.alpha_, path = solution.alpha, solution.path
         if self._several:
@@ -575,7 +571,6 @@ class _KernelLearner(Learner):
             path = None if path is None else replace(path, agreement=None)
         self.path_ = path
         self._level, self._with_queries = level, with_queries
-        self._evidence = problem.evidence(solution.trial, settings) if self._keeps_evidence else None
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
 
     def _warn(self, rows: UnscoredRows, solution: Solution, settings: Settings) -> None:
@@ -646,7 +641,7 @@ class _KernelLearner(Learner):
         seen._evidence = None  # the effect of unscored rows is shown where it is known
         return seen
 
-    @available_if(_has_views)
+    @available_if(_has_views)  # type: ignore[untyped-decorator]
     def predict_views(self, X: Any) -> Array:
         """The score that every view gives: (n, n_views); `predict` is their mean.
 
@@ -662,7 +657,7 @@ class _KernelLearner(Learner):
         values = [function.values(features) for function in self._expansions()]
         return self._scores(namespace(values[0]).stack(values, axis=1), features)
 
-    @available_if(_has_views)
+    @available_if(_has_views)  # type: ignore[untyped-decorator]
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: where the views disagree most.
 

@@ -54,6 +54,7 @@ from corank.learners._scans import (
     predict_scan,
     write_predictions,
 )
+from corank.learners._update import kept_rows
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
 from corank.model_files.schema import Saveable
@@ -69,9 +70,11 @@ from corank.rows import (
     read_weights,
 )
 from corank.solvers.holdout import SCORINGS
+from corank.solvers.least_squares import PrimalSystem
 from corank.solvers.prediction import predict_in_blocks
 from corank.solvers.tuning import Training
-from corank.views import View, select
+from corank.unscored import UnscoredRows
+from corank.views import select
 
 
 def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Kernel:
@@ -136,6 +139,14 @@ def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = Fa
 def seed(random_state: Any) -> int:
     """None means the same choices every time."""
     return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def read_shared_parameters(learner: Any) -> None:
+    """Note what every kernel width must share: the seed, a `cv` that can be read only once, kernel and gamma, checked."""
+    learner._seed = seed(learner.random_state)
+    learner._cv = list(learner.cv) if hasattr(learner.cv, "__next__") else learner.cv
+    learner._given_kernel = read_kernel(learner.kernel, learner.degree, learner.coef0, learner.kernel_params)
+    learner._given_gamma = candidates(learner.gamma, "gamma", ("scale", "tune"))
 
 
 TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
@@ -257,11 +268,6 @@ class Learner(Saveable, QueryEstimator):
         """The fitted functions, whose mean is the prediction."""
         raise AssertionError("a kind of learner says what it has fitted")
 
-    @property
-    def _view_list(self) -> list[View]:
-        """The views of a fitted learner; one that sees all columns where it has no others."""
-        return [View(kernel=self.kernel, gamma=self.gamma)]
-
     def _per_view(self, name: str) -> Any:
         """A fitted attribute as a list with one entry per view."""
         value = getattr(self, name)
@@ -270,6 +276,27 @@ class Learner(Saveable, QueryEstimator):
     def _keep_per_view(self, name: str, values: Any) -> None:
         """Set a fitted attribute from a list with one entry per view, or None."""
         setattr(self, name, values if self._several or values is None else values[0])
+
+    def _keep_training(self, system: Any, unscored: UnscoredRows, *, in_memory: bool) -> None:
+        """Remember what `update_model` needs: sums, or rows in memory; neither where a model cannot be updated."""
+        views = system.views
+        scored = not isinstance(views[0].problem, ComparedRows)
+        summed = isinstance(system, PrimalSystem)
+        kernels = [getattr(view.basis, "kernel", None) for view in views]
+        statistics = rows = disagreement = None
+        whitenings: list[Whitening | None] = [None for _ in views]
+        if scored and summed:
+            statistics = system.view_statistics()
+            disagreement = system.disagreement if self._several else None
+            whitenings = [view.basis.whitening if isinstance(view.basis, KernelBasis) else None for view in views]
+        elif scored and in_memory and not any(kernel is not None and kernel.precomputed for kernel in kernels):
+            rows = kept_rows(views, unscored) if self._several else [views[0].problem.rows]
+        self._keep_per_view("_statistics", statistics)
+        self._keep_per_view("_rows", rows)
+        self._keep_per_view("_whitenings" if self._several else "_whitening", whitenings)
+        if self._several:
+            self._disagreement: Any = disagreement
+            self._compared: Any = not scored
 
     def _summary(self) -> dict[str, int]:
         return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}

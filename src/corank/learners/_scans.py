@@ -10,6 +10,7 @@ import numbers
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from corank._arrays import FloatArray, Index, dtype_name, is_sparse, namespace, to_numpy
 from corank._messages import warn_user
+from corank.basis import check_basis
 from corank.learners._bases import asked_bases, check_scanned, n_candidates
 from corank.metrics import disagreement_error
 from corank.rows import encode_queries, is_collection, is_frame, read_unscored
@@ -139,7 +141,10 @@ def survey_scan(model: Any, scan: Scan, passes: Passes) -> tuple[Look, list[Any]
     note_features(model, scan)
     model._set_views(scan.n_features, scan.feature_names)
     _refuse_precomputed(model)
-    asked = asked_bases(model)
+    asked = asked_bases(model, model._view_list)
+    for spec in asked:
+        if isinstance(spec, str | numbers.Integral):  # refuses what no number of rows could make right
+            check_basis(spec, sys.maxsize, sys.maxsize)
     look = look_at(scan, passes, Looking(n_candidates(asked), model._seed), "X", contiguous=True)
     if look.n_scored == 0:
         raise ValueError("the scan has no scored row: its score column is empty.")
@@ -176,7 +181,7 @@ def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes
         names = getattr(model, "feature_names_in_", None)
         scan = unscored.seen_by(names, model.n_features_in_, type(model).__name__)
         _refuse_precomputed(model)
-        asked = asked_bases(model)
+        asked = asked_bases(model, model._view_list)
         looking = Looking(n_candidates(asked), model._seed, all_unscored=True, first_number=n_before)
         look = look_at(scan, passes, looking, "unscored", contiguous=with_queries)
         check_scanned(asked, n_before + look.n_rows)

@@ -14,7 +14,7 @@ import numpy as np
 
 from corank._arrays import Index, device, first_appearance, like, namespace, to_numpy
 from corank.basis import FeatureBasis, KernelBasis
-from corank.problem import ComparedRows, ScoredRows
+from corank.problem import ScoredRows
 from corank.rows import Rows
 from corank.solvers.least_squares import DualSystem, PrimalSystem, Unscored, ViewData, whitened_statistics
 from corank.unscored import HeldRows, UnscoredRows, stacked
@@ -27,32 +27,8 @@ CHUNKS = (
 )
 
 
-def keep_for_update(model: Any, system: DualSystem | PrimalSystem, unscored: UnscoredRows, *, in_memory: bool) -> None:
-    """Remember on a fitted model what `update_model` needs: sums or rows; neither where it cannot be updated."""
-    views = system.views
-    statistics = rows = disagreement = None
-    whitenings: list[Any] = [None for _ in views]
-    scored = not isinstance(views[0].problem, ComparedRows)
-    if scored and isinstance(system, PrimalSystem):
-        statistics, disagreement = system.view_statistics(), system.disagreement if model._several else None
-        whitenings = [view.basis.whitening if isinstance(view.basis, KernelBasis) else None for view in views]
-    elif scored and in_memory and not any(_is_precomputed(view) for view in views):
-        rows = kept_rows(views, unscored, several=model._several)
-    model._keep_per_view("_statistics", statistics)
-    model._keep_per_view("_rows", rows)
-    model._keep_per_view("_whitening" if not model._several else "_whitenings", whitenings)
-    if model._several:
-        model._disagreement, model._compared = disagreement, not scored
-
-
-def _is_precomputed(view: ViewData) -> bool:
-    return isinstance(view.basis, KernelBasis) and view.basis.kernel.precomputed
-
-
-def kept_rows(views: Sequence[ViewData], unscored: UnscoredRows, *, several: bool) -> list[Rows]:
+def kept_rows(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
     """The rows of every view's basis: the scored ones, then the unscored ones with NaN as score and their own queries."""
-    if not several:  # only scored rows are in the basis
-        return [view.problem.rows for view in views]
     _, codes, weights = unscored.everything()
     codes, n_codes = first_appearance(codes)
     result = []
@@ -102,11 +78,12 @@ def update_model(model: Any, given: Any) -> None:
 
 def _add_to_sums(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> None:
     whitenings = model._per_view("_whitenings" if model._several else "_whitening")
+    penalties = _penalties(model)
     data, statistics = [], []
     for v, (function, rows, before) in enumerate(zip(functions, new, model._per_view("_statistics"), strict=True)):
         problem = ScoredRows(rows, before.comparison)
         basis = function.basis(model._per_view("coef_")[v], whitenings[v])
-        data.append(ViewData(problem, basis, function.columns, model._view_list[v].penalty))
+        data.append(ViewData(problem, basis, function.columns, penalties[v]))
         statistics.append(before.merged(whitened_statistics(problem, basis)))
     disagreement = model._disagreement if model._several else None
     system = PrimalSystem(data, statistics=statistics, disagreement=disagreement)
@@ -115,6 +92,7 @@ def _add_to_sums(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
 
 
 def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> None:
+    penalties = _penalties(model)
     data: list[ViewData] = []
     for v, (function, rows, kept) in enumerate(zip(functions, new, model._per_view("_rows"), strict=True)):
         scored, others = _scored_and_unscored(kept)
@@ -124,7 +102,7 @@ def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
             scored = replace(scored, queries=scored.index * 0)
         scored = scored.extended(rows, model._n_seen)
         problem = ScoredRows(scored, model._comparison())
-        penalty = model._view_list[v].penalty
+        penalty = penalties[v]
         if function.points is None:
             basis: Any = FeatureBasis(int(scored.features.shape[1]), model._per_view("coef_")[v])
             data.append(ViewData(problem, basis, function.columns, penalty))
@@ -132,12 +110,14 @@ def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
         features = scored.features if len(others) == 0 else stacked([scored.features, others.features])
         index: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
         data.append(ViewData(problem, KernelBasis(function.kernel, features), function.columns, penalty, None, index))
-    unscored = UnscoredRows(())
+    unscored, shared = UnscoredRows(()), None
     if len(others):
         held = HeldRows(others.features, np.asarray(to_numpy(others.queries)), None, others.weights)
         unscored = UnscoredRows((held,))
-    model._solve_again(DualSystem(data, Unscored(model._unscored_comparison(), unscored)))
-    model._keep_per_view("_rows", kept_rows(data, unscored, several=model._several))
+        shared = Unscored(model._unscored_comparison(), unscored)
+    system = DualSystem(data, shared)
+    model._solve_again(system)
+    model._keep_training(system, unscored, in_memory=True)
     if data[0].rows is not None:
         model._keep_per_view("basis_", [view.rows for view in data])
         model._keep_per_view("basis_points_", [view.basis.points for view in data])  # type: ignore[union-attr]
@@ -150,3 +130,7 @@ def _scored_and_unscored(rows: Rows) -> tuple[Rows, Rows]:
         return rows, rows.take(like(np.zeros(0, dtype=np.int64), rows.index, "int64"))
     scored = rows.take(like(np.flatnonzero(~missing), rows.index, "int64"))
     return scored, rows.take(like(np.flatnonzero(missing), rows.index, "int64"))
+
+
+def _penalties(model: Any) -> list[float]:
+    return [view.penalty for view in model.views_] if model._several else [1.0]

@@ -18,7 +18,14 @@ from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.learners._bases import ViewBases
 from corank.learners._kernel_learner import Scored, _KernelLearner
-from corank.learners._learner import Expansion, RankerMixin, candidates, check_choice, read_comparison
+from corank.learners._learner import (
+    Expansion,
+    RankerMixin,
+    candidates,
+    check_choice,
+    read_comparison,
+    read_shared_parameters,
+)
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, WithinQueries
@@ -146,7 +153,6 @@ class SparseViews(_KernelLearner):
     )
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
     _several = True
-    _own_scoring = "rescaled"
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
@@ -375,7 +381,6 @@ class CoRankingPursuit(RankerMixin, SparseViews):
     # what learners with a norm penalty ask of their users, and this one does not
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
-    solver: ClassVar[str] = "direct"
 
     def __init__(
         self,
@@ -453,7 +458,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         """
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
-        self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid)
         self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
         return self
 
@@ -466,7 +471,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         _whole_numbers(self.n_atoms, "n_atoms")
         if not _is_whole(self.n_solutions):
             raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
-        self._read_shared_parameters()
+        read_shared_parameters(self)
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
         super()._set_views(n_columns, names)
@@ -498,7 +503,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         if self.objective == "paper" and not same_scores(scored.problems):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
         seen = [problem.features for problem in scored.problems]
-        bases = self._bases(features, scored.weights, scored.index, seen, rows)
+        bases = self._bases(self.views_, features, scored.weights, scored.index, seen, rows)
         wishes, choices = self._wishes(scored, bases), bases.width_choices()
         couples = rows.n_rows > 0 and len(self.views_) > 1 and wishes.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None
@@ -533,7 +538,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
             n_atoms=_whole_numbers(self.n_atoms, "n_atoms"),
             rules=Rules(self.objective, self.search, self.refit),
             splits=given,
-            scoring=self.scoring or self._own_scoring,
+            scoring=self.scoring or "rescaled",
             seed=self._seed,
             n_solutions=int(self.n_solutions),
         )

@@ -171,7 +171,7 @@ class CoRLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
 class CoRankRLS(RankerMixin, _KernelLearner):
@@ -325,7 +325,7 @@ class CoRankRLS(RankerMixin, _KernelLearner):
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
     def fit_comparisons(
         self,
@@ -356,4 +356,5 @@ class CoRankRLS(RankerMixin, _KernelLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
+        self._comparison()  # checks the parameters
         return self._fit_comparisons(X, winners, losers, margins, weights, qid, unscored, unscored_qid)

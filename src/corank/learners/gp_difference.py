@@ -11,7 +11,7 @@ from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner
 from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import RankerMixin
-from corank.learners._update import keep_for_update, update_model
+from corank.learners._update import update_model
 from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import PARTS, SHARED, Contents, check_difference
 from corank.problem import ComparedRows, ScoredRows
@@ -182,7 +182,7 @@ class DifferenceGP(RankerMixin, EvidenceLearner):
         self._keep_basis(system.views[0].basis, rows)
         self._set_kernel(self._kernel)
         self.coef_ = system.solve(alpha)[0][:, 0]
-        keep_for_update(self, system, UnscoredRows(()), in_memory=True)
+        self._keep_training(system, UnscoredRows(()), in_memory=True)
         self._keep_parts(system)
         self._warn_of_bounds(learned.at_bounds)
         return self

@@ -116,7 +116,7 @@ class RLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, checkpoint=checkpoint)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
 
 class RankRLS(RankerMixin, _KernelLearner):
@@ -223,7 +223,7 @@ class RankRLS(RankerMixin, _KernelLearner):
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, checkpoint=checkpoint)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
     def fit_comparisons(
         self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
@@ -246,4 +246,5 @@ class RankRLS(RankerMixin, _KernelLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
+        self._comparison()  # checks the parameters
         return self._fit_comparisons(X, winners, losers, margins, weights, qid)

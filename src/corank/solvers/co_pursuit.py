@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
     bases = [replace(view.basis, own_whitening=AS_THEY_ARE) for view in views if isinstance(view.basis, KernelBasis)]
     features = JointFeatures([FeatureMap(basis) for basis in bases])
     sums = Accumulator(unscored.comparison, features, features.size, xp.zeros(1, **place))
-    columns = [view.columns for view in views]
+    columns: list[Any] = [view.columns for view in views]
     left = unscored.rows.n_rows
     for piece in unscored.rows.pieces():
         left -= len(piece.queries)

@@ -279,17 +279,17 @@ def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> 
     """The cheapest way that serves these folds."""
     if not isinstance(folds, Folding):
         return "refit"
-    primal = isinstance(system, PrimalSystem)
-    if primal and system.has_fold_sums:
+    summed = system if isinstance(system, PrimalSystem) else None
+    if summed is not None and summed.has_fold_sums:
         return "sums"
     if folds.items and not has_item_form(system.problems):
-        return "sums" if primal else "refit"
+        return "refit" if summed is None else "sums"
     if system.few_units:
         return "kernel"
     weighting = getattr(getattr(system.problems[0], "comparison", None), "weighting", "size")
     if folds.items and weighting != "size":  # without items the others weigh something else beside the disagreement
-        return "sums" if primal else "kernel"
-    return "sums" if primal and _wants_sums(system, folds) else "inverse"
+        return "kernel" if summed is None else "sums"
+    return "sums" if summed is not None and _wants_sums(summed, folds) else "inverse"
 
 
 def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
@@ -532,7 +532,7 @@ def _fold_batches(blocks: Sequence[Index], system: PrimalSystem) -> Iterator[Ind
     if "all_unit_features" in vars(system):
         yield present
         return
-    rows = np.cumsum([len(blocks[fold]) for fold in present])
+    rows = np.cumsum([len(blocks[int(fold)]) for fold in present])
     numbers = rows * system.size // (4 * BLOCK_ENTRIES)
     yield from np.split(present, np.flatnonzero(np.diff(numbers)) + 1)
 

@@ -31,13 +31,12 @@ from corank._arrays import (
     solve_positive,
     symmetrised,
     take,
-    to_numpy,
 )
 from corank.basis import Basis, FeatureBasis, FeatureMap
 from corank.gram import Accumulator, Gram, Statistics
 from corank.kernels import Kernel, checked
 from corank.loss import Loss, QueryLoss
-from corank.problem import ComparedRows, Problem, ScoredRows
+from corank.problem import ComparedRows, Problem
 from corank.solvers.co_kernel import CoKernel, SpectralCurve
 from corank.solvers.folds import FEW_UNITS, Folding, same_scores
 from corank.unscored import UnscoredRows
@@ -581,7 +580,7 @@ class DualSystem(System):
         )
         for v, view in enumerate(self.views):
             n = int(view.problem.features.shape[0])
-            gram = view.basis.gram / view.penalty
+            gram = view.basis.gram / view.penalty  # type: ignore[union-attr]
             self._sides.append(self._operator.root(gram[n:, :n]).T)
             inner = self._operator.conjugate(gram[n:, n:] * 1.0)
             outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
@@ -613,7 +612,7 @@ class DualSystem(System):
     @property
     def scale(self) -> float:
         """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows."""
-        weight = sum(problem.operator.weight for problem in self.problems)
+        weight: float = sum(problem.operator.weight for problem in self.problems)
         return float(namespace(self.scored).linalg.trace(self.scored)) / weight
 
     @property

@@ -332,7 +332,7 @@ class ScannedProblem:
     def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
         """From the sums over all scored rows."""
         gram = system.grams[0]
-        return float(gram.loss(0.0 * gram.right(), offset)[0]) / max(gram.freedom, 1)
+        return float(gram.loss(0.0 * gram.right(), offset)[0] / max(gram.freedom, 1))
 
     def evidence(self, trial: Trial, settings: Settings) -> Evidence:
         """The errors that were found."""
