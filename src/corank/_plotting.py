@@ -28,7 +28,7 @@ def axis(ax: Axes | None) -> Axes:
     return ax
 
 
-def tuned(path: Any) -> tuple[str | None, Any]:
+def tuned_axis(path: Any) -> tuple[str | None, Any]:
     """What a path is drawn against: components or atoms, or None for alpha, and their values."""
     size = next((name for name in SIZES if getattr(path, name, None) is not None), None)
     return size, np.asarray(path.alpha if size is None else getattr(path, size), dtype=np.float64)
@@ -36,7 +36,7 @@ def tuned(path: Any) -> tuple[str | None, Any]:
 
 def draw_path(path: Any, ax: Axes | None) -> Axes:
     """Held-out error against what was tuned; see `corank.report.plot_path`."""
-    size, x = tuned(path)
+    size, x = tuned_axis(path)
     error, spread = np.asarray(path.error, dtype=np.float64), np.asarray(path.standard_error, dtype=np.float64)
     groups = _groups(path, with_alpha=size is not None)
     ax = axis(ax)

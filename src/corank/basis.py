@@ -26,8 +26,8 @@ from corank._arrays import (
     writable,
     write_product,
 )
-from corank.kernels import Kernel, RbfPoints, checked, rows_of
-from corank.sampling import luck_of, luckiest
+from corank.kernels import Kernel, RbfPoints, basis_points, finite_values
+from corank.sampling import smallest, uniform_draws
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
@@ -68,7 +68,7 @@ class KernelBasis:
     @cached_property
     def gram(self) -> Array:
         """Kernel values between the basis points: (r, r)."""
-        return checked(self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram)
+        return finite_values(self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram)
 
     @cached_property
     def whitening(self) -> Whitening:
@@ -206,7 +206,7 @@ def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
 def candidate_rows(numbers: np.ndarray[Any, Any], size: int, seed: int) -> np.ndarray[Any, Any]:
     """The positions of at most max(20·size, 10,000) rows, sorted: where there are more, those whose numbers are drawn."""
     limit = candidate_limit(size)
-    return np.arange(len(numbers)) if len(numbers) <= limit else luckiest(luck_of(numbers, seed), limit)
+    return np.arange(len(numbers)) if len(numbers) <= limit else smallest(uniform_draws(numbers, seed), limit)
 
 
 def candidate_limit(size: int) -> int:
@@ -233,18 +233,18 @@ def make_basis(
     if isinstance(spec, str) and spec == "features":
         return FeatureBasis(int(features.shape[1]), np.empty(0) if is_sparse(features) else features[:1, :1]), None
     if isinstance(spec, str):
-        rows, points = index, rows_of(kernel, features, index) if kernel.precomputed else features
+        rows, points = index, basis_points(kernel, features, index) if kernel.precomputed else features
     elif isinstance(spec, int):
         rng = np.random.default_rng(seed)
         candidates = candidate_rows(index, spec, seed)
         pool = take(features, candidates)
         if kernel.precomputed:
-            pool = kernel.block(pool, rows_of(kernel, features, index[candidates]))
+            pool = kernel.block(pool, basis_points(kernel, features, index[candidates]))
         rows = index[candidates[choose_rows(kernel, pool, spec, selection, rng)]]
-        points = rows_of(kernel, everything, rows)
+        points = basis_points(kernel, everything, rows)
     else:
         rows = np.asarray(spec)
-        points = rows_of(kernel, everything, rows)
+        points = basis_points(kernel, everything, rows)
     own_gram = kernel.block(take(everything, rows), points) if kernel.precomputed else None
     return KernelBasis(kernel, points, own_gram), rows
 
@@ -287,7 +287,7 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
                 break
             continue
         rows = proposed[accepted]
-        columns = kernel.block(X, rows_of(kernel, X, rows)) - factor[:, :k] @ take(factor, rows)[:, :k].T
+        columns = kernel.block(X, basis_points(kernel, X, rows)) - factor[:, :k] @ take(factor, rows)[:, :k].T
         new = solve_lower(like(lower, columns), columns.T).T
         factor[:, k : k + len(rows)] = new
         left = np.maximum(left - to_numpy(xp.sum(new * new, axis=1)), 0.0)
@@ -302,7 +302,7 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
 def _residual_block(kernel: Kernel, X: Array, factor: Array, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     points = take(X, rows)
     part = take(factor, rows)
-    return to_numpy(kernel.block(points, rows_of(kernel, X, rows)) - part @ part.T)
+    return to_numpy(kernel.block(points, basis_points(kernel, X, rows)) - part @ part.T)
 
 
 def _thin(

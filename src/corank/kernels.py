@@ -225,7 +225,7 @@ class RbfPoints:
         write_exponentials(X, self.origin, self.right, (NO_ROUNDING - self.reach) / self.gamma, out)
 
 
-def checked(values: Array) -> Array:
+def finite_values(values: Array) -> Array:
     """Kernel values (n, r), refused where they are not finite. A sum shows it in one pass."""
     xp = namespace(values)
     if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
@@ -304,6 +304,6 @@ def check_precomputed(K: Array) -> None:
         ) from None
 
 
-def rows_of(kernel: Kernel, X: Array, rows: Any) -> Array:
+def basis_points(kernel: Kernel, X: Array, rows: Any) -> Array:
     """The basis points that rows of X are: the rows themselves, or their column numbers when precomputed."""
     return like(rows, X if not is_sparse(X) else np.empty(0), "int64") if kernel.precomputed else take(X, rows)

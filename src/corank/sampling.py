@@ -12,7 +12,7 @@ BLOCK = 2**16  # rows whose numbers come from one generator
 RUNS = 2**13  # of folds that come from one generator
 
 
-def luck_of(numbers: Index, seed: int) -> np.ndarray[Any, Any]:
+def uniform_draws(numbers: Index, seed: int) -> np.ndarray[Any, Any]:
     """One number in [0, 1) for each row number: (n,)."""
     result = np.empty(len(numbers))
     order = np.argsort(numbers // BLOCK, kind="stable")
@@ -25,7 +25,7 @@ def luck_of(numbers: Index, seed: int) -> np.ndarray[Any, Any]:
     return result
 
 
-def luckiest_from(begin: int, count: int, size: int, seed: int) -> tuple[Index, np.ndarray[Any, Any]]:
+def smallest_draws(begin: int, count: int, size: int, seed: int) -> tuple[Index, np.ndarray[Any, Any]]:
     """Of `count` row numbers from `begin` on the `size` luckiest: how far from `begin` they are, sorted, and their luck.
 
     Of a block only the luckiest rows are looked at, so that most rows cost nothing: O(size + count / BLOCK).
@@ -44,7 +44,7 @@ def luckiest_from(begin: int, count: int, size: int, seed: int) -> tuple[Index, 
         inside = (places >= 0) & (places < count)
         places, luck = places[inside], luck[inside]
         if len(places) >= size or limit == 1.0:
-            kept = luckiest(luck, size)
+            kept = smallest(luck, size)
             order = np.argsort(places[kept])
             return places[kept][order], luck[kept][order]
         limit = min(1.0, 2 * limit)
@@ -75,7 +75,7 @@ def _luckiest_of_block(block: int, seed: int, limit: float) -> tuple[Index, np.n
     return places, luck
 
 
-def luckiest(values: np.ndarray[Any, Any], size: int) -> Index:
+def smallest(values: np.ndarray[Any, Any], size: int) -> Index:
     """The positions of the `size` smallest values, sorted."""
     if len(values) <= size:
         return np.arange(len(values))

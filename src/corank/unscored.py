@@ -15,7 +15,7 @@ from scipy import sparse
 
 from corank._arrays import Array, Index, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank.rows import as_labels, encode_queries, is_frame
-from corank.sampling import luck_of, luckiest, luckiest_from
+from corank.sampling import smallest, smallest_draws, uniform_draws
 
 PIECE_ROWS = 2**16
 
@@ -40,14 +40,14 @@ class Reservoir:
     @classmethod
     def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Reservoir:
         """Of the rows with these numbers; `features` gives those at some of the positions."""
-        own = luck_of(numbers, seed)
-        kept = luckiest(own, limit)
+        own = uniform_draws(numbers, seed)
+        kept = smallest(own, limit)
         return cls(limit, ((numbers[kept], own[kept], features(kept)),) if len(kept) else ())
 
     @classmethod
     def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Reservoir:
         """The same of `count` rows whose numbers run on from `first`."""
-        kept, own = luckiest_from(first, count, limit, seed)
+        kept, own = smallest_draws(first, count, limit, seed)
         return cls(limit, ((first + kept, own, features(kept)),) if len(kept) else ())
 
     def merged(self, other: Reservoir) -> Reservoir:
@@ -65,8 +65,8 @@ class Reservoir:
         if not self.pieces:
             return replace(self, limit=size)
         numbers, own = (np.concatenate([piece[part] for piece in self.pieces]) for part in (0, 1))
-        kept = luckiest(own, size)
-        features = take(stacked([piece[2] for piece in self.pieces]), kept)
+        kept = smallest(own, size)
+        features = take(stack_rows([piece[2] for piece in self.pieces]), kept)
         return Reservoir(size, ((numbers[kept], own[kept], features),) if len(kept) else ())
 
     def rows(self) -> tuple[Index, Array | None]:
@@ -313,10 +313,10 @@ class UnscoredRows:
             xp = namespace(known)
             weights = [like(np.ones(len(c)), known) if w is None else w for w, c in zip(weights, codes, strict=True)]
             known = xp.concat(weights)
-        return stacked(features), np.concatenate(codes), known
+        return stack_rows(features), np.concatenate(codes), known
 
 
-def stacked(parts: list[Array]) -> Array:
+def stack_rows(parts: list[Array]) -> Array:
     """Rows below each other, CSR where they are."""
     if len(parts) == 1:
         return parts[0]

@@ -102,7 +102,7 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
     return read
 
 
-def of_encoded(views: Any, attributes: Any) -> Any:
+def encoded_views(views: Any, attributes: Any) -> Any:
     """Views of the columns of a table, by their numbers, as views of what an encoder makes of them.
 
     Parameters

@@ -375,7 +375,7 @@ def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_pat
     class Client:
         status = "running"
 
-    monkeypatch.setattr(_scans, "every_unit", with_a_death)
+    monkeypatch.setattr(_scans, "unit_results", with_a_death)
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     assert model.predict_to(scan(folder, features=NAMES, client=Client()), tmp_path / "out") == 200
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{k:06}.parquet" for k in range(10)]

@@ -17,7 +17,7 @@ from corank.cli.options import AGREEING, LEARNERS, STREAMED, MethodName
 from corank.encoder import TableEncoder
 from corank.learners._scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
 from corank.streaming import Scan, scan, with_extra
-from corank.streaming.group_queries import grouped
+from corank.streaming.group_queries import group_queries
 from corank.streaming.scan import sampled_table
 from corank.tables import TableError, near_names
 from corank.tables.write import table_writer
@@ -149,7 +149,7 @@ def rank_scan(
     names = _free_names(rows.wanted.extra)
     if rows.n_rows == 0:
         raise TableError(f"{file} has no rows")
-    rows = grouped(rows) if shuffles else rows
+    rows = group_queries(rows) if shuffles else rows
     n_rows = n_queries = 0
     if by is None:
         note("no query column: rows stay in their order, with their scores but without ranks")

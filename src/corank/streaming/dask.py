@@ -99,7 +99,7 @@ def rows_of_partition(
         yield Raw(len(part), part, own, runs, place, None)
 
 
-def scan_of(X: Any, y: Any = None, qid: Any = None) -> Scan:
+def collection_scan(X: Any, y: Any = None, qid: Any = None) -> Scan:
     """A Dask array or frame, with scores and labels cut alike, as a scan; on the cluster of the client, if there is one."""
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}.")
@@ -218,7 +218,7 @@ class Units:
         return self.client.compute(task(function, self._scan, number, parts, *others))
 
 
-def every_unit(scan: Scan, function: Any, *others: Any) -> list[Any]:
+def unit_results(scan: Scan, function: Any, *others: Any) -> list[Any]:
     """The results of a function for all units, in order."""
     with reachable(scan.client):
         units = Units(scan)
@@ -237,7 +237,7 @@ def unit_offsets(scan: Scan) -> list[int]:
     """The rows before every unit; counted by the workers where the files do not say it."""
     counts = [unit.n_rows for unit in scan.source.units]
     if any(count is None for count in counts):
-        counts = every_unit(scan, unit_rows)
+        counts = unit_results(scan, unit_rows)
     result, before = [], 0
     for count in counts:
         result.append(before)

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from corank._arrays import first_appearance
 from corank.streaming.chunks import label_kind
-from corank.streaming.passes import shown
+from corank.streaming.passes import progress_bar
 from corank.streaming.scan import Scan
 from corank.streaming.sources import File, ParquetSource, Raw, find_files
 from corank.tables import alike
@@ -40,7 +40,7 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def grouped(scan: Scan) -> Scan:
+def group_queries(scan: Scan) -> Scan:
     """The same rows with those of every query one after the other. Memory: one file's share of the rows."""
     files = list(dict.fromkeys(unit.file for unit in scan.source.units))
     folder = Folder(Path(tempfile.mkdtemp(prefix="corank-")), files)
@@ -58,7 +58,7 @@ def _divide(scan: Scan, folder: Path, buckets: int) -> None:
     """Every row into one of the files, by its query."""
     writers: dict[int, Any] = {}
     schema: pa.Schema | None = None
-    with shown("grouping queries", scan.n_rows) as advance:
+    with progress_bar("grouping queries", scan.n_rows) as advance:
         try:
             for raw in _rows(scan):
                 table = _table(raw, scan)

@@ -23,7 +23,7 @@ from corank.streaming.scan import Scan
 
 
 @contextmanager
-def shown(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
     """Call what this gives with the number of rows that were worked off."""
     if not sys.stderr.isatty():
         yield lambda rows: None
@@ -114,7 +114,7 @@ class Passes:
             return state.result
         total = scan.n_rows if total is None else total
         try:
-            with shown(what, total, state.rows) as advance:
+            with progress_bar(what, total, state.rows) as advance:
                 steps = _here(scan, job, state) if scan.client is None else batches(scan, job, state.cursor, state.rows)
                 with closing(steps):
                     for part, cursor, rows in steps:

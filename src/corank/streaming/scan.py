@@ -339,9 +339,9 @@ def scan(
         raise ValueError("shuffle_queries=True needs a query column: query=")
     if client is not None:
         raise ValueError("shuffle_queries=True goes without client=; group the rows once and scan the result")
-    from corank.streaming.group_queries import grouped
+    from corank.streaming.group_queries import group_queries
 
-    return grouped(result)
+    return group_queries(result)
 
 
 def _check_kinds(score: Any, query: Any, encoder: Any, client: Any) -> None:

@@ -41,7 +41,7 @@ class Folds:
 
 
 @dataclass(frozen=True)
-class Summing:
+class SumJob:
     """Sums over the rows of a chunk that are scored, that are not, or over all.
 
     features : as in `Accumulator`; size : their number

@@ -22,8 +22,8 @@ from corank.rows import Rows
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
 from corank.streaming.passes import Passes
 from corank.streaming.scan import Scan
-from corank.streaming.sums import Offsets, Summing
-from corank.unscored import Piece, Reservoir, stacked
+from corank.streaming.sums import Offsets, SumJob
+from corank.unscored import Piece, Reservoir, stack_rows
 
 HELD_BYTES = 2**27  # of the features of scored rows that are held in memory
 
@@ -87,11 +87,11 @@ class HeldScores:
     def joined(self) -> tuple[Array, Array, Index, Index]:
         """All of them."""
         X, y, ids, numbers = zip(*self.pieces, strict=True)
-        return stacked(list(X)), namespace(y[0]).concat(list(y)), np.concatenate(ids), np.concatenate(numbers)
+        return stack_rows(list(X)), namespace(y[0]).concat(list(y)), np.concatenate(ids), np.concatenate(numbers)
 
 
 @dataclass(frozen=True)
-class Look:
+class Survey:
     """What a pass has seen: entries of chunks in order, pools of scored and unscored rows, scored rows if few.
 
     level : mean of the scores
@@ -115,14 +115,14 @@ class Look:
         """Rows with a score."""
         return sum(entry.scored for entry in self.entries)
 
-    def merged(self, other: Look) -> Look:
+    def merged(self, other: Survey) -> Survey:
         """These rows and those that follow."""
         held = None
         if self.held is not None and other.held is not None:
             held = HeldScores((*self.held.pieces, *other.held.pieces))
             held = held if held.n_bytes <= self.held_bytes else None
         n, m = self.n_scored, other.n_scored
-        return Look(
+        return Survey(
             (*self.entries, *other.entries),
             self.scored.merged(other.scored),
             self.unscored.merged(other.unscored),
@@ -180,7 +180,7 @@ PARTS = ("numbers", "luck", "features")
 
 
 @dataclass(frozen=True)
-class Looking:
+class SurveyJob:
     """The job of looking.
 
     limit : rows that may serve as basis; held_bytes : of scored rows that are held
@@ -193,7 +193,7 @@ class Looking:
     all_unscored: bool = False
     first_number: int = 0  # rows before those of the scan
 
-    def __call__(self, chunk: Chunk) -> Look:
+    def __call__(self, chunk: Chunk) -> Survey:
         """Look at a chunk."""
         n = chunk.n_rows
         scored = np.zeros(n, dtype=bool)
@@ -208,7 +208,7 @@ class Looking:
             level = float(namespace(scores).mean(scores))
             ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(n)[with_score]]
             held = HeldScores(((take(chunk.features, with_score), scores, ids, numbers[with_score]),))
-        return Look(
+        return Survey(
             (Entry.of(chunk, scored),),
             Reservoir.of(
                 self.limit, numbers[with_score], self.seed, lambda kept: take(chunk.features, with_score[kept])
@@ -223,7 +223,7 @@ class Looking:
         """What tells it from another look."""
         return repr(self)
 
-    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Look:
+    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Survey:
         """What `Look.packed` gave, beside a reference."""
         pools = []
         for name in ("scored", "unscored"):
@@ -235,7 +235,7 @@ class Looking:
             X, y, ids, numbers = (arrays[f"held.{n}"] for n in range(4))
             held = HeldScores(((_beside(X, reference), like(y, reference), ids, numbers),))
         entries = tuple(Entry.unpacked(*values) for values in header["entries"])
-        return Look(entries, pools[0], pools[1], held, header["level"], self.held_bytes)
+        return Survey(entries, pools[0], pools[1], held, header["level"], self.held_bytes)
 
 
 def _beside(features: Any, reference: Array) -> Array:
@@ -243,7 +243,7 @@ def _beside(features: Any, reference: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class SomeRows:
+class NumberedRows:
     """Some rows of a table of n_rows, under their numbers in it: features (n, d), numbers (n,) rising."""
 
     features: Array
@@ -265,9 +265,9 @@ class SomeRows:
         return take(self.features, at)
 
 
-def look_at(scan: Scan, passes: Passes, looking: Looking, name: str, *, contiguous: bool) -> Look:
+def run_survey(scan: Scan, passes: Passes, looking: SurveyJob, name: str, *, contiguous: bool) -> Survey:
     """The first pass over a scan; `contiguous` refuses queries that come back."""
-    look: Look = passes.run(scan, looking, f"look-{name}", f"looking at {name}")
+    look: Survey = passes.run(scan, looking, f"look-{name}", f"looking at {name}")
     if contiguous and scan.has_queries and not look.rises:
         closed = ClosedQueries()
         with closing(scan.chunks(features=False)) as chunks:
@@ -276,7 +276,7 @@ def look_at(scan: Scan, passes: Passes, looking: Looking, name: str, *, contiguo
     return look
 
 
-def held_rows(look: Look, *, with_queries: bool) -> tuple[SomeRows, Rows]:
+def held_rows(look: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows]:
     """The scored rows of a look that holds them, and the table they are from."""
     assert look.held is not None
     features, scores, ids, numbers = look.held.joined()
@@ -289,7 +289,7 @@ def held_rows(look: Look, *, with_queries: bool) -> tuple[SomeRows, Rows]:
         weights=None,
         index=like(numbers, scores, "int64"),
     )
-    return SomeRows(features, numbers, look.n_rows), rows
+    return NumberedRows(features, numbers, look.n_rows), rows
 
 
 @dataclass
@@ -297,7 +297,7 @@ class ScannedRows:
     """The rows of a scan without a score, or all of them where its scores play no part. A Part of `UnscoredRows`."""
 
     scan: Scan
-    look: Look
+    look: Survey
     passes: Passes
     name: str
     every: bool = True
@@ -334,7 +334,7 @@ class ScannedRows:
 
     def summed(self, comparison: Loss, features: Any, size: int, columns: Sequence[Index] | None = None) -> Statistics:
         """The sums over them, in one pass."""
-        job = Summing(comparison, features, size, "all" if self.every else "unscored", columns)
+        job = SumJob(comparison, features, size, "all" if self.every else "unscored", columns)
         self._passed += 1
         name = f"sums-{self.name}-{self._passed}"
         return self.passes.run(self.scan, job, name, f"summing {self.name}", self.look.n_rows).closed()  # type: ignore[no-any-return]
