@@ -236,7 +236,7 @@ def test_maps_that_change_their_width(folder):
 
 def test_maps_that_do_not_keep_rows(folder):
     rows = scan(folder, score="y", query="q")
-    with pytest.raises(ValueError, match="map must give one row a row"):
+    with pytest.raises(ValueError, match="map must give one row per row"):
         RankRLS(basis=5).fit(rows.map(lambda part: part[:3]))
     with pytest.raises(TableError, match="feature 0 has no value in data row 1 of"):
         RankRLS(basis=5).fit(rows.map(lambda part: np.log(-np.abs(part), where=False, out=np.full_like(part, np.nan))))

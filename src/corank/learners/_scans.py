@@ -210,7 +210,7 @@ def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: s
 
 def carrying(scan: Scan, columns: Any, name: str) -> Scan:
     """The scan with the columns that are written too: those asked for, else the query column."""
-    own = [scan.wanted.query] if columns is None and scan.has_queries else [] if columns is None else columns
+    own = [scan.roles.query] if columns is None and scan.has_queries else [] if columns is None else columns
     names = [own] if isinstance(own, str) else [str(each) for each in own]
     if name in names:
         raise ValueError(f"columns: {name!r} is the name of the predictions; give them another with name=.")
@@ -252,7 +252,7 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
         runs, n = chunk.runs, chunk.n_rows
-        chunk = chunk.moved(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
+        chunk = chunk.with_features(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
         found = np.asarray(to_numpy(values), dtype=np.float64)
         if scan.has_queries:
             closed.add(runs, chunk.place)
