@@ -67,7 +67,9 @@ def assert_close(predictions, expected):
     np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-8 * np.ptp(expected))
 
 
-def check_one_view(client, folder, learner):
+@pytest.mark.parametrize(("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20), "parquet")])
+def test_one_view(client, tmp_path, kind, learner, nothing_held):
+    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30)
     expected = learner.fit(X, Y, qid=QID).predict(NEW)
     rows = scan(folder, score="y", query="q", chunk_rows=16, client=client)
     predictions = learner.fit(rows).predict(NEW)
@@ -75,18 +77,13 @@ def check_one_view(client, folder, learner):
     np.testing.assert_array_equal(learner.fit(rows).predict(NEW), predictions)
 
 
-@pytest.mark.parametrize(("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20), "parquet")])
-def test_one_view(client, tmp_path, kind, learner, nothing_held):
-    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30)
-    check_one_view(client, folder, learner)
-
-
 def test_worker_processes_read_the_files_themselves(client_of_processes, folders, nothing_held):
-    check_one_view(client_of_processes, folders[0], RankRLS(1.0, 20))
+    rows = scan(folders[0], score="y", query="q", chunk_rows=40, client=client_of_processes)
+    assert_close(RankRLS(1.0, 20).fit(rows).predict(NEW), RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW))
 
 
 def test_several_views(client, folders):
-    model = CoRankRLS(VIEWS, basis=20)
+    model = CoRankRLS(VIEWS, 1.0, 0.1, 20)
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID)
     basis, predictions = expected.basis_, expected.predict_views(NEW)
     rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
@@ -138,12 +135,11 @@ def test_collections(client, make, place, nothing_held, monkeypatch):
     assert model.score(rows, y, qid=qid) == pytest.approx(expected.score(X[scored], Y[scored], qid=QID[scored]))
 
 
-@pytest.mark.parametrize("make", [as_arrays, as_frames])
-def test_collections_of_unscored_rows(client, make):
+def test_collections_of_unscored_rows(client):
     model = CoRankRLS(VIEWS, 1.0, 0.1, 20)
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID).predict(NEW)
-    rows, y, qid = make(X, Y, QID)
-    more, _, more_qid = make(U, np.zeros(len(U)), U_QID)
+    rows, y, qid = as_arrays(X, Y, QID)
+    more, _, more_qid = as_arrays(U, np.zeros(len(U)), U_QID)
     assert_close(model.fit(rows, y, qid=qid, unscored=more, unscored_qid=more_qid).predict(NEW), expected)
 
 

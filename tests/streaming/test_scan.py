@@ -74,7 +74,7 @@ def predictions_in_memory():
 
 
 @pytest.mark.parametrize("learner", SINGLE)
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(
     held=st.booleans(),
     ends=cuts,
