@@ -156,7 +156,7 @@ def test_collections_that_do_not_fit_each_other():
         (frame, Y, ValueError, "y .* sizes of the partitions of X"),
         (frame, y, ValueError, "y has 4 partitions and X 3"),
         (as_arrays(wrong, Y, QID)[0], y, ValueError, "'x2' .* data row 151 of partition 3"),
-        (rows, as_arrays(X, infinite, QID)[1], ValueError, "y .* infinity in data row 21 of partition 3"),
+        (rows, as_arrays(X, infinite, QID)[1], ValueError, "'y' holds inf in data row 21 of partition 3"),
         (texts, Y, ValueError, r"partition \d should hold numbers"),
         (rows[:, 0], y, ValueError, "X must have two dimensions"),
     ]

@@ -134,11 +134,18 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[A
 def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[Any, Any]:
     """Scores: (n,) float64, NaN where a row has none."""
     scores = numbers_of(values, name, place).astype(np.float64)
+    check_scores(scores, name, place)
+    return scores
+
+
+def check_scores(scores: np.ndarray[Any, Any], name: str, place: Place) -> None:
+    """Refuse infinite scores (n,) and those whose squares overflow."""
     too_large = np.flatnonzero(np.abs(scores) > LARGEST)
     if too_large.size:
         row = int(too_large[0])
-        raise TableError(f"score column {name!r} holds {scores[row]} in {place.of(row)}; leave it empty if unscored")
-    return scores
+        raise TableError(
+            f"score column {name!r} holds {scores[row]} in {place.of(row)}; leave it empty, or NaN, if unscored"
+        )
 
 
 def one_run() -> Runs:

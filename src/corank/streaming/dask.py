@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from corank._arrays import to_numpy
 from corank.rows import as_labels, is_collection, is_frame
-from corank.streaming.chunks import Place, check_finite, one_run, runs_of
+from corank.streaming.chunks import Place, check_finite, check_scores, one_run, runs_of
 from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
 from corank.tables import TableError
@@ -96,9 +96,8 @@ def partition_rows(
             raise ValueError(f"{name} has {len(given)} rows and X {len(matrix)} in {path}; cut both alike.")
     if roles.score is None:
         scores = None
-    elif scores is not None and np.isinf(scores).any():
-        row = int(np.argmax(np.isinf(scores)))
-        raise ValueError(f"y contains infinity in {Place(path).of(row)}; NaN means unscored.")
+    elif scores is not None:
+        check_scores(scores, SCORE, Place(path))
     all_columns = columns is None or columns == list(range(len(names)))
     for begin in range(0, len(matrix), chunk_rows):
         rows, place = slice(begin, begin + chunk_rows), Place(path, begin)

@@ -27,6 +27,7 @@ from corank.streaming.chunks import (
     Place,
     Runs,
     check_finite,
+    check_scores,
     feature_matrix,
     feature_type,
     label_kind,
@@ -483,9 +484,7 @@ class SvmlightSource:
             columns = [int(name) - 1 for name in roles.features]
             features = (X if columns == list(range(self.n_features)) else X[:, columns]).toarray()
             check_finite(features, roles.features, place)
-        if np.isinf(scores).any():
-            row = int(np.argmax(np.isinf(scores)))
-            raise TableError(f"the score is infinity in {place.of(row)}; write nan where a row is unscored")
+        check_scores(scores, SCORE, place)
         runs = one_run()
         if roles.query is not None:
             if len(labels) != len(scores):
