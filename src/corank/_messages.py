@@ -17,7 +17,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def near_names(name: str, names: Iterable[str]) -> list[str]:
-    """Those of the names that may have been meant, the nearest first; upper and lower case are alike."""
+    """Names that may have been meant by `name`, the nearest first; upper and lower case are alike."""
     folded = {candidate.lower(): candidate for candidate in names}
     return [folded[match] for match in difflib.get_close_matches(name.lower(), folded)]
 

@@ -205,7 +205,7 @@ def select(X: Array, columns: np.ndarray[Any, Any]) -> Array:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The same rows as every view sees them.
+    """Rows as every view sees them.
 
     parts : (rows, columns) per view, columns None for all; columns are cut when a block of rows is needed
     """

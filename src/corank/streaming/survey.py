@@ -250,7 +250,7 @@ class SurveyJob:
 
 @dataclass(frozen=True)
 class NumberedRows:
-    """Those rows of a table of n_rows that are in memory: features (n, d), numbers (n,) in the table, rising."""
+    """The rows of a table of `n_rows` that are in memory: features (n, d), numbers (n,) in the table, rising."""
 
     features: Array
     numbers: Index

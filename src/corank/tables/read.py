@@ -126,7 +126,7 @@ def kind_of_file(path: Path) -> tuple[str, bool]:
 
 
 def format_of_file(path: Path) -> str:
-    """ "parquet", "csv", "jsonl" or "svmlight", by the ending of the name; `.txt` is told by its first line."""
+    """The format by the ending of the name: "parquet", "csv", "jsonl" or "svmlight"; a `.txt` goes by its first line."""
     kind, _ = kind_of_file(path)
     if kind in SVMLIGHT:
         return "svmlight"
