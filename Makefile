@@ -61,7 +61,8 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --group docs
 	rm -rf docs/reference docs/gallery-of  # pages of names that are no more would be left behind
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W -n --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/docs_check.py docs/_build/html
 
 release-check: $(STAMP)
 	$(BIN)/python tools/release_check.py
