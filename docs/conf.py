@@ -83,7 +83,10 @@ napoleon_custom_sections = ["Returns"]  # sentences, not types
 nitpicky = True
 nitpick_ignore_regex = [
     # documented by other projects, whose lists of names are not fetched when these pages are built
-    (r"py:.*", r"(numpy|pandas|sklearn|collections\.abc)\..*"),
+    (
+        r"py:.*",
+        r"(numpy|scipy|sklearn|pandas|polars|pyarrow|matplotlib|torch|dask|distributed|collections\.abc)(\..*)?",
+    ),
     (r"py:class", r"ndarray"),
     # names in backticks that are parameters, attributes or file formats, and happen to be importable, too
     (r"py:obj", r"csv|encoder_|methods|min_sites|unscored|unscored_effect_|View\.(basis|penalty)"),
