@@ -48,11 +48,21 @@ class Candidate:
     beside: str = ""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Auto(QueryEstimator):
     """Fits the candidates, judges them, keeps one."""
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
     _learned = "best_estimator_"
+
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    basis_selection: Any = "pivoted"
+    scoring: Any = None
+    random_state: Any = None
 
     def _own(self) -> dict[str, Any]:
         """The parameters that regressors or rankers have alone."""
@@ -237,6 +247,7 @@ def _gap(first: HeldOut, second: HeldOut, *, paired: bool) -> tuple[float, float
     return a - b, float(np.hypot(s, t))
 
 
+@dataclass(eq=False, repr=False)
 class AutoRegressor(R2Mixin, RegressorMixin, _Auto):  # type: ignore[misc]
     """Regression that uses unscored rows where they help: `RLS`, or `CoRLS` with or without agreement.
 
@@ -258,34 +269,11 @@ class AutoRegressor(R2Mixin, RegressorMixin, _Auto):  # type: ignore[misc]
     candidates_ : list of Candidate, with held-out errors and paired gains
     """
 
-    _own_scoring = "squared"
+    views: Any = 2
+    basis: Any = "auto"
+    fit_intercept: bool = True
 
-    def __init__(
-        self,
-        views: Any = 2,
-        basis: Any = "auto",
-        fit_intercept: bool = True,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.scoring = scoring
-        self.random_state = random_state
+    _own_scoring = "squared"
 
     def _own(self) -> dict[str, Any]:
         return {"fit_intercept": self.fit_intercept}
@@ -294,6 +282,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, _Auto):  # type: ignore[misc]
         return RLS, CoRLS
 
 
+@dataclass(eq=False, repr=False)
 class AutoRanker(RankerMixin, _Auto):
     """Ranking that uses unscored rows where they help: `RankRLS`, or `CoRankRLS` with or without agreement.
 
@@ -316,36 +305,12 @@ class AutoRanker(RankerMixin, _Auto):
     candidates_ : list of Candidate, with held-out errors and paired gains
     """
 
-    _own_scoring = "rescaled"
+    views: Any = 2
+    basis: Any = "auto"
+    weighting: Any = "size"
+    beta: float = 0.0
 
-    def __init__(
-        self,
-        views: Any = 2,
-        basis: Any = "auto",
-        weighting: Any = "size",
-        beta: float = 0.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.basis = basis
-        self.weighting = weighting
-        self.beta = beta
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.scoring = scoring
-        self.random_state = random_state
+    _own_scoring = "rescaled"
 
     def _own(self) -> dict[str, Any]:
         read_comparison(self.weighting, self.beta)

@@ -5,7 +5,7 @@ Parameters of learners that choose by evidence: kernel width, variances, and a b
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -207,6 +207,18 @@ def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
 WIDTHS = {"tune": "one", "columns": "each", "scale": "given"}
 MOST_COLUMNS = 500  # that can have a width of their own
 IDLE = 1e-3  # the scale of a column that never changes
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class EvidenceParameters:
+    """Parameters that Gaussian processes share, beside those that they learn from the evidence."""
+
+    kernel: Any = "rbf"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    basis_selection: Any = "pivoted"
+    random_state: Any = None
 
 
 class EvidenceLearner(GaussianMixin, SingleLearner):

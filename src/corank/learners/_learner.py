@@ -122,6 +122,27 @@ class BriefRequest:
         return method
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """Parameters of learners that choose by held-out errors; a learner declares its own before them."""
+
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    cv: Any = None
+    scoring: Any = None
+    random_state: Any = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BasisParameters(KernelParameters):
+    """Parameters of learners whose basis may be a number of rows."""
+
+    basis_selection: Any = "pivoted"
+
+
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
     """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is needed."""
 

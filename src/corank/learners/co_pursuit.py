@@ -18,7 +18,15 @@ from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.learners._bases import BasisMaker
 from corank.learners._kernel_learner import CoLearner, Scored
-from corank.learners._learner import Expansion, RankerMixin, candidates, check_choice, read_comparison, seed
+from corank.learners._learner import (
+    Expansion,
+    KernelParameters,
+    RankerMixin,
+    candidates,
+    check_choice,
+    read_comparison,
+    seed,
+)
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, WithinQueries
@@ -284,7 +292,8 @@ def _functions(
     return rows, weights, points
 
 
-class CoRankingPursuit(RankerMixin, SparseViews):
+@dataclass(eq=False, repr=False)
+class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows.
 
     .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
@@ -369,49 +378,20 @@ class CoRankingPursuit(RankerMixin, SparseViews):
     [5, 5]
     """
 
+    views: Any = 2
+    n_atoms: Any = "tune"
+    agreement: Any = "tune"
+    objective: Any = "exact"
+    search: Any = "full"
+    refit: Any = "back"
+    n_solutions: int = 1
+    beta: float = 0.0
+    weighting: Any = "size"
+
     # what learners with a norm penalty ask of their users, and this one does not
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
     solver: ClassVar[str] = "direct"
-
-    def __init__(
-        self,
-        views: Any = 2,
-        n_atoms: Any = "tune",
-        agreement: Any = "tune",
-        objective: Any = "exact",
-        search: Any = "full",
-        refit: Any = "back",
-        n_solutions: int = 1,
-        beta: float = 0.0,
-        weighting: Any = "size",
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.n_atoms = n_atoms
-        self.agreement = agreement
-        self.objective = objective
-        self.search = search
-        self.refit = refit
-        self.n_solutions = n_solutions
-        self.beta = beta
-        self.weighting = weighting
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)

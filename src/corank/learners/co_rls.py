@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from corank._arrays import take, to_numpy
 from corank.learners._kernel_learner import CoLearner, Scored, comparison_groups, plain_rows
-from corank.learners._learner import R2Mixin, RankerMixin, read_comparison
+from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
 from corank.loss import Loss, Pointwise, WithinQueries
 from corank.problem import ComparedRows
 from corank.rows import encode_queries, read_comparisons, read_features
@@ -17,7 +18,8 @@ from corank.streaming.passes import Passes
 from corank.unscored import UnscoredRows
 
 
-class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class CoRLS(R2Mixin, RegressorMixin, BasisParameters, CoLearner):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -85,44 +87,14 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
     'helped'
     """
 
-    def __init__(
-        self,
-        views: Any = 2,
-        alpha: Any = "tune",
-        agreement: Any = "tune",
-        basis: Any = "auto",
-        fit_intercept: bool = True,
-        solver: str = "direct",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.alpha = alpha
-        self.agreement = agreement
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    views: Any = 2
+    alpha: Any = "tune"
+    agreement: Any = "tune"
+    basis: Any = "auto"
+    fit_intercept: bool = True
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
 
     def _comparison(self) -> Loss:
         return Pointwise()
@@ -163,7 +135,8 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
         return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
-class CoRankRLS(RankerMixin, CoLearner):
+@dataclass(eq=False, repr=False)
+class CoRankRLS(RankerMixin, BasisParameters, CoLearner):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones.
 
     .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -233,46 +206,15 @@ class CoRankRLS(RankerMixin, CoLearner):
     True
     """
 
-    def __init__(
-        self,
-        views: Any = 2,
-        alpha: Any = "tune",
-        agreement: Any = "tune",
-        basis: Any = "auto",
-        weighting: Any = "size",
-        beta: float = 0.0,
-        solver: str = "direct",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.alpha = alpha
-        self.agreement = agreement
-        self.basis = basis
-        self.weighting = weighting
-        self.beta = beta
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    views: Any = 2
+    alpha: Any = "tune"
+    agreement: Any = "tune"
+    basis: Any = "auto"
+    weighting: Any = "size"
+    beta: float = 0.0
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)

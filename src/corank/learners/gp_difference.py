@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, in_one_thread
 from corank.basis import KernelBasis
-from corank.learners._gaussian_process import EvidenceLearner
+from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners._kernel_learner import KernelLearner
 from corank.learners._learner import RankerMixin
 from corank.loss import Loss, WithinQueries
@@ -24,7 +25,8 @@ from corank.solvers.tuning import Solution, Training
 SMALL = 400  # basis rows up to which one thread is fastest
 
 
-class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
+@dataclass(eq=False, repr=False)
+class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearner):
     r"""A Gaussian process on score differences within queries, or on observed margins; exact.
 
     .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
@@ -72,6 +74,11 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
     True
     """
 
+    amplitude: Any = "tune"
+    gamma: Any = "tune"
+    noise: Any = "tune"
+    basis: Any = "auto"
+
     _contents = Contents(
         {
             **KernelLearner._contents.fitted,
@@ -81,31 +88,6 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         },
         check_difference,
     )
-
-    def __init__(
-        self,
-        amplitude: Any = "tune",
-        gamma: Any = "tune",
-        noise: Any = "tune",
-        basis: Any = "auto",
-        *,
-        kernel: Any = "rbf",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        random_state: Any = None,
-    ) -> None:
-        self.amplitude = amplitude
-        self.gamma = gamma
-        self.noise = noise
-        self.basis = basis
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.random_state = random_state
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")

@@ -21,7 +21,16 @@ from corank._messages import warn_user
 from corank.gram import CHUNK_ROWS
 from corank.kernels import Kernel, is_registered, registered_function, rows_of
 from corank.learners._kernel_learner import SingleLearner
-from corank.learners._learner import Expansion, R2Mixin, RankerMixin, candidates, check_choice, read_comparison, seed
+from corank.learners._learner import (
+    Expansion,
+    KernelParameters,
+    R2Mixin,
+    RankerMixin,
+    candidates,
+    check_choice,
+    read_comparison,
+    seed,
+)
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
 from corank.model_files.schema import FITTED, Contents, check_pursuit
@@ -393,7 +402,8 @@ class PursuitLearner(SingleLearner):
         return np.asarray([known.get(float(number), np.nan) for number in numbers])
 
 
-class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner):  # type: ignore[misc]
     r"""Regression on a few atoms, picked greedily: kernel matching pursuit.
 
     .. math:: \min \sum_i w_i \Big(s_i - \bar s - \sum_{p=1}^P a_p k(x_i, z_p)\Big)^2
@@ -454,34 +464,10 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
     5
     """
 
-    def __init__(
-        self,
-        n_atoms: Any = "tune",
-        refit: Any = "back",
-        dictionary: Any = None,
-        fit_intercept: bool = True,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.refit = refit
-        self.dictionary = dictionary
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_atoms: Any = "tune"
+    refit: Any = "back"
+    dictionary: Any = None
+    fit_intercept: bool = True
 
     def _comparison(self) -> Loss:
         return Pointwise()
@@ -507,7 +493,8 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
         return self._fit_labelled(X, y, qid, sample_weight)
 
 
-class RankingPursuit(RankerMixin, PursuitLearner):
+@dataclass(eq=False, repr=False)
+class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     r"""Ranking by a few atoms, picked greedily for the score differences within queries.
 
     .. math:: \min \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2,
@@ -558,36 +545,11 @@ class RankingPursuit(RankerMixin, PursuitLearner):
     True
     """
 
-    def __init__(
-        self,
-        n_atoms: Any = "tune",
-        refit: Any = "back",
-        beta: float = 0.0,
-        weighting: Any = "size",
-        dictionary: Any = None,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.refit = refit
-        self.beta = beta
-        self.weighting = weighting
-        self.dictionary = dictionary
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_atoms: Any = "tune"
+    refit: Any = "back"
+    beta: float = 0.0
+    weighting: Any = "size"
+    dictionary: Any = None
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
