@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow lint reproduce bench docs torch browser release-check clean
+.PHONY: help demo test test-slow test-kernels test-all lint reproduce bench docs torch browser release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
-	@echo "make test    run the tests"
+	@echo "make test    run the tests (minutes)"
+	@echo "make test-all  run every test: also real processes, every block of the documentation, the studies, other BLAS kernels"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
@@ -26,11 +27,19 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/corank demo
 
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(PYTEST)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow tests
+	$(PYTEST) -m "slow or not slow" studies/tests
+
+# Processors round differently: the numerical tests hold under another BLAS kernel and another number of threads too.
+test-kernels: $(STAMP)
+	OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=4 OMP_NUM_THREADS=4 $(PYTEST) tests/solvers tests/learners
+
+test-all: test test-slow test-kernels
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -41,10 +50,10 @@ lint: $(STAMP)
 REPRODUCED ?= reproduce-all
 reproduce: $(STAMP)
 	@if test -d "$(CORANK_DATA)"; then \
-		$(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
+		$(BIN)/python -m studies all --quick --force --out "$(REPRODUCED)" --data "$(CORANK_DATA)"; \
 	else \
 		echo "make reproduce: NO DATA SETS: CORANK_DATA names no folder; running only what needs none"; \
-		env -u CORANK_DATA $(BIN)/corank reproduce all --quick --force --out "$(REPRODUCED)"; \
+		env -u CORANK_DATA $(BIN)/python -m studies all --quick --force --out "$(REPRODUCED)"; \
 	fi
 
 torch: $(STAMP)

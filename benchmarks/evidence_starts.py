@@ -13,8 +13,8 @@ from benchmarks.comparison_cases import make_comparisons
 from corank import PreferenceGP
 from corank.basis import KernelBasis
 from corank.kernels import Kernel, scale_gamma
-from corank.solvers.compared import Compared
-from corank.solvers.preference import Ascent, Search, Task
+from corank.solvers.gp_preference import Ascent, EvidenceSearch, PreferenceTask
+from corank.solvers.pair_data import PairData
 
 STARTS = 10
 
@@ -26,11 +26,11 @@ def main() -> None:
     data = make_comparisons(*((60, 150) if quick else (1_000, 2_000)))
     used = np.unique(np.concatenate([data.winners, data.losers]))
     items, winners, losers = data.X[used], np.searchsorted(used, data.winners), np.searchsorted(used, data.losers)
-    compared = Compared.merged(items, winners, losers, np.ones(len(winners)))
+    compared = PairData.merged(items, winners, losers, np.ones(len(winners)))
     for gamma, widths in (("tune", "one"), ("columns", "each")):
         own = PreferenceGP(gamma=gamma).fit_comparisons(data.X, data.winners, data.losers).log_evidence_
         kernel = Kernel("rbf", scale_gamma(items))
-        ascent = Ascent(Task(compared, KernelBasis(kernel, items), whole=True), Search(None, widths))
+        ascent = Ascent(PreferenceTask(compared, KernelBasis(kernel, items), whole=True), EvidenceSearch(None, widths))
         rng = np.random.default_rng(0)
         found = []
         for _ in range(STARTS):

@@ -148,7 +148,7 @@ def test_frames_and_csr_and_single_precision_come_in_chunks_too():
 def test_a_query_larger_than_a_block_may_span_chunks(monkeypatch):
     rows, labels = np.random.default_rng(1).normal(size=(300, 6)), np.repeat([0, 1, 2], [190, 5, 105])
     expected = fitted(rows, labels).predict_views(NEW)
-    monkeypatch.setattr("corank.statistics.GRAM_ENTRIES", 1)  # 64 rows a block
+    monkeypatch.setattr("corank.gram.GRAM_ENTRIES", 1)  # 64 rows a block
     for unscored in (cut(rows, labels, [100, 192, 250]), cut(rows, labels, [])):
         np.testing.assert_allclose(fitted(unscored).predict_views(NEW), expected, atol=1e-10)
 

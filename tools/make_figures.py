@@ -29,7 +29,8 @@ def study_figures() -> None:
     """Those of docs/uncertainty.md and docs/compare.md."""
     sys.path.insert(0, str(ROOT))  # the studies are not installed
     from benchmarks.machine import RESULTS
-    from benchmarks.studies import figures
+
+    from studies.questions import figures
 
     figures.reliability_figure(ROOT / RESULTS)
     _save("reliability.png")

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from corank.experiments.papers.wording import PAPERS
+from studies.papers.wording import PAPERS
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAGE, MARK = RESULTS / "papers.md", "<!-- from here on made by tools/make_findings.py -->\n"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from corank._version import __version__
 
 if TYPE_CHECKING:
+    from corank.auto import AutoRanker, AutoRegressor
     from corank.encoder import TableEncoder
     from corank.kernels import register_kernel
     from corank.learners import (
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
         TransductiveRankRLS,
         load,
     )
-    from corank.scans import scan
-    from corank.selection import AutoRanker, AutoRegressor
+    from corank.streaming import scan
     from corank.views import View, random_bases, random_split, side_by_side
 
 __all__ = [
@@ -55,8 +55,8 @@ __all__ = [
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
 _PLACES = {
-    "AutoRanker": "corank.selection",
-    "AutoRegressor": "corank.selection",
+    "AutoRanker": "corank.auto",
+    "AutoRegressor": "corank.auto",
     "CoRLS": "corank.learners",
     "CoRankRLS": "corank.learners",
     "CoRankingPursuit": "corank.learners",
@@ -75,7 +75,7 @@ _PLACES = {
     "random_bases": "corank.views",
     "random_split": "corank.views",
     "register_kernel": "corank.kernels",
-    "scan": "corank.scans",
+    "scan": "corank.streaming",
     "side_by_side": "corank.views",
 }
 _MODULES = ("datasets", "experiments", "federated", "metrics", "report")

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from corank._backend import (
+from corank._arrays import (
     Array,
     device,
     eigh,
@@ -27,7 +27,7 @@ from corank._backend import (
     write_product,
 )
 from corank.kernels import Kernel, RbfPoints, checked, rows_of
-from corank.numbering import luck_of, luckiest
+from corank.sampling import luck_of, luckiest
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any

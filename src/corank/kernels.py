@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from corank._backend import (
+from corank._arrays import (
     Array,
     cholesky,
     device,

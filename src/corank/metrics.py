@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.metrics import average_precision_score, make_scorer, ndcg_score
 
-from corank._backend import to_numpy
+from corank._arrays import to_numpy
 from corank.rows import encode_queries
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]

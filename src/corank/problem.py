@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
-from corank._backend import Array, first_appearance, is_sparse, like, namespace, take, to_numpy
-from corank.comparison import Comparison, Operator, Pairs, PerQuery, Pointwise
+from corank._arrays import Array, FloatArray, Index, first_appearance, is_sparse, like, namespace, take, to_numpy
+from corank.gram import FeatureMap, Statistics, gather
+from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
 from corank.rows import Rows
-from corank.statistics import FeatureMap, Index, Statistics, gather
 from corank.views import SideBySide
-
-FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Problem(Protocol):
@@ -106,7 +104,7 @@ class ScoredRows:
     """Rows with scores, compared within their queries or one by one. `level` was taken out of the scores."""
 
     rows: Rows
-    comparison: Comparison
+    comparison: Loss
     level: float = 0.0
 
     @property
@@ -115,10 +113,10 @@ class ScoredRows:
         return self.rows.features
 
     @cached_property
-    def operator(self) -> PerQuery:
+    def operator(self) -> QueryLoss:
         """The comparison on these rows."""
         rows = self.rows
-        return PerQuery(self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows))
+        return QueryLoss(self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows))
 
     @cached_property
     def groups(self) -> Index | None:
@@ -264,9 +262,9 @@ class ComparedRows:
         return np.empty(0) if is_sparse(features) else namespace(features).asarray(features)[:0, :0]
 
     @cached_property
-    def operator(self) -> Pairs:
+    def operator(self) -> PairLoss:
         """The comparisons as an operator on the rows."""
-        return Pairs(
+        return PairLoss(
             winners=like(self.winners, self.reference, "int64"),
             losers=like(self.losers, self.reference, "int64"),
             margins=like(self.margins, self.reference),

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from corank._backend import (
+from corank._arrays import (
     Array,
     device,
     dtype_name,
@@ -28,7 +28,7 @@ from corank._backend import (
     take,
     to_numpy,
 )
-from corank._warnings import warn_user
+from corank._messages import warn_user
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from corank._backend import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
-from corank.numbering import luck_of, luckiest, luckiest_from
+from corank._arrays import Array, Index, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank.rows import as_labels, encode_queries, is_frame
+from corank.sampling import luck_of, luckiest, luckiest_from
 
-Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 PIECE_ROWS = 2**16
 
 
@@ -32,26 +31,26 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Reservoir:
     """At most `limit` rows, those of least luck: pieces of row numbers, luck and features."""
 
     limit: int
     pieces: tuple[tuple[Index, np.ndarray[Any, Any], Array], ...] = ()
 
     @classmethod
-    def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Pool:
+    def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Reservoir:
         """Of the rows with these numbers; `features` gives those at some of the positions."""
         own = luck_of(numbers, seed)
         kept = luckiest(own, limit)
         return cls(limit, ((numbers[kept], own[kept], features(kept)),) if len(kept) else ())
 
     @classmethod
-    def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Pool:
+    def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Reservoir:
         """The same of `count` rows whose numbers run on from `first`."""
         kept, own = luckiest_from(first, count, limit, seed)
         return cls(limit, ((first + kept, own, features(kept)),) if len(kept) else ())
 
-    def merged(self, other: Pool) -> Pool:
+    def merged(self, other: Reservoir) -> Reservoir:
         """Both."""
         both = replace(self, pieces=(*self.pieces, *other.pieces))
         return both.cut(self.limit) if both.n_rows > 2 * self.limit else both
@@ -61,14 +60,14 @@ class Pool:
         """Their number."""
         return sum(len(numbers) for numbers, _, _ in self.pieces)
 
-    def cut(self, size: int) -> Pool:
+    def cut(self, size: int) -> Reservoir:
         """The luckiest of them, as one piece."""
         if not self.pieces:
             return replace(self, limit=size)
         numbers, own = (np.concatenate([piece[part] for piece in self.pieces]) for part in (0, 1))
         kept = luckiest(own, size)
         features = take(stacked([piece[2] for piece in self.pieces]), kept)
-        return Pool(size, ((numbers[kept], own[kept], features),) if len(kept) else ())
+        return Reservoir(size, ((numbers[kept], own[kept], features),) if len(kept) else ())
 
     def rows(self) -> tuple[Index, Array | None]:
         """Row numbers and features, None for no rows."""
@@ -84,7 +83,7 @@ class Part(Protocol):
         """Their number."""
         ...
 
-    def sampled(self, size: int, seed: int) -> Pool:
+    def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` of them, drawn by row number."""
         ...
 
@@ -121,12 +120,12 @@ class HeldRows:
         """Their features."""
         return self.features if self.rows is None else take(self.features, self.rows)
 
-    def sampled(self, size: int, seed: int) -> Pool:
+    def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` of them, drawn by row number."""
         own = self.rows
         if own is None:
-            return Pool.of_run(size, self.first, self.n_rows, seed, partial(take, self.features))
-        return Pool.of(size, self.first + own, seed, lambda kept: take(self.features, own[kept]))
+            return Reservoir.of_run(size, self.first, self.n_rows, seed, partial(take, self.features))
+        return Reservoir.of(size, self.first + own, seed, lambda kept: take(self.features, own[kept]))
 
     def pieces(self) -> Iterator[Piece]:
         """Rows in order are only looked at; others are copied piece by piece."""
@@ -167,16 +166,16 @@ class StreamedRows:
         assert self._n_rows is not None
         return self._n_rows
 
-    def sampled(self, size: int, seed: int) -> Pool:
+    def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` of them, drawn by row number; chunks are checked the first time."""
-        count, last, in_order, pool = 0, None, True, Pool(size)
+        count, last, in_order, pool = 0, None, True, Reservoir(size)
         for X, labels in self._chunks(check=self._n_rows is None):
             n = int(X.shape[0])
             if labels is not None and n:
                 in_order = in_order and _is_sorted(labels, last)
                 last = labels[-1]
             if size and n:
-                pool = pool.merged(Pool.of_run(size, self.first + count, n, seed, partial(take, X)))
+                pool = pool.merged(Reservoir.of_run(size, self.first + count, n, seed, partial(take, X)))
             count += n
         if self._n_rows is not None and count != self._n_rows:
             raise ValueError(f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay.")
@@ -283,7 +282,7 @@ class UnscoredRows:
 
     def sample(self, size: int, seed: int) -> tuple[Index, Array | None]:
         """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features (None for no rows)."""
-        pool = Pool(size)
+        pool = Reservoir(size)
         for part in self.parts:
             pool = replace(pool, pieces=(*pool.pieces, *part.sampled(size, seed).pieces))
         return pool.rows()

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from corank._backend import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
-from corank._warnings import warn_user
+from corank._arrays import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._messages import warn_user
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 

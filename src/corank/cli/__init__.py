@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from corank.cli import compare, demo, evaluate, federated, fit, info, inspect, rank, reproduce, suggest, update
+from corank.cli import compare, demo, evaluate, federated, fit, inspect, rank, reproduce, suggest, update
+from corank.cli import inspect as info
 from corank.cli.console import Commands
 
 app = typer.Typer(
@@ -23,11 +24,11 @@ for command in (
     update.update,
     evaluate.evaluate,
     compare.compare,
-    reproduce.reproduce,
     inspect.inspect,
     info.info,
 ):
     app.command()(command)
+app.command(**reproduce.OPTIONS)(reproduce.reproduce)
 app.add_typer(federated.app)
 
 

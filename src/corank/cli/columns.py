@@ -1,4 +1,7 @@
-"""Which columns of a table are features, and how a model sees a table."""
+"""Which columns of a table are features, and how a model sees a table.
+
+Views by the names of columns: `--view text='text_*' --view image='img_*'`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from corank.cli.console import note
+from corank.encoder import TableEncoder
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column, with_zeros
+from corank.views import View, of_encoded, random_bases, random_split
 
 WITHIN_UP_TO = 2_000  # rows of a query whose scores are told apart from their level
 MOSTLY_UNLIKE = 0.9  # a larger share of different texts in a column is that of names
@@ -170,3 +175,56 @@ def text_columns(model: Any, *names: str | None) -> list[str]:
     """Columns that stay text when a file is read for this model, among them those of the given names."""
     known = [] if model.encoder_ is None else model.encoder_.text_columns
     return [*known, *(name for name in names if name is not None)]
+
+
+_NAMED = re.compile(r"([\w .-]+)=(.+)")
+
+
+def views_of(patterns: Sequence[str], encoder: TableEncoder | None, names: Sequence[str]) -> Any:
+    """Views of features by the names of the columns they come from, or two halves of the columns.
+
+    Parameters
+    ----------
+    patterns : one a view, such as `text_*,title` or with a name `text=text_*,title`
+    encoder : what makes features of the columns of a table, or None where they are features
+    names : of the features
+    """
+    if not patterns:
+        attributes = np.arange(len(names)) if encoder is None else encoder.attributes_
+        halves = len(np.unique(attributes)) >= 2
+        return random_split(2, attributes=None if encoder is None else attributes) if halves else random_bases(2)
+    if encoder is None:
+        return views_of_columns(patterns, [str(name) for name in names])
+    return of_encoded(views_of_columns(patterns, [column.name for column in encoder.columns_]), encoder.attributes_)
+
+
+def views_of_columns(patterns: Sequence[str], columns: Sequence[str]) -> Any:
+    """Views of the columns of a table, or 2 for random halves where nobody says."""
+    if not patterns:
+        return 2
+    views = [_view(pattern, columns) for pattern in patterns]
+    called = [view.name for view in views]
+    if len(set(called)) < len(called):
+        raise ValueError("--view: two views have the same name")
+    return views
+
+
+def _view(pattern: str, columns: Sequence[str]) -> View:
+    named = None if _matching_positions(pattern, columns) else _NAMED.fullmatch(pattern)
+    name, globs = (pattern, pattern) if named is None else (named[1], named[2])
+    parts = [globs] if globs in columns else [part.strip() for part in globs.split(",") if part.strip()]
+    chosen: set[int] = set()
+    for part in parts:
+        found = _matching_positions(part, columns) or _matching_positions(
+            part.removesuffix("=*"), columns
+        )  # word=*: its categories
+        if not found:
+            near = near_names(part, columns)
+            guess = f"; did you mean {near[0]!r}?" if near else ""
+            raise TableError(f"--view {name}: no column is called like {part!r}{guess}")
+        chosen |= set(found)
+    return View(sorted(chosen), name=name)
+
+
+def _matching_positions(part: str, names: Sequence[str]) -> list[int]:
+    return [at for at, name in enumerate(names) if name == part or fnmatchcase(name, part)]

@@ -12,14 +12,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank.cli.console import command, count, grid, note, show, typed, working
-from corank.cli.inputs import given, svmlight_columns, title_of
-from corank.cli.methods import check_views
-from corank.cli.options import TABLE, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View
-from corank.cli.outputs import check_report_output
+from corank._messages import count
+from corank.cli.console import command, grid, note, show, typed, working
+from corank.cli.files import check_report_output, given, svmlight_columns, title_of
+from corank.cli.options import TABLE, AsJson, Drop, Features, Force, IdLeftOut, Quiet, Read, View, check_views
 
 if TYPE_CHECKING:
-    from corank.experiments import Comparison, Items
+    from corank.experiments import ComparisonResult, Items
 
 BUILT_IN = "the built-in jokes"
 
@@ -157,8 +156,7 @@ def _read(
     views: list[str] | None,
     doing: Callable[[str], None],
 ) -> tuple[Items, list[dict[str, str]]]:
-    from corank.cli.columns import feature_columns, note_ids
-    from corank.cli.viewing import views_of_columns
+    from corank.cli.columns import feature_columns, note_ids, views_of_columns
     from corank.encoder import TableEncoder
     from corank.experiments import Items
     from corank.tables import query_column, read_table, score_column
@@ -179,7 +177,7 @@ def _read(
 
 def _built_in() -> tuple[Items, list[dict[str, str]]]:
     from corank.datasets import load_jokes, make_ranking
-    from corank.experiments.items import read_items
+    from corank.experiments.data import read_items
 
     try:
         return read_items(load_jokes()), []
@@ -219,7 +217,7 @@ def _cache() -> Path:
 # ---- what comes out
 
 
-def _write(found: Comparison, report: Path, file: Path | None, columns: Any, *, force: bool) -> None:
+def _write(found: ComparisonResult, report: Path, file: Path | None, columns: Any, *, force: bool) -> None:
     from corank.report import write_report
 
     name = BUILT_IN if file is None else title_of(file)
@@ -227,7 +225,7 @@ def _write(found: Comparison, report: Path, file: Path | None, columns: Any, *, 
     write_report(found, report, title=title, command=typed("compare"), columns=columns, overwrite=force)
 
 
-def _show(found: Comparison, file: Path | None, report: Path | None) -> None:
+def _show(found: ComparisonResult, file: Path | None, report: Path | None) -> None:
     from corank.experiments.measures import READING, TITLES
 
     rows = {row.method: row for row in found.rows()}
@@ -257,7 +255,7 @@ def _show(found: Comparison, file: Path | None, report: Path | None) -> None:
         show(command("add --report report.html", "For intervals, curves and the model: "))
 
 
-def _capped(found: Comparison) -> str:
+def _capped(found: ComparisonResult) -> str:
     """A word on scored rows that were left out, where the share alone would have kept more."""
     if not found.is_capped:
         return ""

@@ -22,9 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from corank.cli.inputs import Spool
-from corank.wording import count as count  # noqa: PLC0414, commands take it from here
-from corank.wording import held_out_error as held_out_error  # noqa: PLC0414
+from corank.cli.files import Spool
 
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 FAILED, INTERRUPTED, NOBODY_READS = 2, 130, 141  # the last as the shell has it for a closed pipe

@@ -1,10 +1,18 @@
-"""Options that several commands share, each with one meaning everywhere."""
+"""Options that several commands share, each with one meaning everywhere.
 
+The learners as the command line calls them, and which options go with which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from corank.cli.console import is_big, is_several
 
 WHO_BEAT_WHOM = "Comparisons"  # panels of the help
 MANY_ROWS = "Unscored rows, and more rows than memory"
@@ -117,3 +125,166 @@ LoserInFit = Annotated[
     str | None, typer.Option("--loser", help="Column of losers. Default: as in fit.", show_default=False)
 ]
 CountInFit = Annotated[str | None, typer.Option("--count", help="Column that says how often.", show_default=False)]
+
+
+class MethodName(StrEnum):
+    """The learners, as the command line calls them; auto is one of the first four."""
+
+    auto = "auto"
+    rankrls = "rankrls"
+    rls = "rls"
+    corankrls = "corankrls"
+    corls = "corls"
+    kpcrank = "kpcrank"
+    kpcr = "kpcr"
+    pursuit = "pursuit"
+    matching = "matching"
+    preference = "preference"
+    difference = "difference"
+
+
+class Weighting(StrEnum):
+    """What counts the same: items, pairs or queries."""
+
+    size = "size"
+    unit = "unit"
+    query = "query"
+
+
+LEARNERS = {
+    MethodName.rankrls: "RankRLS",
+    MethodName.rls: "RLS",
+    MethodName.corankrls: "CoRankRLS",
+    MethodName.corls: "CoRLS",
+    MethodName.kpcrank: "KPCRank",
+    MethodName.kpcr: "KPCR",
+    MethodName.pursuit: "RankingPursuit",
+    MethodName.matching: "MatchingPursuit",
+    MethodName.preference: "PreferenceGP",
+    MethodName.difference: "DifferenceGP",
+}
+BY_EVIDENCE = (MethodName.preference, MethodName.difference)
+AGREEING = (MethodName.corankrls, MethodName.corls)  # views that agree on unscored rows
+STREAMED = (MethodName.rankrls, MethodName.rls, *AGREEING)  # that learn from files in passes
+WEIGHTED = (MethodName.rankrls, MethodName.corankrls, MethodName.kpcrank, MethodName.pursuit)
+RANKERS = (*WEIGHTED, *BY_EVIDENCE)
+COMPARING = (MethodName.rankrls, MethodName.corankrls, MethodName.kpcrank, *BY_EVIDENCE)  # that learn from comparisons
+AUTO = MethodName.auto
+GOES_WITH = {  # options that only some methods have
+    "weighting": (AUTO, *WEIGHTED),
+    "basis": (AUTO, *STREAMED, MethodName.kpcrank, MethodName.kpcr, *BY_EVIDENCE),
+    "alpha": (AUTO, *STREAMED),
+    "components": (MethodName.kpcrank, MethodName.kpcr),
+    "atoms": (MethodName.pursuit, MethodName.matching),
+    "amplitude": BY_EVIDENCE,
+    "noise": (MethodName.difference,),
+    "comparisons": (AUTO, *COMPARING),
+    "view": (AUTO, *AGREEING),
+    "unscored": (AUTO, *AGREEING),
+    "checkpoint": (AUTO, *STREAMED),
+    "dask": (AUTO, *STREAMED),
+}
+OWN_NAMES = {"components": "n_components", "atoms": "n_atoms"}
+
+
+def own_options(method: MethodName, given: dict[str, Any], plain: MethodName) -> dict[str, Any]:
+    """The options that only some methods have, as their learners take them; refuses those that do not go with this.
+
+    `plain` is the method that `auto` may turn out to be.
+    """
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        check_goes_with(name, method)
+        if method is AUTO:
+            check_goes_with(name, plain)
+        if name in ("alpha", "amplitude", "noise"):
+            options[name] = number_or_word(value)
+        elif name == "weighting":
+            options[name] = value.value
+        elif name in OWN_NAMES:
+            options[OWN_NAMES[name]] = _whole_numbers(name, value)
+        else:
+            options[name] = int(value) if value.isdecimal() else value
+    return options
+
+
+def check_goes_with(name: str, method: MethodName) -> None:
+    """Refuse an option that a method does not have."""
+    if method not in GOES_WITH[name]:
+        others = " or ".join(f"--method {other}" for other in GOES_WITH[name] if other is not AUTO)
+        raise ValueError(f"--{name} does not go with --method {method}; it goes with {others}")
+
+
+def check_views(patterns: Sequence[str]) -> None:
+    """Refuse a single view."""
+    if len(patterns) == 1:
+        raise ValueError("--view is given once, but one view has nothing to agree with: give two or more")
+
+
+def _whole_numbers(name: str, text: str) -> int | str | list[int]:
+    """`5`, `tune` or `2,5,10`."""
+    parts = [part.strip() for part in text.split(",")]
+    if text != "tune" and not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f"--{name} must be tune, a number greater than 0, or several such as 2,5,10; got {text!r}")
+    numbers = [] if text == "tune" else [int(part) for part in parts]
+    return "tune" if not numbers else numbers[0] if len(numbers) == 1 else numbers
+
+
+def number_or_word(text: str) -> float | str | list[float]:
+    """`0.1`, `tune` or `0.1,1,10`."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        return text
+    return values if len(values) > 1 else values[0]
+
+
+# ---- what goes together in fit
+
+
+def check_what_to_learn_from(
+    score: str | None,
+    item: str | None,
+    items: Path | None,
+    comparisons: Path | None,
+    pairs: dict[str, str | None],
+    method: MethodName,
+) -> None:
+    """Refuse options that do not go together."""
+    if items is not None and comparisons is not None:
+        raise ValueError("--items is for scores: with --comparisons the first table describes the items")
+    if items is not None and item is None:
+        raise ValueError("--items needs --id, the column that says what the items are called")
+    if comparisons is None:
+        for name, value in pairs.items():
+            if value is not None:
+                raise ValueError(f"--{name} is a column of a table of comparisons: say which with --comparisons")
+        if score is None:
+            raise ValueError(
+                "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
+            )
+        return
+    if score is not None:
+        raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
+    if item is None:
+        raise ValueError("--comparisons needs --item, the column that says what the items are called")
+    check_goes_with("comparisons", method)
+    if pairs["margin"] is not None and method is MethodName.preference:
+        raise ValueError(
+            "--margin does not go with --method preference, which learns from who won alone; use --method difference"
+        )
+
+
+def is_streamed(file: Path, beside: dict[str, Path | None], passes: dict[str, Any]) -> bool:
+    """Whether rows are read in passes; refuses a second table then, which is read into memory with the first."""
+    second = next((name for name, value in beside.items() if value is not None), None)
+    asked = next((name for name, value in passes.items() if value is not None), None)
+    if second is None:
+        return asked is not None or is_big(file)
+    if asked is not None:
+        raise ValueError(f"--{asked} does not go with --{second}, whose rows must fit into memory")
+    if is_several(file):
+        raise ValueError(f"--{second} goes with one table, but {file} is a folder or a pattern")
+    return False

@@ -11,10 +11,18 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from corank.cli.console import count, grid, is_big, note, show, working
-from corank.cli.inputs import DASH, check_printed, given, title_of, write_result
+from corank._messages import count
+from corank.cli.console import grid, is_big, note, show, working
+from corank.cli.files import (
+    DASH,
+    check_model_and_table,
+    check_printed,
+    check_table_output,
+    given,
+    title_of,
+    write_result,
+)
 from corank.cli.options import TABLE, AsJson, Force, ModelFile, Printed, QueryInFit, Quiet, Read, Shuffle
-from corank.cli.outputs import check_model_and_table, check_table_output
 
 TOP = 10
 SHOWN_COLUMNS = 5
@@ -119,7 +127,7 @@ def _rank_in_passes(
     """Rank files that need not fit into memory; every query as it is read."""
     if out is None or out == DASH:
         raise ValueError("--out is needed for a folder, a pattern or a large file: say where to write the ranking")
-    from corank.cli.bigger import rank_scan
+    from corank.cli.large_files import rank_scan
     from corank.learners import load
 
     with working(quiet=quiet, status=False):

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 import corank
-from corank.experiments import peers, trees
-from corank.experiments.masking import Task
-from corank.experiments.tuning import SETTINGS, Fitted
+from corank.experiments import peers
+from corank.experiments import peers as trees
+from corank.experiments.peers import SETTINGS, FittedMethod
+from corank.experiments.protocol import Task
 
 BASELINE = "ridge"
 N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
@@ -44,7 +45,7 @@ class Method:
     name: str
     title: str
     about: str
-    fit: Callable[[Task], Fitted]
+    fit: Callable[[Task], FittedMethod]
     uses_unscored: bool = False
     for_queries: bool = True
     scale: Literal["always", "with queries", "without queries", "never"] = "always"
@@ -115,7 +116,7 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
 # ---------------------------------------------------------------- corank's own
 
 
-def _learner(name: str, settings: Mapping[str, Any], task: Task) -> Fitted:
+def _learner(name: str, settings: Mapping[str, Any], task: Task) -> FittedMethod:
     """One of corank's learners, tuned by itself on the scored rows."""
     model = getattr(corank, name)(**settings, **_own_settings(name, task))
     return fitted(model.fit(task.X, task.y, qid=task.qid))
@@ -137,11 +138,11 @@ def _own_settings(name: str, task: Task) -> dict[str, Any]:
     return own
 
 
-def fitted(model: Any) -> Fitted:
+def fitted(model: Any) -> FittedMethod:
     """A fitted learner of corank, and what it chose."""
     path = getattr(getattr(model, "_together", model), "path_", None)
     tried = None if path is None else len(path.error)
-    return Fitted(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
+    return FittedMethod(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
 
 
 def chosen_parameters(model: Any) -> dict[str, Any]:

@@ -4,14 +4,12 @@
 over TLS. What leaves a site are its predictions on the shared items and three numbers a round, or the predictions alone.
 """
 
-from corank.federated.agreeing import RunStopped
-from corank.federated.channel import Channel, Fault, InProcess
-from corank.federated.coordinator import Coordinator
+from corank.federated.coordinator import Coordinator, Plan, Report, Round, RunStopped
 from corank.federated.messages import Message, MessageError, Terms
-from corank.federated.plan import Plan, Report, Round
-from corank.federated.shared import SharedItems, SharedItemsError, synthetic_table
+from corank.federated.network import Channel, Fault, InProcess
+from corank.federated.shared_items import SharedItems, SharedItemsError, synthetic_table
 from corank.federated.site import Limits, Refused, Site
-from corank.federated.state import StateError
+from corank.model_files.container import StateError
 
 __all__ = [
     "Channel",

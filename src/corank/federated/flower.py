@@ -15,9 +15,8 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from corank.federated.channel import Fault, answered, refused
-from corank.federated.journal import note
-from corank.federated.messages import Message, MessageError, decoded
+from corank.federated.messages import Message, MessageError, decoded, note
+from corank.federated.network import Fault, answered, refused
 from corank.federated.site import Site
 
 RECORD = "corank"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank.federated.agreeing import RunStopped
-from corank.federated.channel import Channel, Fault
-from corank.federated.messages import MAX_HEADER, VERSION, FloatArray, Message
+from corank._arrays import FloatArray
+from corank.federated.coordinator import RunStopped
+from corank.federated.messages import MAX_HEADER, VERSION, Message
+from corank.federated.network import Channel, Fault
 from corank.federated.site import Refused
 from corank.tables import is_number, numbers
 

@@ -11,14 +11,8 @@ from typing import Any
 
 from cryptography import x509
 
-from corank.federated.certificates import (
-    COORDINATOR,
-    Identity,
-    check_identity,
-    check_name,
-    read_certificate,
-)
-from corank.federated.plan import Plan
+from corank.federated.certificates import COORDINATOR, Identity, check_identity, check_name, read_certificate
+from corank.federated.coordinator import Plan
 from corank.federated.site import Limits
 from corank.tables import near_names
 
@@ -30,7 +24,7 @@ class SettingsError(ValueError):
     """A settings file that cannot be used; names the file, the word and what to do."""
 
 
-class Section:
+class SettingsSection:
     """One table of a TOML file; every word must be taken before `end`."""
 
     def __init__(self, content: Mapping[str, Any], file: Path, name: str = "") -> None:
@@ -96,17 +90,17 @@ class Section:
         value = self.text(word, default)
         return None if value is None else self.file.parent / value
 
-    def section(self, word: str, *, needed: bool = True) -> Section | None:
+    def section(self, word: str, *, needed: bool = True) -> SettingsSection | None:
         """A table within this one."""
         found = self.take(word, dict, "a table", MISSING if needed else None)
-        return None if found is None else Section(found, self.file, f"{self.name}.{word}".lstrip("."))
+        return None if found is None else SettingsSection(found, self.file, f"{self.name}.{word}".lstrip("."))
 
-    def sections(self, word: str) -> list[Section]:
+    def sections(self, word: str) -> list[SettingsSection]:
         """A list of tables."""
         found = self.take(word, list, "a list of tables")
         if not all(isinstance(own, dict) for own in found):
             raise self._wrong(word, "should be a list of tables")
-        return [Section(own, self.file, word) for own in found]
+        return [SettingsSection(own, self.file, word) for own in found]
 
     def end(self) -> None:
         """Refuse what nobody asked for."""
@@ -129,7 +123,7 @@ class Certificates:
     key: Path
 
     @classmethod
-    def read(cls, section: Section) -> Certificates:
+    def read(cls, section: SettingsSection) -> Certificates:
         """From [certificates]."""
         found = cls(section.path("authority"), section.path("certificate"), section.path("key"))
         section.end()
@@ -153,7 +147,7 @@ class SharedSettings:
     recipe: dict[str, Any] | None
 
     @classmethod
-    def read(cls, section: Section) -> SharedSettings:
+    def read(cls, section: SettingsSection) -> SharedSettings:
         """From [shared]."""
         synthetic = section.section("synthetic", needed=False)
         recipe = None
@@ -285,7 +279,7 @@ def read_site(path: Path) -> SiteSettings:
     name = check_name(top.text("name"))
     task, learner = _learner(_needed(top.section("learner")))
     limits, predict = top.section("limits", needed=False), top.section("predict", needed=False)
-    predict = predict or Section({}, path, "predict")
+    predict = predict or SettingsSection({}, path, "predict")
     found = SiteSettings(
         name=name,
         coordinator=top.address("coordinator"),
@@ -308,28 +302,28 @@ def read_site(path: Path) -> SiteSettings:
     return found
 
 
-def _read(path: Path) -> Section:
+def _read(path: Path) -> SettingsSection:
     try:
-        return Section(tomllib.loads(path.read_text(encoding="utf-8")), path)
+        return SettingsSection(tomllib.loads(path.read_text(encoding="utf-8")), path)
     except FileNotFoundError as error:
         raise SettingsError(f"there is no file {path}; corank federated init makes one.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not TOML: {error}.") from error
 
 
-def _needed(section: Section | None) -> Section:
+def _needed(section: SettingsSection | None) -> SettingsSection:
     assert section is not None
     return section
 
 
-def _positive(section: Section, word: str, default: float) -> float:
+def _positive(section: SettingsSection, word: str, default: float) -> float:
     value = float(section.number(word, default))
     if not value > 0:
         raise SettingsError(f"{section.file}: {word} must be greater than 0, got {value:g}.")
     return value
 
 
-def _data(section: Section) -> DataSettings:
+def _data(section: SettingsSection) -> DataSettings:
     found = DataSettings(
         section.path("file"),
         section.text("score"),
@@ -342,7 +336,7 @@ def _data(section: Section) -> DataSettings:
     return found
 
 
-def _learner(section: Section) -> tuple[str, dict[str, Any]]:
+def _learner(section: SettingsSection) -> tuple[str, dict[str, Any]]:
     task = section.text("task")
     if task not in TASKS:
         raise SettingsError(f"{section.file}: task in [learner] must be 'regression' or 'ranking', got {task!r}.")
@@ -352,7 +346,7 @@ def _learner(section: Section) -> tuple[str, dict[str, Any]]:
     return task, {word: value for word, value in given.items() if value is not None}
 
 
-def _limits(section: Section) -> Limits:
+def _limits(section: SettingsSection) -> Limits:
     given: dict[str, Any] = {"rounds": section.whole("rounds", Limits.rounds), "norm": section.number("norm", None)}
     given |= {"report": section.flag("report", Limits.report)}
     section.end()

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, is_foreign, like, namespace
-from corank._warnings import warn_user
+from corank._arrays import Array, is_foreign, like, namespace
+from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.comparison import Comparison, Pointwise
 from corank.kernels import Kernel
-from corank.learners.files import SHARED, Contents
-from corank.learners.learner import Expansion
-from corank.learners.parameters import candidates, read_comparison, seed
-from corank.learners.scoring import R2Mixin, RankerMixin
-from corank.learners.single import SingleLearner
-from corank.learners.soundness import check_components
-from corank.solvers.fit import Training
-from corank.solvers.fitcomponents import ComponentSettings, ComponentSolution, solve_components
+from corank.learners._kernel_learner import SingleLearner
+from corank.learners._learner import BasisParameters, Expansion, R2Mixin, RankerMixin, candidates, read_comparison, seed
+from corank.loss import Loss, Pointwise
+from corank.model_files.schema import SHARED, Contents, check_components
+from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
+from corank.solvers.tuning import Training
 
 
 class ComponentLearner(SingleLearner):
@@ -153,7 +151,8 @@ def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
     return int(asked) if single else tuple(int(n) for n in numbers)
 
 
-class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type: ignore[misc]
     r"""Regression on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -205,36 +204,11 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = "tune",
-        alpha: Any = 0.0,
-        fit_intercept: bool = True,
-        *,
-        basis: Any = "auto",
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.basis = basis
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_components: Any = "tune"
+    alpha: Any = 0.0
+    fit_intercept: bool = True
+    _: KW_ONLY
+    basis: Any = "auto"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -242,7 +216,7 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
         tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
         return tags
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return Pointwise()
 
     @property
@@ -266,7 +240,8 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
         return self._fit_scores(X, y, qid, sample_weight)
 
 
-class KPCRank(RankerMixin, ComponentLearner):
+@dataclass(eq=False, repr=False)
+class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
     r"""Ranking on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
@@ -310,38 +285,13 @@ class KPCRank(RankerMixin, ComponentLearner):
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = "tune",
-        alpha: Any = 0.0,
-        weighting: Any = "size",
-        *,
-        basis: Any = "auto",
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.weighting = weighting
-        self.basis = basis
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_components: Any = "tune"
+    alpha: Any = 0.0
+    weighting: Any = "size"
+    _: KW_ONLY
+    basis: Any = "auto"
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
 
     @property

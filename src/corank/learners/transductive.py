@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._backend import Array, dtype_name, is_sparse, like, to_numpy
-from corank._warnings import warn_user
+from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
+from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.comparison import Comparison
 from corank.kernels import Kernel
-from corank.learners.base import KernelLearner
-from corank.learners.files import SHARED, Contents
-from corank.learners.parameters import candidates, read_comparison
-from corank.learners.scoring import RankerMixin
-from corank.learners.soundness import check_single, demand
+from corank.learners._kernel_learner import KernelLearner
+from corank.learners._learner import BasisParameters, RankerMixin, candidates, read_comparison
+from corank.loss import Loss
+from corank.model_files.schema import SHARED, Contents, check_single, demand
 from corank.problem import ScoredRows
 from corank.rows import encode_queries, read_rows, read_unscored
-from corank.solvers.fit import Settings, Training
-from corank.solvers.transfit import Completed, HalfScored, PullPath, complete
-from corank.statistics import Index
+from corank.solvers.transduction_fit import Completed, HalfScored, PullPath, complete
+from corank.solvers.tuning import Settings, Training
 from corank.unscored import StreamedRows, UnscoredRows, is_stream, stacked
 
 FIXED = (
@@ -44,7 +41,8 @@ def check_transductive(learner: Any) -> None:
         demand(isinstance(pulls, np.ndarray) and pulls.shape == learner.path_.alpha.shape, "path")
 
 
-class TransductiveRankRLS(RankerMixin, KernelLearner):
+@dataclass(eq=False, repr=False)
+class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
     r"""Ranking of items that are known in advance, whose scores are completed along with the fit.
 
     .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
@@ -107,6 +105,11 @@ class TransductiveRankRLS(RankerMixin, KernelLearner):
     True
     """
 
+    alpha: Any = "tune"
+    pull: Any = 1.0
+    basis: Any = "auto"
+    weighting: Any = "query"
+
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
     _contents = Contents(
         {
@@ -119,38 +122,7 @@ class TransductiveRankRLS(RankerMixin, KernelLearner):
         check_transductive,
     )
 
-    def __init__(
-        self,
-        alpha: Any = "tune",
-        pull: Any = 1.0,
-        basis: Any = "auto",
-        weighting: Any = "query",
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.pull = pull
-        self.basis = basis
-        self.weighting = weighting
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
-
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
 
     def _summary(self) -> dict[str, int]:

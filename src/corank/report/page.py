@@ -2,16 +2,21 @@
 
 The page asks for nothing from outside: styles and figures are inside it, and it has no scripts. Figures take the colour
 of the text around them, so that they are right on a light and on a dark page.
+
+Where a page comes from: the command, the day, and the versions of what took part.
 """
 
 from __future__ import annotations
 
 import io
+import platform
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -163,3 +168,24 @@ def write(html: Html, path: str | PathLike[str], *, overwrite: bool) -> None:
     check_target(Path(path), overwrite=overwrite)
     with replacing(Path(path), overwrite=overwrite) as file:
         file.write(html.encode())
+
+
+LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "lightgbm", "xgboost-cpu", "xgboost")
+
+
+def versions(names: Sequence[str] = LIBRARIES) -> dict[str, str]:
+    """Of Python and of what is installed of these."""
+    found = {"Python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def origins(command: str | None) -> list[Html]:
+    """The command that makes the page again, and what it was made with."""
+    parts = [] if command is None else [text("The command that made this page:"), code(command)]
+    system = {"date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"), "system": platform.platform(terse=True)}
+    return [*parts, facts("Versions", {**system, **versions()})]

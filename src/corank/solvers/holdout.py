@@ -1,7 +1,18 @@
-"""Held-out errors for every alpha without refitting, in closed form or from per-fold sums.
+"""The best of a path.
+
+Held-out errors for every alpha without refitting, in closed form or from per-fold sums.
 
 Whole queries, single rows and single comparisons are deleted rows of the root J; items of one query are not, because
 the query's mean and weight change with them: see math.md section 3. What has no closed form is refitted.
+
+The pair to take.
+
+Held-out errors of views that agree from the sums of every fold: for many scored rows.
+
+Held-out errors of views that agree: every pair of alpha and agreement, without one pass over the rows a fold.
+
+Whole queries (rows, comparisons) and items of one query are left out in closed form, in every view at once. Many large
+folds come from per-fold sums. What has neither is fitted again, with what the unscored rows say kept.
 """
 
 from __future__ import annotations
@@ -13,22 +24,58 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from corank._backend import Array, device, in_order, like, namespace, take, to_numpy
-from corank.basis import Basis, KernelBasis
-from corank.comparison import Blend
-from corank.numbering import fold_numbers
-from corank.problem import ComparedRows, FloatArray, Problem, ScoredRows
-from corank.solvers.direct import DualSystem, PrimalSystem, System
-from corank.solvers.path import best_position
-from corank.statistics import BLOCK_ENTRIES, N_TARGETS, Index
+from corank._arrays import (
+    Array,
+    FloatArray,
+    Index,
+    device,
+    eigh,
+    in_order,
+    like,
+    namespace,
+    segment_sum,
+    take,
+    to_numpy,
+)
+from corank.basis import Basis, FeatureMap, KernelBasis
+from corank.gram import BLOCK_ENTRIES, N_TARGETS, Gram, Statistics
+from corank.loss import Blend
+from corank.problem import ComparedRows, Problem, ScoredRows
+from corank.solvers.co_kernel import CoKernel, grouped_by_ratio
+from corank.solvers.folds import N_FOLDS, Folding, Grid, Splits, blocks_of, blocks_of_folds, row_numbers
+from corank.solvers.least_squares import (
+    AgreementSystem,
+    DualAgreement,
+    DualSystem,
+    Inverse,
+    JointFeatures,
+    PrimalAgreement,
+    PrimalSystem,
+    Spectrum,
+    System,
+    Unscored,
+    ViewData,
+    block_diagonal,
+    mean_score,
+    same_scores,
+)
+from corank.views import SideBySide
+
+
+def best_position(error: FloatArray, alpha: FloatArray) -> int:
+    """The smallest error; among equals the largest alpha, the simplest model."""
+    least = np.nanmin(error)
+    ties = np.flatnonzero(error <= least + 1e-12 * abs(least))
+    return int(ties[np.argmax(alpha[ties])])
+
 
 Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
-Splits: TypeAlias = Sequence[tuple[Index, Index]]
 
-N_FOLDS = 10
 MANY_FOLDS = 20  # more of them are left out one by one instead of keeping sums for each
-ROUNDING = 1e-24  # predictions whose squares are less than this share of the scores' are zero but for rounding
+# Predictions whose squares are less than this share of the scores' are zero but for rounding, which grows with the level
+# of the scores: 1e-22 where they lie 1e4 times their spread from zero.
+ROUNDING = 1e-20
 
 
 @dataclass(frozen=True)
@@ -100,7 +147,7 @@ def best_slope(cross: FloatArray, own: FloatArray, least: float = 0.0) -> FloatA
 
 
 @dataclass(frozen=True)
-class Part:
+class FoldErrors:
     """Errors (folds, alphas) and sizes (folds,) of some folds.
 
     Where one factor is to be found for all parts: ‖J r‖², (J r)·(J f) and ‖J f‖² for r = s − f.
@@ -112,7 +159,7 @@ class Part:
     own: FloatArray | None = None
 
 
-def pooled(parts: Sequence[Part]) -> HeldOut:
+def pooled(parts: Sequence[FoldErrors]) -> HeldOut:
     """All parts together; folds in which nothing can be told apart are left out."""
     errors, sizes = np.concatenate([part.errors for part in parts]), np.concatenate([part.sizes for part in parts])
     cross = [part.cross for part in parts if part.cross is not None]
@@ -120,53 +167,6 @@ def pooled(parts: Sequence[Part]) -> HeldOut:
     if cross:
         return HeldOut.rescaled(errors, np.concatenate(cross), np.concatenate(own), sizes, least=-1.0)
     return HeldOut(errors[sizes > 0], sizes[sizes > 0])
-
-
-def natural_folds(problem: Problem, *, dual: bool, seed: int) -> Index | None:
-    """The learner's own folds, one number a unit; None where there is too little to hold anything out.
-
-    Queries (or rows, where rows count one by one) one by one in the dual, in ten folds in the primal; items of the
-    only query in up to ten folds of two or more.
-    """
-    groups = problem.groups
-    if groups is not None:
-        n_groups = int(groups.max()) + 1
-        if n_groups < 2:
-            return None
-        return groups if dual else fold_numbers(0, n_groups, min(N_FOLDS, n_groups), seed)[groups]
-    n = int(problem.targets.shape[0])
-    return fold_numbers(0, n, min(N_FOLDS, n // 2), seed) if n >= 4 else None
-
-
-def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
-    """Folds of equal size: every run of n_folds neighbours holds each fold once, in random order."""
-    runs = -(-n // n_folds)
-    return rng.permuted(np.tile(np.arange(n_folds), (runs, 1)), axis=1).ravel()[:n]
-
-
-def folds_of_splits(problem: Problem, splits: Splits) -> Index | None:
-    """The splits as fold numbers (-1: never held out) where a closed form serves them, else None.
-
-    That takes disjoint test sets, everything else as training set, and whole groups.
-    """
-    n = int(problem.targets.shape[0])
-    folds = np.full(n, -1, dtype=np.int64)
-    for k, (train, test) in enumerate(splits):
-        seen = np.zeros(n, dtype=bool)
-        seen[train] = seen[test] = True
-        if len(train) + len(test) != n or not seen.all() or np.any(folds[test] >= 0):
-            return None
-        folds[test] = k
-    return folds if covers_groups(problem, folds) else None
-
-
-def covers_groups(problem: Problem, folds: Index) -> bool:
-    """Whether folds, one number a unit, cut through no group."""
-    if problem.groups is None:
-        return True
-    per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
-    per_group[problem.groups] = folds
-    return bool(np.all(per_group[problem.groups] == folds))
 
 
 def has_closed_form(problem: Problem, folds: Index, *, dual: bool) -> bool:
@@ -201,12 +201,6 @@ def _in_batches(
         else:
             parts.append(losses_from_sums(part, alphas, int(own.max()) + 1, scoring, centred))
     return pooled(parts or [_misordered(problem, predictions, folds)])
-
-
-def splits_of_folds(folds: Index) -> Splits:
-    """(train, test) unit numbers of every fold."""
-    everything = np.arange(len(folds))
-    return [(np.setdiff1d(everything, block), block) for block in blocks_of_folds(folds) if len(block)]
 
 
 def held_out(
@@ -397,7 +391,9 @@ def _leave_items_out(problem: ScoredRows, system: DualSystem, alphas: FloatArray
     return in_place(blocks, parts, targets.shape[0])
 
 
-def losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool) -> Part:
+def losses_from_sums(
+    system: PrimalSystem, alphas: FloatArray, n_folds: int, scoring: Scoring, centred: bool
+) -> FoldErrors:
     """The losses of every fold under the coefficients that did not see it, from its sums."""
 
     def products(fold: int) -> tuple[list[FloatArray], float]:
@@ -412,7 +408,7 @@ def losses_from_sums(system: PrimalSystem, alphas: FloatArray, n_folds: int, sco
     results = list(in_order(products, telling, system.gram.matrix))
     kinds = 3 if scoring == "rescaled" else 1
     found = np.reshape([found for found, _ in results], (len(results), kinds, len(alphas)))
-    return Part(found[:, 0], np.asarray([size for _, size in results]), *np.moveaxis(found[:, 1:], 1, 0))
+    return FoldErrors(found[:, 0], np.asarray([size for _, size in results]), *np.moveaxis(found[:, 1:], 1, 0))
 
 
 def _predictions_from_sums(
@@ -437,7 +433,7 @@ def unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units:
     return namespace(coefficients).concat(parts, axis=0)
 
 
-def errors_of(problem: Problem, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> Part:
+def errors_of(problem: Problem, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> FoldErrors:
     """The errors of held-out predictions (n_units, alphas), which contain the offset (folds,) of their fold."""
     if scoring == "disagreement":
         return _misordered(problem, predictions, folds)
@@ -447,17 +443,17 @@ def errors_of(problem: Problem, predictions: Array, folds: Index, scoring: Scori
     sizes = np.asarray([float(problem.freedom(block)) for block in blocks])
     errors = _block_sums(residuals**2, blocks)
     if scoring == "squared":
-        return Part(errors, sizes)
+        return FoldErrors(errors, sizes)
     fitted = to_numpy(problem.unit_root(predictions - like(offsets[folds], predictions)[:, None]))
-    return Part(errors, sizes, _block_sums(residuals * fitted, blocks), _block_sums(fitted**2, blocks))
+    return FoldErrors(errors, sizes, _block_sums(residuals * fitted, blocks), _block_sums(fitted**2, blocks))
 
 
-def _misordered(problem: Problem, predictions: Array, folds: Index) -> Part:
+def _misordered(problem: Problem, predictions: Array, folds: Index) -> FoldErrors:
     """Shares of wrongly ordered pairs, one row a query (or comparison) where that is defined."""
     kept = np.flatnonzero(folds >= 0)
     shares = _within_folds(problem, folds).take(kept).misordered(take(predictions, kept))
     shares = shares[np.isfinite(shares).all(axis=1)]
-    return Part(shares, np.ones(len(shares)))
+    return FoldErrors(shares, np.ones(len(shares)))
 
 
 def _within_folds(problem: Problem, folds: Index) -> Problem:
@@ -485,13 +481,6 @@ def _inverse(values: Array, alphas: FloatArray) -> Array:
     return 1 / (values[:, None] + like(alphas, values)[None, :])
 
 
-def blocks_of_folds(folds: Index) -> list[Index]:
-    """The units of every fold; of those never held out none."""
-    order = np.argsort(folds, kind="stable")
-    bounds = np.searchsorted(folds[order], np.arange(int(folds.max()) + 2))
-    return [order[begin:end] for begin, end in pairwise(bounds)]
-
-
 def _batches(blocks: Sequence[Index], width: int) -> Iterator[list[Any]]:
     """Runs of blocks that make about one block of features together."""
     batch: list[Any] = []
@@ -504,3 +493,465 @@ def _batches(blocks: Sequence[Index], width: int) -> Iterator[list[Any]]:
             batch, rows = [], 0
     if batch:
         yield batch
+
+
+def chosen_pair(found: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
+    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least error."""
+    rows = pairs // len(grid.alphas)
+    best = []
+    for row in np.unique(rows):
+        own = pairs[rows == row]
+        part = HeldOut(found.errors[:, own], found.sizes)
+        best.append(int(own[chosen_position(part, grid.alphas_of(own), scoring)]))
+    numbers = np.asarray(best)
+    return int(numbers[best_position(found.mean[numbers], grid.alphas_of(numbers))])
+
+
+Sums: TypeAlias = tuple[FloatArray, ...]
+
+
+def fold_sums(system: PrimalAgreement, folding: Folding, grid: Grid, centred: bool) -> list[Sums]:
+    """‖J s‖², (J s)·(J f), ‖J f‖² of every fold and pair, and the rank of the loss: one entry a view, or one for all.
+
+    One eigendecomposition a fold and agreement, no further pass over the rows. O(folds·agreements·(Σ r_v)³).
+    """
+    together = same_scores(system.problems)
+    sums = _joint_statistics(system, folding) if together else _own_statistics(system, folding)
+    return errors_from_sums(system, sums, folding.n_folds, grid, centred=centred, together=together)
+
+
+def errors_from_sums(
+    system: PrimalAgreement, sums: Sequence[Statistics], n_folds: int, grid: Grid, *, centred: bool, together: bool
+) -> list[Sums]:
+    """The same from sums of every fold with the penalties inside: of all views side by side (`together`), or one a view."""
+    jobs = [(fold, row) for fold in range(n_folds) for row in range(len(grid.agreements))]
+    ends = system.ends if together else None
+
+    def one(job: tuple[int, int]) -> list[Sums]:
+        fold, row = job
+        without = [own.without(fold) for own in sums]
+        offset = _mean_of(without) if centred else 0.0
+        blocks, rights = _parts(without, offset, ends)
+        matrix = block_diagonal(blocks) + 2 * float(grid.agreements[row]) * system.disagreement
+        spectrum = Spectrum(*eigh(matrix))
+        xp = namespace(matrix)
+        white = spectrum.solve(xp.concat(rights, axis=0), like(grid.alphas, matrix))
+        if together:
+            return [_gram_sums(sums[0].of(fold), white / len(system.views), offset)]
+        own = [white[b:e, :] for b, e in pairwise(system.ends)]
+        return [_gram_sums(part.of(fold), c, offset) for part, c in zip(sums, own, strict=True)]
+
+    results = list(in_order(one, jobs, system.disagreement))
+    columns = len(grid.agreements)
+    folds = [results[k * columns : (k + 1) * columns] for k in range(n_folds)]
+    found: list[Sums] = []
+    for view in range(len(results[0])):
+        rows = [tuple(np.concatenate([cell[view][part] for cell in row]) for part in range(3)) for row in folds]
+        sizes = np.asarray([row[0][view][3][0] for row in folds])
+        found.append((*(np.stack([row[part] for row in rows]) for part in range(3)), sizes))
+    return found
+
+
+def _mean_of(grams: Sequence[Gram]) -> float:
+    """The mean of all scores that were summed, where single rows count."""
+    total, weight = (sum(float(gram.matrix[part, -1]) for gram in grams) for part in (-2, -1))
+    return total / weight if weight > 0 else 0.0
+
+
+def _parts(grams: Sequence[Gram], offset: float, ends: Index | None) -> tuple[list[Array], list[Array]]:
+    """Each view's own sums and right-hand side, from those of all views side by side (`ends`) or one by one."""
+    if ends is None:
+        return [g.features for g in grams], [g.right(offset) for g in grams]
+    features, right = grams[0].features, grams[0].right(offset)
+    spans = list(pairwise(ends))
+    return [features[b:e, b:e] for b, e in spans], [right[b:e, :] for b, e in spans]
+
+
+def _gram_sums(gram: Gram, coefficients: Array, offset: float) -> Sums:
+    """‖J s‖², (J s)·(J f), ‖J f‖² for columns of coefficients, and the rank of the loss."""
+    xp = namespace(coefficients)
+    zeros = xp.zeros((coefficients.shape[0], 1), dtype=xp.float64, device=device(coefficients))
+    goal = float(gram.loss(zeros, offset)[0])
+    cross = to_numpy(xp.sum(coefficients * gram.right(offset), axis=0))
+    own = to_numpy(xp.sum(coefficients * (gram.features @ coefficients), axis=0))
+    return np.full(len(cross), goal), cross, own, np.asarray([float(gram.freedom)])
+
+
+def _joint_statistics(system: PrimalAgreement, folding: Folding) -> list[Statistics]:
+    """The sums of all views side by side, penalties inside."""
+    maps = [FeatureMap(view.basis) for view in system.views]
+    problem = system.views[0].problem
+    rows = SideBySide(tuple((view.problem.features, None) for view in system.views))
+    joint: Any
+    if isinstance(problem, ScoredRows):
+        joint = replace(problem, rows=replace(problem.rows, features=rows))
+    else:
+        joint = replace(problem, features=rows)
+    features = JointFeatures(maps)
+    statistics = joint.statistics(features, features.size, _every(folding.codes[0]))
+    return [statistics.mapped(block_diagonal([_finish(system, v, phi) for v, phi in enumerate(maps)]))]
+
+
+def _own_statistics(system: PrimalAgreement, folding: Folding) -> list[Statistics]:
+    result = []
+    for v, (view, codes) in enumerate(zip(system.views, folding.codes, strict=True)):
+        phi = FeatureMap(view.basis)
+        sums = view.problem.statistics(phi, phi.size, _every(codes))
+        result.append(_with_folds(sums.mapped(_finish(system, v, phi)), folding.n_folds))
+    return result
+
+
+def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
+    """The same with folds that are empty at the end: a view need not have scores in all of them."""
+    empty = Gram(0.0 * statistics.queries[0].matrix)
+    more = n_folds - statistics.n_folds
+    return replace(
+        statistics,
+        queries=(*statistics.queries, *(empty for _ in range(more))),
+        parts=(*statistics.parts, *(None for _ in range(more))),
+    )
+
+
+def _every(codes: Index) -> Index:
+    return np.where(codes < 0, codes.max() + 1, codes)
+
+
+def _finish(system: PrimalAgreement, view: int, phi: FeatureMap) -> Array:
+    """What turns the summed features of a view into whitened ones, its penalty inside."""
+    white = system.maps[view]
+    if not phi.whitened:
+        return white
+    xp = namespace(white)
+    eye = xp.eye(white.shape[1], dtype=xp.float64, device=device(white))
+    return eye / float(np.sqrt(system.views[view].penalty))
+
+
+MANY_UNITS = 40  # times as many units as features: then sums of ten folds are cheaper than leaving single ones out
+LARGE_UNITS = 2**25  # entries of the features of all units that may be held
+
+
+# ---------------------------------------------------------------- errors
+
+
+def held_out_views(
+    system: AgreementSystem, folding: Folding, grid: Grid, *, scoring: Scoring, centred: bool, seed: int
+) -> HeldOut:
+    """The errors of every pair: (folds, pairs)."""
+    by_kernel = system.few or _only_by_kernel(system, folding, scoring)
+    if not by_kernel and isinstance(system, PrimalAgreement) and _wants_sums(system, folding):
+        if scoring == "disagreement":
+            raise ValueError(
+                "scoring='disagreement' needs every held-out row with several views; with this many scored rows use "
+                "'squared' or 'rescaled'."
+            )
+        return joined(fold_sums(system, folding.coarser(N_FOLDS, seed), grid, centred), scoring)
+    problems = system.problems
+    offsets = means_without(problems, folding) if centred else np.zeros(folding.n_folds)
+    if by_kernel:
+        residuals = left_out(system.cokernel, folding, grid, offsets)
+    else:
+        residuals = _left_out_by_agreement(system, folding, grid, offsets)
+    return scored(problems, folding, residuals, offsets, scoring, together=same_scores(system.problems))
+
+
+def _items_change_weight(system: AgreementSystem, folding: Folding) -> bool:
+    """Whether leaving items out changes what the rest of their query weighs beside the disagreement."""
+    return folding.items and getattr(system.problems[0].comparison, "weighting", "size") != "size"  # type: ignore[union-attr]
+
+
+def _only_by_kernel(system: AgreementSystem, folding: Folding, scoring: Scoring) -> bool:
+    """Whether only ratios of the parameters will do: no decomposition at one agreement serves all folds."""
+    if not _items_change_weight(system, folding):
+        return False
+    return not isinstance(system, PrimalAgreement) or (scoring == "disagreement" and not _has_many_units(system))
+
+
+def _has_many_units(system: PrimalAgreement) -> bool:
+    return system.n_units > MANY_UNITS * int(system.ends[-1])
+
+
+def _wants_sums(system: PrimalAgreement, folding: Folding) -> bool:
+    """Whether per-fold sums are cheaper than leaving single groups out, or the only way."""
+    size, largest = int(system.ends[-1]), max(len(block) for block in folding.blocks())
+    if _items_change_weight(system, folding):
+        return True
+    held = system.n_units * size // len(system.views)
+    return _has_many_units(system) or largest > size or held > LARGE_UNITS
+
+
+def means_without(problems: Sequence[Problem], folding: Folding) -> FloatArray:
+    """The mean of all given scores but a fold's."""
+    targets = np.concatenate([to_numpy(problem.targets) for problem in problems])
+    products = targets * targets[:, 1:]
+    kept = products.sum(axis=0) - np.stack([products[block].sum(axis=0) for block in folding.blocks()])
+    return np.asarray(kept[:, 0] / np.where(kept[:, 1] > 0, kept[:, 1], 1.0))
+
+
+def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArray) -> Array:
+    """Residuals of everything held out, roots stacked over the views: (N, pairs)."""
+    blocks = folding.blocks()
+    groups = grouped_by_ratio(grid.alphas, grid.agreements)
+    problems = cokernel.problems
+
+    def one(group: tuple[float, Index]) -> tuple[Index, Array]:
+        ratio, pairs = group
+        values, vectors = cokernel.spectrum(ratio)
+        alphas = grid.alphas_of(pairs)
+        if folding.items:
+            return pairs, _items_left_out(problems, values, vectors, alphas, blocks)
+        inverse = Inverse(vectors, values)
+        return pairs, _blocks_left_out(inverse, cokernel.targets, alphas, blocks, offsets)
+
+    found = list(in_order(one, groups, cokernel.targets))
+    columns = np.concatenate([pairs for pairs, _ in found])
+    xp = namespace(cokernel.targets)
+    together = xp.concat([residuals for _, residuals in found], axis=1)
+    return xp.take(together, like(np.argsort(columns), together, "int64"), axis=1)
+
+
+def _blocks_left_out(
+    inverse: Inverse, targets: Array, alphas: FloatArray, blocks: Sequence[Index], offsets: FloatArray
+) -> Array:
+    """Whole groups: (N, a)."""
+    weights = 1 / (inverse.values[:, None] + like(alphas, inverse.values)[None, :])
+    left = leave_out(
+        inverse.vectors, weights, targets, blocks, projected=inverse.projected, complement=inverse.complement
+    )
+    parts = [both[..., 0] - float(offset) * both[..., 1] for both, offset in zip(left, offsets, strict=True)]
+    return in_place(blocks, parts, int(targets.shape[0]))
+
+
+def _items_left_out(
+    problems: Sequence[Any], values: Array, vectors: Array, alphas: FloatArray, blocks: Sequence[Index]
+) -> Array:
+    """√w (s − f − level) of items left out of the only query of every view: (N, a). See holdout._leave_items_out."""
+    levels, targets = _levels(problems), _weighted_scores(problems)
+    vectors = vectors - levels @ (levels.T @ vectors)
+    operator = problems[0].operator
+    values = values / operator.within[0]
+    ends = np.cumsum([0, *(len(problem.rows) for problem in problems)])
+    parts, kept = [], [block for block in blocks if len(block)]
+    projected = vectors.T @ targets
+    for block in kept:
+        first = block[block < ends[1]]
+        within = operator.within
+        if operator.comparison.weighting != "size":
+            own = take(operator.root_weights, first)
+            total = operator.totals - namespace(own).sum(own * own)
+            _, within = operator.comparison.scales(total, operator.counts - float(len(first)))
+        weights = 1 / (values[:, None] + like(alphas / float(within[0]), values)[None, :])
+        (left,) = leave_out(vectors, weights, targets, [block], projected=projected)
+        parts.append(left[..., 0])
+    return in_place(kept, parts, int(targets.shape[0]))
+
+
+def _levels(problems: Sequence[Any]) -> Array:
+    """Unit vectors of the level of every view's only query: (N, M)."""
+    own = [
+        (p.operator.root_weights / namespace(p.operator.totals).sqrt(p.operator.totals[0]))[:, None] for p in problems
+    ]
+    return block_diagonal(own)
+
+
+def _weighted_scores(problems: Sequence[Any]) -> Array:
+    xp = namespace(problems[0].reference)
+    return xp.concat([(p.operator.root_weights * p.reference)[:, None] for p in problems], axis=0)
+
+
+def _left_out_by_agreement(system: AgreementSystem, folding: Folding, grid: Grid, offsets: FloatArray) -> Array:
+    """The same for many units: one decomposition an agreement."""
+    blocks, problems = folding.blocks(), system.problems
+    xp = namespace(problems[0].reference)
+    targets = xp.concat([problem.targets for problem in problems], axis=0)
+    if isinstance(system, PrimalAgreement):
+        system.inverse(0.0)  # what all agreements share is made once, before threads need it
+
+    def one(agreement: float) -> Array:
+        inverse = system.inverse(float(agreement))
+        if not folding.items:
+            return _blocks_left_out(inverse, targets, grid.alphas, blocks, offsets)
+        if not inverse.complement:
+            return _items_left_out(problems, inverse.values, inverse.vectors, grid.alphas, blocks)
+        # I − V V' on what is orthogonal to the levels: the levels are taken out like directions without a penalty
+        levels = _levels(problems)
+        weights = 1 / (inverse.values[:, None] + like(grid.alphas, inverse.values)[None, :])
+        ones = xp.ones((levels.shape[1], weights.shape[1]), dtype=xp.float64, device=device(weights))
+        assert inverse.projected is not None
+        zeros = xp.zeros((levels.shape[1], 1), dtype=xp.float64, device=device(weights))
+        left = leave_out(
+            xp.concat([inverse.vectors, levels], axis=1),
+            xp.concat([weights, ones], axis=0),
+            targets[:, :1],
+            blocks,
+            projected=xp.concat([inverse.projected[:, :1], zeros], axis=0),
+            complement=True,
+        )
+        return in_place(blocks, [part[..., 0] for part in left], int(targets.shape[0]))
+
+    return xp.concat(list(in_order(one, grid.agreements, targets)), axis=1)
+
+
+def scored(
+    problems: Sequence[Any],
+    folding: Folding,
+    residuals: Array,
+    offsets: FloatArray,
+    scoring: Scoring,
+    *,
+    together: bool,
+) -> HeldOut:
+    """Errors of the mean of the views where all have the same scores (`together`), else of every view on its own."""
+    return joined([raw_sums(problems, folding, residuals, offsets, scoring, together=together)], scoring)
+
+
+def raw_sums(
+    problems: Sequence[Any],
+    folding: Folding,
+    residuals: Array,
+    offsets: FloatArray,
+    scoring: Scoring,
+    *,
+    together: bool,
+) -> Sums:
+    """What `_fold_sums` says of every fold, views on their own below each other."""
+    ends = np.cumsum([0, *(len(own) for own in folding.codes)])
+    parts = [residuals[b:e, :] for b, e in pairwise(ends)]
+    if together:
+        xp = namespace(residuals)
+        parts = [xp.mean(xp.stack(parts, axis=0), axis=0)]
+    found = [
+        _fold_sums(problem, codes, part, offsets, folding.items, scoring)
+        for problem, codes, part in zip(problems, folding.codes, parts, strict=False)
+    ]
+    return tuple(np.concatenate(column) for column in zip(*found, strict=True))
+
+
+def joined(found: Sequence[Sums], scoring: Scoring) -> HeldOut:
+    """One HeldOut of the sums of several views."""
+    target, cross, own, sizes = (np.concatenate(column) for column in zip(*found, strict=True))
+    if scoring == "rescaled":
+        return HeldOut.rescaled(target, cross, own, sizes)
+    keep = sizes > 0
+    return HeldOut(np.maximum(target - 2 * cross + own, 0)[keep], sizes[keep])
+
+
+def _fold_sums(
+    problem: Any, codes: Index, residuals: Array, offsets: FloatArray, items: bool, scoring: Scoring
+) -> Sums:
+    """‖J s‖², (J s)·(J f), ‖J f‖² and the rank of the loss, fold by fold: (folds, 1) or (folds, pairs).
+
+    For "disagreement" the shares of misordered pairs stand in the first place.
+    """
+    if items:
+        predictions = problem.predictions_of_items(residuals)
+        problem = problem.regrouped(np.where(codes < 0, codes.max() + 1, codes))
+        residuals = problem.residuals(predictions)
+    n_folds = int(codes.max()) + 1
+    if scoring == "disagreement":
+        kept = np.flatnonzero(codes >= 0)
+        shares = problem.take(kept).misordered(take(problem.predictions(residuals), kept))
+        defined = np.isfinite(shares).all(axis=1)
+        zeros = np.zeros_like(shares[defined])
+        return shares[defined], zeros, zeros, np.ones(int(defined.sum()))
+    blocks = blocks_of(codes, n_folds)
+    sizes = np.asarray([float(problem.freedom(block)) if len(block) else 0.0 for block in blocks])
+    by_unit = like(np.where(codes < 0, 0.0, offsets[codes]), residuals)
+    target = problem.targets[:, :1] - by_unit[:, None] * problem.targets[:, 1:]
+    fitted = target - residuals
+    xp = namespace(residuals)
+    numbers = like(np.where(codes < 0, n_folds, codes), residuals, "int64")
+    # residuals² is what counts where predictions are not rescaled: keep its precision
+    squares = to_numpy(segment_sum(residuals * residuals, numbers, n_folds + 1))[:n_folds]
+    if scoring == "squared":
+        return squares, np.zeros_like(squares), np.zeros_like(squares), sizes
+    sums = [to_numpy(segment_sum(xp.asarray(x), numbers, n_folds + 1))[:n_folds] for x in (target * fitted, fitted**2)]
+    goal = to_numpy(segment_sum(target * target, numbers, n_folds + 1))[:n_folds]
+    return np.broadcast_to(goal, squares.shape), sums[0], sums[1], sizes
+
+
+# ---------------------------------------------------------------- refitting
+
+
+def refitted_views(
+    system: AgreementSystem, unscored: Unscored, splits: Splits, grid: Grid, *, scoring: Scoring, centred: bool
+) -> HeldOut:
+    """Fitted once a split, for splits that have no closed form: of rows scored in any view, or of comparisons."""
+    results = []
+    together = same_scores(system.problems)
+    for train, test in splits:
+        kept, left = _units(system.views, train), _units(system.views, test)
+        if any(len(units) == 0 for units in kept):
+            raise ValueError("cv leaves a view without scored rows to train on.")
+        told = [v for v, units in enumerate(left) if len(units)]
+        problems = [system.views[v].problem.take(left[v]) for v in told]
+        offset = 0.0
+        if centred:
+            offset = mean_score([view.problem.take(units) for view, units in zip(system.views, kept, strict=True)])
+        predictions = _predictions(system, unscored, kept, left, grid, offset)
+        residuals = [problem.residuals(predictions[v]) for problem, v in zip(problems, told, strict=True)]
+        one = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in told], items=False)
+        stacked = namespace(residuals[0]).concat(residuals, axis=0)
+        results.append(raw_sums(problems, one, stacked, np.asarray([offset]), scoring, together=together))
+    return joined(results, scoring)
+
+
+def _units(views: Sequence[ViewData], units: Index) -> list[Index]:
+    """Units of every view: the same comparisons, or the same rows of X, numbered among those scored in any view."""
+    if isinstance(views[0].problem, ComparedRows):
+        return [units for _ in views]
+    index = row_numbers(views)
+    rows = np.unique(np.concatenate(index))[units]
+    return [np.flatnonzero(np.isin(own, rows)) for own in index]
+
+
+def _predictions(
+    system: AgreementSystem,
+    unscored: Unscored,
+    kept: Sequence[Index],
+    left: Sequence[Index],
+    grid: Grid,
+    offset: float,
+) -> list[Array]:
+    """Of models fitted on some units for those left, every pair: one (n, pairs) a view."""
+    views = system.views
+    xp = namespace(views[0].problem.reference)
+    if system.few:
+        groups = grouped_by_ratio(grid.alphas, grid.agreements)
+        found = [
+            system.cokernel.predictions(kept, left, grid.alphas_of(pairs), ratio, offset) for ratio, pairs in groups
+        ]
+        order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
+        columns = [xp.concat([part[v] for part in found], axis=1) for v in range(len(views))]
+        return [xp.take(own, like(order, own, "int64"), axis=1) for own in columns]
+    restricted = [_restricted_view(view, units, system) for view, units in zip(views, kept, strict=True)]
+    again: AgreementSystem
+    if isinstance(system, PrimalAgreement):
+        again = PrimalAgreement(restricted, unscored, system.disagreement)
+    else:
+        again = DualAgreement(restricted, unscored)
+    if isinstance(again, PrimalAgreement) and len(grid.alphas) == 1:
+        paths = [again.agreement_path(float(grid.alphas[0]), grid.agreements, offset)]
+    else:
+        paths = [again.path(grid.alphas, float(agreement), offset) for agreement in grid.agreements]
+    result = []
+    for v, (view, units) in enumerate(zip(views, left, strict=True)):
+        if len(units) == 0:
+            result.append(xp.zeros((0, grid.size), dtype=xp.float64, device=device(views[0].problem.reference)))
+            continue
+        coefficients = xp.concat([path[v] for path in paths], axis=1)
+        phi = view.problem.unit_features(restricted[v].basis.features, units)
+        result.append(phi @ coefficients + offset)
+    return result
+
+
+def _restricted_view(view: ViewData, units: Index, system: AgreementSystem) -> ViewData:
+    """The view with some of its units; in the dual form rows leave its basis with them."""
+    basis = view.basis
+    if isinstance(system, DualAgreement) and isinstance(view.problem, ScoredRows):
+        assert isinstance(basis, KernelBasis)
+        points = np.concatenate([units, np.arange(len(view.problem.rows), basis.size)])
+        gram = basis.own_gram
+        if gram is not None:
+            gram = namespace(gram).take(take(gram, points), like(points, gram, "int64"), axis=1)
+        basis = KernelBasis(basis.kernel, take(basis.points, points), gram)
+    return replace(view, problem=view.problem.take(units), basis=basis)

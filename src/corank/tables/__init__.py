@@ -22,19 +22,20 @@ from corank.tables.columns import (
     score_column,
     to_arrow,
 )
-from corank.tables.kinds import (
+from corank.tables.read import (
     FORMATS,
     PARQUET,
     SEPARATORS,
     SVMLIGHT,
+    csv_layout,
     ending_of,
     is_svmlight,
     is_table_name,
     kind_of_file,
+    read_table,
+    with_zeros,
 )
-from corank.tables.reading import csv_layout, read_table
-from corank.tables.svmlight import with_zeros
-from corank.tables.writing import alike, check_target, pieces_to, replacing, write_table, write_to
+from corank.tables.write import alike, check_target, pieces_to, replacing, write_table, write_to
 
 __all__ = [
     "FORMATS",

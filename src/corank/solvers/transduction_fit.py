@@ -1,0 +1,287 @@
+"""From rows with and without scores to completed scores and one function: kernel width, alpha and pull chosen, solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
+from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, candidate_rows, make_basis
+from corank.kernels import Kernel, rows_of
+from corank.problem import Problem, ScoredRows
+from corank.rows import Rows
+from corank.sampling import fold_numbers
+from corank.solvers.folds import N_FOLDS, Splits, covers_groups, folds_of_splits, splits_of_folds
+from corank.solvers.holdout import Scoring, chosen_position, errors_of, pooled
+from corank.solvers.prediction import predict_in_blocks
+from corank.solvers.transduction import DualTransduction, Layout, PrimalTransduction, Transduction, row_weights
+from corank.solvers.tuning import Path, Settings, Solution, Training, constant_error, kernels_to_try, read_splits, solve
+
+PULL_GRID = np.logspace(3, -3, 7)  # in units of what an unscored row weighs in the loss; the strongest first
+ANY_ALPHA = 1e100  # where only the scale of a system is asked for
+
+
+@dataclass(frozen=True)
+class PullPath(Path):
+    """Everything that was tried, with the pulls (a,) that go with it: infinite for RankRLS on the scored queries."""
+
+    pull: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class HalfScored:
+    """Rows that are all known in advance, of which some have scores.
+
+    training : the scored ones; its `everything` are all N rows, X and those handed over apart
+    queries : (N,) codes; scored and unscored rows share none
+    n_given : how many of the rows are those of X
+    """
+
+    training: Training
+    queries: Index
+    n_given: int
+
+    @property
+    def problem(self) -> ScoredRows:
+        """The scored rows."""
+        assert isinstance(self.training.problem, ScoredRows)
+        return self.training.problem
+
+    @property
+    def one_query(self) -> bool:
+        """Whether all scored rows are one query, so that none can be left out."""
+        return self.problem.groups is None
+
+    @cached_property
+    def unscored(self) -> Index:
+        """(m,) row numbers."""
+        return np.setdiff1d(np.arange(len(self.queries)), self.training.index)
+
+    def laid_out(self, folds: Index) -> tuple[Layout, ScoredRows]:
+        """All rows in the order of a layout, scores 0 where there are none; `folds` (n,) of the scored rows."""
+        layout = Layout.of(self.queries, self.training.index, folds)
+        reference = self.problem.reference
+        xp = namespace(reference)
+        zeros = xp.zeros(len(self.unscored), dtype=xp.float64, device=device(reference))
+        place = np.argsort(np.concatenate([self.training.index, self.unscored]))
+        everything = Rows(
+            features=self.training.everything,
+            scores=take(xp.concat([reference, zeros]), place),
+            queries=like(self.queries, reference, "int64"),
+            n_queries=int(self.queries.max()) + 1,
+            weights=None,
+            index=xp.arange(len(self.queries), dtype=xp.int64, device=device(reference)),
+        )
+        return layout, ScoredRows(everything.take(like(layout.order, reference, "int64")), self.problem.comparison)
+
+    def pool(self, spec: BasisSpec, kernel: Kernel, seed: int) -> Training:
+        """The rows that a basis is chosen from and a kernel width is scaled to: all, the scored ones, or for a number
+        of rows the scored ones and a sample of the others (design.md)."""
+        training, rows = self.training, np.arange(len(self.queries))
+        if isinstance(spec, str) and spec == "scored":
+            return training
+        if not isinstance(spec, str):
+            size, rng = spec if isinstance(spec, int) else len(spec), np.random.default_rng(seed)
+            rows = training.index[candidate_rows(training.index, size, seed)]
+            others, room = self.unscored, max(20 * size, 10_000) - len(rows)
+            if kernel.precomputed:
+                others = others[others < self.n_given]
+            others = others if len(others) <= room else rng.choice(others, size=max(room, 0), replace=False)
+            rows = np.sort(np.concatenate([rows, others]))
+        features = training.everything if len(rows) == len(self.queries) else take(training.everything, rows)
+        scores = like(np.zeros(len(rows)), self.problem.reference)
+        own = Rows(features, scores, None, 1, None, like(rows, scores, "int64"))
+        return Training(ScoredRows(own, self.problem.comparison), rows, training.everything)
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to all of them."""
+
+    scores: Array
+    coefficients: Array
+    basis: Basis
+    rows: Index | None
+    alpha: float
+    pull: float
+    path: Path | None
+
+
+def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[float, ...]) -> Completed:
+    """Choose what is to be tuned, then solve 004 eq. (11) and fit to the completed scores.
+
+    Kernel width and alpha by what RankRLS on the scored queries makes of queries left out. Then `pull`, where it is not
+    given: each fold of scored queries in turn counts as unscored together with the rows that are. Of the pulls whose
+    completed scores come nearest to the true ones the strongest: within one standard error of the least error, paired
+    by what was held out, since few queries cannot tell what a weak pull gains from luck.
+
+    Parameters
+    ----------
+    settings : checked; `basis` is what to take of all rows
+    pull : a number, "tune" or candidates
+    """
+    tunes_pull = not isinstance(pull, float) and not data.one_query
+    splits = None
+    if settings.cv is not None and not data.one_query and (settings.tunes or tunes_pull):
+        splits = read_splits(settings.cv, data.problem, data.training.index, data.n_given)
+    folds = np.zeros(len(data.training.index), dtype=np.int64)
+    if tunes_pull:
+        folds = _folds(data.problem, splits, settings.seed)
+    inductive = _inductive(data, settings, splits)
+    layout, everything = data.laid_out(folds)
+    system = _system(settings.basis, inductive, layout, everything)
+    n = layout.n_scored
+    scale = float(namespace(everything.reference).mean(row_weights(everything)[n:]))
+    alpha, path = inductive.solution.alpha, inductive.path
+    chosen = pull if isinstance(pull, float) else scale if isinstance(pull, str) else max(pull)
+    if tunes_pull:
+        pulls = PULL_GRID * scale if isinstance(pull, str) else np.sort(np.asarray(pull))[::-1]
+        tried = _tried(system, everything.take(np.arange(n)), layout, inductive, pulls, settings.scoring)
+        if tried is not None and tried.pull is not None:
+            path, chosen = tried, float(tried.pull[tried.best])
+    unscored = take(everything.features, slice(n, len(layout.order)))
+    predicted = predict_in_blocks(inductive.solution.basis, inductive.solution.coefficients, unscored)
+    completion = system.solve(alpha, chosen, predicted)
+    scores = take(completion.scores, np.argsort(layout.order[n:]))
+    if not (isinstance(settings.basis, str) and settings.basis == "all"):
+        basis, rows = inductive.solution.basis, inductive.solution.rows
+        return Completed(scores, completion.coefficients, basis, rows, alpha, chosen, path)
+    kernel, features, rows = inductive.kernel, data.training.everything, np.arange(len(layout.order))
+    basis = KernelBasis(kernel, rows_of(kernel, features, rows) if kernel.precomputed else features)
+    coefficients = take(completion.coefficients, np.argsort(layout.order))
+    return Completed(scores, coefficients, basis, rows, alpha, chosen, path)
+
+
+@dataclass(frozen=True)
+class _Inductive:
+    """RankRLS on the scored queries with the kernel and alpha that were chosen for it, and all that was tried."""
+
+    kernel: Kernel
+    solution: Solution
+    path: Path | None
+
+
+def _inductive(data: HalfScored, settings: Settings, splits: Index | Splits | None) -> _Inductive:
+    """Kernel and alpha by leave-query-out over the scored queries; nothing is chosen where there is only one."""
+    training, spec, index = data.training, settings.basis, data.training.index
+    pool = data.pool(spec, settings.kernel, settings.seed)
+    if data.one_query:
+        return _on_one_query(data, settings, pool)
+    kernels = kernels_to_try(pool, settings.kernel, settings.gamma, spec, settings.seed)
+    alpha = (settings.alpha,) if len(kernels) > 1 and isinstance(settings.alpha, float) else settings.alpha
+    parts = splits_of_folds(splits) if isinstance(splits, np.ndarray) else splits
+    cv = None if parts is None else [(index[train], index[test]) for train, test in parts]
+    best: _Inductive | None = None
+    paths: list[Path] = []
+    chosen = 0
+    for kernel in kernels:
+        solution = solve(training, replace(_with_kernel(settings, kernel, pool), alpha=alpha, cv=cv))
+        if solution.path is None:  # nothing was to be chosen, or nothing could be held out
+            return _Inductive(kernel, solution, None)
+        if best is None or _error(solution.path) < _error(paths[chosen]):
+            best, chosen = _Inductive(kernel, solution, None), len(paths)
+        paths.append(solution.path)
+    assert best is not None
+    before = sum(len(path.alpha) for path in paths[:chosen])
+    return replace(best, path=replace(paths[chosen], **_joined(paths), best=before + paths[chosen].best))
+
+
+def _joined(paths: Sequence[Path]) -> dict[str, Any]:
+    """The numbers of several paths one after the other."""
+    names = ("alpha", "gamma", "error", "standard_error")
+    return {name: np.concatenate([getattr(path, name) for path in paths]) for name in names}
+
+
+def _error(path: Path) -> float:
+    return float(path.error[path.best])
+
+
+def _on_one_query(data: HalfScored, settings: Settings, pool: Training) -> _Inductive:
+    """alpha at the scale of the data where it is open, the last of a list; gamma likewise, the first of a list."""
+    gamma, alpha = settings.gamma, settings.alpha
+    gamma = "scale" if gamma == "tune" else gamma[0] if isinstance(gamma, tuple) else gamma
+    (kernel,) = kernels_to_try(pool, settings.kernel, gamma, settings.basis, settings.seed)
+    number = alpha if isinstance(alpha, float) else ANY_ALPHA if isinstance(alpha, str) else alpha[-1]
+    solution = solve(data.training, replace(_with_kernel(settings, kernel, pool), alpha=number))
+    if isinstance(alpha, str):
+        number = solution.system.scale if solution.system.scale > 0 else 1.0
+        solution = replace(solution, alpha=number, coefficients=solution.system.solve(number, 0.0))
+    return _Inductive(kernel, solution, None)
+
+
+def _with_kernel(settings: Settings, kernel: Kernel, pool: Training) -> Settings:
+    """The settings with one kernel and a basis that RankRLS on the scored rows can have: of all rows the scored ones."""
+    basis: Any = settings.basis
+    if isinstance(basis, str):
+        basis = "scored" if basis == "all" else basis
+    elif isinstance(basis, int):
+        size, features = min(basis, len(pool.index)), pool.problem.features
+        _, basis = make_basis(size, kernel, features, pool.index, pool.everything, settings.selection, settings.seed)
+    return replace(settings, kernel=kernel, gamma=kernel.gamma or "scale", basis=basis)
+
+
+def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
+    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten folds of queries."""
+    groups = problem.groups
+    assert groups is not None
+    if splits is None:
+        n_queries = int(groups.max()) + 1
+        return fold_numbers(0, n_queries, min(N_FOLDS, n_queries), seed)[groups]
+    folds = splits if isinstance(splits, np.ndarray) else folds_of_splits(problem, splits)
+    if folds is None or not covers_groups(problem, folds):
+        raise ValueError(
+            "cv: to choose pull every split must leave out whole queries, none of them twice, and train on all others; "
+            "use cv=None, a splitter of groups, or give pull as a number."
+        )
+    return folds
+
+
+def _system(spec: BasisSpec, inductive: _Inductive, layout: Layout, everything: ScoredRows) -> Transduction:
+    """All rows in either form: the dual where they are the basis, or fewer than the columns that are."""
+    basis = inductive.solution.basis
+    if isinstance(spec, str) and spec == "all":
+        kernel, features = inductive.kernel, everything.features
+        points = like(layout.order, everything.reference, "int64") if kernel.precomputed else features
+        return DualTransduction(everything, KernelBasis(kernel, points), layout)
+    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
+        return DualTransduction(everything, basis, layout)
+    return PrimalTransduction(everything, basis, layout)
+
+
+def _tried(
+    system: Transduction,
+    scored: ScoredRows,
+    layout: Layout,
+    inductive: _Inductive,
+    pulls: FloatArray,
+    scoring: Scoring,
+) -> PullPath | None:
+    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows can be compared.
+
+    `layout` has the folds as parts, `scored` are its scored rows.
+    """
+    alpha, width = inductive.solution.alpha, inductive.kernel.gamma
+    roots = system.held_out(alpha, pulls)
+    found = pooled([errors_of(scored, scored.operator.unroot(roots), layout.folds, scoring, np.zeros(layout.n_folds))])
+    if len(found.sizes) == 0:
+        return None
+    best, k = chosen_position(found, pulls, "rescaled"), len(pulls)
+    own = PullPath(
+        alpha=np.full(k, alpha),
+        gamma=np.full(k, np.nan if width is None else width),
+        error=found.mean,
+        standard_error=found.standard_error,
+        best=best,
+        scoring=scoring,
+        constant=constant_error([scored], 0.0, scoring),
+        pull=pulls,
+    )
+    before = inductive.path
+    if before is None:
+        return own
+    alone = np.full(len(before.alpha), np.inf)
+    return replace(own, **_joined([before, own]), best=len(alone) + best, pull=np.concatenate([alone, pulls]))

@@ -1,0 +1,282 @@
+"""The studies of the papers on tiny stand-ins of their data, and on a little of the real data where they are at hand."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+
+from studies.papers import (
+    CANNOT_BE_TESTED,
+    Settings,
+    agreement,
+    data_sets,
+    donations,
+    missing_data,
+    noise,
+    parses,
+    parses_said,
+    reproduce,
+    sinc,
+    study_named,
+    transduction,
+    uci,
+)
+from studies.papers.data_sets import Rankings, RegressionSet
+from studies.papers.running import part_rng
+from studies.papers_files import as_dict, as_json
+from studies.tests.paper_data import write_all
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_all(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A handful of fits in the place of hundreds."""
+    monkeypatch.setattr(uci, "QUICK_FOLDS", 1)
+    monkeypatch.setattr(donations, "QUICK_RUNS", 2)
+    monkeypatch.setattr(donations, "QUICK_AMOUNTS", (0, 50))
+    monkeypatch.setattr(donations, "QUICK_TIMED", (20, 40, 80, 1000))
+    monkeypatch.setattr(donations, "TIMED_IN_FULL", 100)
+    monkeypatch.setattr(transduction, "QUICK_DRAWS", 1)
+    monkeypatch.setattr(transduction, "SCORED", {"jester": (3, 6), "sushi": (3, 6), "ltr": (3, 6)})
+    monkeypatch.setattr(parses, "QUICK_DRAWS", 2)
+    monkeypatch.setattr(parses, "QUICK_TEST_USERS", 16)
+    monkeypatch.setattr(parses, "SCORED_USERS", {"many": 20, "few": 12})
+    monkeypatch.setattr(parses, "UNSCORED_USERS", 20)
+    monkeypatch.setattr(parses, "NOISY_USERS", 6)
+    monkeypatch.setattr(parses, "NOISY_QUERIES", 8)
+    monkeypatch.setattr(parses, "TIMED", (400, 800, 1600, 3200))
+    monkeypatch.setattr(parses, "AMOUNTS", {"parses": [0, 2, 4], "jester": [0, 5, 10]})
+    donations.best_parameters.cache_clear()
+    yield
+    donations.best_parameters.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["parses", "uci", "donations", "transduction"])
+def test_studies_run_from_end_to_end_on_stand_ins(name, folder, small):
+    found = reproduce(study_named(name), Settings(folder, quick=True))
+    outcome = found.outcome
+    assert outcome.findings
+    assert outcome.n_fits > 0
+    for table in outcome.tables:
+        assert all(len(row) == len(table.columns) for row in table.rows)
+    for one in outcome.findings:
+        assert one.evidence.endswith(".")
+        assert one.source[:3] in ("000", "001", "002", "004")
+    assert len({(one.claim, one.evidence) for one in outcome.findings}) == len(outcome.findings)
+    if name == "donations":
+        assert any(one.verdict == CANNOT_BE_TESTED and "9,686 rows" in one.evidence for one in outcome.findings)
+    assert as_json(as_dict(found, None))
+
+
+def test_every_file_a_study_asks_for_is_missed_where_it_is_not(folder, tmp_path):
+    for name in ("parses", "uci", "donations", "transduction"):
+        study = study_named(name)
+        assert missing_data(study, folder) == []
+        assert missing_data(study, tmp_path) == list(study.files)
+        assert missing_data(study, None) == list(study.files)
+    assert missing_data(study_named("sinc"), None) == []
+
+
+# ---- sinc
+
+
+def test_sinc_pairs_are_as_the_paper_counts_them():
+    train, test = sinc.drawn(np.random.default_rng(3), 5)
+    assert len(train.winners) == 379
+    assert len(test.winners) == 48
+    assert len(np.intersect1d(train.X, test.X)) == 0
+    higher = np.sinc(train.X[train.winners, 0]) > np.sinc(train.X[train.losers, 0])
+    assert (~higher).sum() == 19
+    assert (np.sinc(test.X[test.winners, 0]) > np.sinc(test.X[test.losers, 0])).all()
+    right, _ = sinc.drawn(np.random.default_rng(3), 0)
+    np.testing.assert_array_equal(
+        np.sort([right.winners, right.losers], axis=0), np.sort([train.winners, train.losers], axis=0)
+    )
+
+
+def test_sinc_concludes_from_a_few_pairs():
+    settings = Settings(quick=True)
+    parts = [part for part in sinc.parts(settings) if part.key.endswith((" 0", " 1"))]
+    results = {
+        part.key: sinc.run(settings, part_rng("sinc", settings, part), n_train=40, **part.arguments) for part in parts
+    }
+    outcome = sinc.conclude(settings, results)
+    assert outcome.n_fits == 16
+    assert len(outcome.tables[0].rows) == 8
+    assert outcome.findings[-1].verdict == "holds"  # a translation changes nothing, however few pairs
+    assert len(outcome.figures[0].panels) == 2
+
+
+# ---- uci and donations
+
+
+def test_printed_protocol_is_that_of_the_paper():
+    """RLSR against its closed form with the paper's sigma and nu."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 4)), rng.random(30)
+    data = RegressionSet(X, y, np.arange(4))
+    labelled, unlabelled = np.arange(10), np.arange(10, 30)
+    own = X[:10]
+    sigma = np.mean([[np.sum((a - b) ** 2) for a in own] for b in own])
+    nu = 1 / np.mean([np.sqrt(a @ a) for a in own])
+    kernel = rbf_kernel(X, own, 1 / sigma)
+    wanted = kernel[10:] @ np.linalg.solve(kernel[:10] + nu * np.eye(10), y[:10])
+    np.testing.assert_allclose(uci._printed(uci.SINGLE, data, labelled, unlabelled, []), wanted, atol=1e-9)
+
+
+def test_halves_that_tell_no_row_apart_are_drawn_again():
+    X = np.ones((10, 4))
+    X[:, :2] = np.random.default_rng(0).random((10, 2))
+    for seed in range(10):
+        halves = uci._halves(RegressionSet(X, X[:, 0], np.arange(4)), X, np.random.default_rng(seed))
+        assert all(len({0, 1} & set(half.tolist())) == 1 for half in halves)
+    with pytest.raises(ValueError, match="no halves"):
+        uci._halves(RegressionSet(np.ones((10, 4)), X[:, 0], np.arange(4)), np.ones((10, 4)), np.random.default_rng(0))
+
+
+def test_donations_are_encoded_as_the_paper_says(folder):
+    data = data_sets.donations(folder)
+    assert data.X.shape == (700, 5 + 2 + 3)  # five numbers, one with its indicator, three values
+    assert not np.isnan(data.X).any()
+    assert set(np.unique(data.X[:, 6])) == {0.0, 1.0}
+    np.testing.assert_array_equal(data.X[:, -3:].sum(axis=1), 1)
+    assert data.attributes.tolist() == [0, 1, 2, 3, 4, 5, 5, 6, 6, 6]
+    assert data.y.min() == 0
+
+
+def test_unlabelled_rows_are_added_and_never_tested_on(folder):
+    settings = Settings(folder, quick=True)
+    few, many = (donations.Draw(settings, donations.RAW, n, "run 0") for n in (10, 50))
+    np.testing.assert_array_equal(few.holdout, many.holdout)
+    np.testing.assert_array_equal(few.unlabelled, many.unlabelled[:10])
+    assert not set(many.unlabelled) & (set(many.holdout) | set(many.labelled))
+    assert not set(many.holdout) & set(many.labelled)
+    tuned = donations.Draw(settings, donations.RAW, 10, "tuning 0")
+    assert set(tuned.holdout) != set(few.holdout)
+
+
+# ---- parses, noise, agreement, transduction
+
+
+def test_parses_keep_their_inner_products(folder):
+    with np.load(folder / data_sets.PARSES[0]) as stored:
+        rows = np.vstack([data_sets._stored(stored, part).toarray() for part in ("train", "test")])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    data = data_sets.parses(folder)
+    np.testing.assert_allclose(data.X @ data.X.T, rows @ rows.T, atol=1e-9)
+    assert len(np.unique(data.qid)) == 24
+
+
+def test_every_sentence_is_judged_once_by_a_model_that_never_saw_it(folder, monkeypatch):
+    data = data_sets.parses(folder)
+    seen = []
+
+    def compared(task, kernel, rng):
+        assert not set(task.rows.qid) & set(task.test.qid)
+        seen.extend(np.unique(task.test.qid).tolist())
+        queries = list(dict.fromkeys(task.test.qid.tolist()))
+        return {"itself": [float(query) for query in queries]}
+
+    monkeypatch.setattr(agreement, "compared", compared)
+    found = parses.run_parses(Settings(folder, quick=True), np.random.default_rng(0), "table")
+    assert sorted(seen) == np.unique(data.qid).tolist()
+    assert found["itself"] == np.unique(data.qid).tolist()
+
+
+def test_the_distinct_rows_give_the_exact_ranker():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6, 3))[rng.integers(6, size=40)]
+    y, qid = rng.standard_normal(40), np.repeat(np.arange(8), 5)
+    task = agreement.Task(Rankings(X, y, qid), 40, Rankings(X, y, qid))
+    kept = agreement.distinct(X)
+    assert len(kept) == len(np.unique(X, axis=0))
+    exact, sparse = (
+        agreement.RankRLS(basis=basis, alpha=0.5, gamma=0.3, weighting="unit").fit(X, y, qid=qid)
+        for basis in ("all", kept)
+    )
+    np.testing.assert_allclose(exact.predict(X), sparse.predict(X), atol=1e-8)
+    assert np.isnan(replace(task, n_scored=30).scores[30:]).all()
+
+
+def test_without_unscored_items_the_curve_starts_at_the_mean_of_the_views(folder):
+    settings = Settings(folder, quick=True)
+    data = data_sets.jester(folder)
+    rng = np.random.default_rng(0)
+    known, hidden, test = (data.drawn(np.arange(*span), 10, rng) for span in ((0, 8), (8, 16), (16, 30)))
+    task = agreement.Task(parses.joined(known, hidden), len(known.y), test)
+    found = agreement.curve(task, [0, 4, 8], {"kernel": "rbf", "gamma": 0.001}, np.random.default_rng(1))
+    assert list(found) == ["0", "4", "8"]
+    assert settings.quick
+    assert all(len(errors) == 14 for errors in found.values())
+
+
+def test_noise_is_on_training_scores_only():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    train = Rankings(X, X[:, 0], np.repeat(np.arange(12), 5))
+    found = noise.noisy(train, train, 3.0, {"kernel": "linear"}, np.random.default_rng(1))
+    assert list(found) == ["0.0", "0.5", "1.0"]
+    assert np.mean(found["0.0"]["RankRLS"]) < 0.05
+    assert np.mean(found["1.0"]["RankRLS"]) > np.mean(found["0.0"]["RankRLS"])
+
+
+def test_published_numbers_are_those_of_the_tables():
+    assert noise.PAPER["KPCRank"] == (0.37, 0.41, 0.42)
+    assert parses_said.PAPER_000 == {"RankRLS": 0.348, "Sparse Co-RankRLS": 0.326}
+    assert [statistic for _, _, statistic in uci.CLAIMS] == [54, 66, 63]
+
+
+def test_transduction_hides_the_scores_it_is_judged_on(folder):
+    settings = Settings(folder, quick=True)
+    for name in transduction.SETS:
+        few, n_few = transduction.drawn(settings, np.random.default_rng(0), name, 5)
+        more, n_more = transduction.drawn(settings, np.random.default_rng(0), name, 10)
+        assert n_few < n_more
+        assert not set(more.qid[:n_more]) & set(more.qid[n_more:])
+        np.testing.assert_array_equal(few.y[n_few:], more.y[n_more:])  # the same queries are judged on
+
+
+# ---- a little of the real data
+
+PLACES = [os.environ.get("CORANK_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+REAL = next((Path(place) for place in PLACES if place and (Path(place) / "jester").is_dir()), None)
+real = pytest.mark.skipif(REAL is None, reason="the data folder is not at hand: set CORANK_DATA to it")
+
+
+@real
+def test_printed_protocol_on_real_sets_brings_out_the_papers_order():
+    settings = Settings(REAL, quick=True)
+    results = {}
+    for part in uci.parts(settings):
+        if part.arguments["protocol"] == uci.PRINTED and len(uci._set(settings, part.arguments["name"]).y) < 150:
+            results[part.key] = part.run(settings, part_rng("uci", settings, part), **part.arguments)
+    errors = uci._errors(results, uci.PRINTED)
+    means = {method: np.mean([own[method].mean() for own in errors.values()]) for method in uci.METHODS}
+    assert means[uci.FULL] < means[uci.SINGLE]
+    assert means[uci.SEMI] < means[uci.SINGLE]
+
+
+@real
+def test_real_parses_and_jokes_are_ranked_better_than_by_chance(monkeypatch):
+    monkeypatch.setattr(parses, "QUICK_TEST_USERS", 50)
+    settings = Settings(REAL, quick=True)
+    sentences = parses.run_parses(settings, np.random.default_rng(0), "table")
+    assert len(sentences[agreement.STANDARD]) == 42
+    assert np.nanmean(sentences[agreement.STANDARD]) < 0.45
+    users = parses.run_jester(settings, np.random.default_rng(0), "table", "few")
+    assert np.nanmean(users[agreement.STANDARD]) < 0.45
+
+
+@real
+def test_real_donations_and_queries_are_read():
+    assert data_sets.donations(REAL).X.shape[0] == 9686
+    assert donations.Draw(Settings(REAL), donations.RAW, 9000, "run 0").error(uci.SEMI, 1.0, 0.1) < 1
+    found = transduction.run(Settings(REAL), np.random.default_rng(0), "ltr", 5)
+    assert np.nanmean(found[transduction.INDUCTIVE]) < 0.5

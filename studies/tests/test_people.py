@@ -1,0 +1,272 @@
+"""The engine of 003's experiments: what is drawn, what is seen, and fits of many people equal to fits one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from corank import RLS, CoRankingPursuit, MatchingPursuit, RankingPursuit, RankRLS, View
+from corank.metrics import disagreement_error
+from studies.batched_fits.batches import Batch, batches, root, squared_distances
+from studies.batched_fits.copursuit import copursuit_paths, two_views
+from studies.batched_fits.drawing import Answers, Person, Protocol, cast, halved
+from studies.batched_fits.errors import all_pair_errors, pair_errors, squared_errors
+from studies.batched_fits.methods import CoPursuit, Method, Pursuit, RankSVM, Ridge
+from studies.batched_fits.pursuit import pursuit_paths
+from studies.batched_fits.ranksvm import ranksvm_paths
+from studies.batched_fits.ratings import Ratings, from_triples
+from studies.batched_fits.ridge import ridge_paths, subset_paths
+from studies.batched_fits.trials import Stage, all_tested, choose
+
+GAMMA = 0.02
+SMALL = Protocol(n_reference=15, n_holdout=6, n_test=5, n_repetitions=3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    """80 items, 260 people who rated 25 to 79 of them."""
+    rng = np.random.default_rng(3)
+    tastes, items = rng.normal(size=(260, 4)), rng.normal(size=(80, 4))
+    scores = np.round(tastes @ items.T + rng.normal(size=(260, 80)), 1) + 1.5
+    known = rng.random((260, 80)).argsort(axis=1) < rng.integers(25, 80, size=(260, 1))
+    people, rated = np.nonzero(known)
+    return from_triples(people, rated, scores[people, rated])
+
+
+@pytest.fixture(scope="module")
+def features(ratings: Ratings) -> np.ndarray:
+    return ratings.features(cast(ratings, SMALL, (40, 60))[0].reference)
+
+
+def of_people(ratings: Ratings, features: np.ndarray, share: float) -> tuple[list[Person], list[Batch], np.ndarray]:
+    people, _ = halved(ratings, cast(ratings, SMALL, (40, 60))[0].people, [5], scored_share=share)
+    return people, list(batches(people, cells=4000)), squared_distances(features)
+
+
+def one_by_one(batch: Batch, predictions: np.ndarray, people: list[Person]):
+    """Person and predictions (c, m) without padding."""
+    for row, place in enumerate(batch.people):
+        yield people[place], predictions[row][:, batch.test_known[row]]
+
+
+def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-8 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("alpha", [0.03, 2.0])
+@pytest.mark.parametrize("method", ["RLS", "RLS with intercept", "RankRLS", "RankRLS size", "blend"])
+def test_ridge_paths_equal_the_learners(ratings: Ratings, features: np.ndarray, method: str, alpha: float) -> None:
+    people, some, distances = of_people(ratings, features, 1.0)
+    assert len(some) > 1
+    common = {"alpha": alpha, "gamma": GAMMA}
+    learner, beta, weighting = {
+        "RLS": (RLS(fit_intercept=False, **common), 1.0, "unit"),
+        "RLS with intercept": (RLS(**common), 1.0, "unit"),
+        "RankRLS": (RankRLS(weighting="unit", **common), 0.0, "unit"),
+        "RankRLS size": (RankRLS(**common), 0.0, "size"),
+        "blend": (RankRLS(weighting="unit", beta=0.5, **common), 0.5, "unit"),
+    }[method]
+    for batch in some:
+        offset = batch.means[:, None] if method == "RLS with intercept" else np.zeros((len(batch.people), 1))
+        targets = (batch.scores - offset) * batch.scored_known
+        loss = root(beta, batch.counts, weighting=weighting)
+        paths = ridge_paths(batch.kernels(distances, GAMMA), loss, targets, np.asarray([9.0, alpha]))
+        for person, found in one_by_one(batch, paths + offset[:, :, None], people):
+            learner.fit(features[person.scored], person.scores)
+            assert_same(found[1], learner.predict(features[person.test]))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
+def test_subset_paths_equal_sparse_rankrls(ratings: Ratings, features: np.ndarray, share: float) -> None:
+    people, some, distances = of_people(ratings, features, 0.7)
+    for batch in some:
+        loss, sizes = root(0.0, batch.counts), np.ceil(share * batch.counts).astype(int)
+        paths = subset_paths(batch.kernels(distances, GAMMA), loss, batch.scores, np.asarray([0.5]), sizes)
+        for person, found in one_by_one(batch, paths, people):
+            basis = np.arange(int(np.ceil(share * person.n_scored)))
+            learner = RankRLS(alpha=0.5, gamma=GAMMA, weighting="unit", basis=basis)
+            assert_same(found[0], learner.fit(features[person.scored], person.scores).predict(features[person.test]))
+
+
+@pytest.mark.parametrize("refit", ["basic", "back"])
+@pytest.mark.parametrize("method", ["matching", "matching with intercept", "ranking", "blend", "blend size"])
+def test_pursuit_paths_equal_the_learners(ratings: Ratings, features: np.ndarray, method: str, refit: str) -> None:
+    people, some, distances = of_people(ratings, features, 1.0)
+    common = {"refit": refit, "gamma": GAMMA, "n_atoms": 6}
+    learner, beta, weighting = {
+        "matching": (MatchingPursuit(fit_intercept=False, **common), 1.0, "unit"),
+        "matching with intercept": (MatchingPursuit(**common), 1.0, "unit"),
+        "ranking": (RankingPursuit(weighting="unit", **common), 0.0, "unit"),
+        "blend": (RankingPursuit(weighting="unit", beta=0.5, **common), 0.5, "unit"),
+        "blend size": (RankingPursuit(beta=0.5, **common), 0.5, "size"),
+    }[method]
+    for batch in some:
+        offset = batch.means[:, None] if method == "matching with intercept" else np.zeros((len(batch.people), 1))
+        targets = (batch.scores - offset) * batch.scored_known
+        loss = root(beta, batch.counts, weighting=weighting)
+        path = pursuit_paths(batch.kernels(distances, GAMMA), loss, targets, 6, refit=refit)
+        pairs = zip(one_by_one(batch, path.predictions + offset[:, :, None], people), path.n_atoms, strict=True)
+        for (person, found), n_atoms in pairs:
+            learner.fit(features[person.scored], person.scores)
+            assert_same(found[5], learner.predict(features[person.test]))
+            assert n_atoms[5] == len(learner.atoms_)
+
+
+@pytest.mark.parametrize("agreement", [0.0, 0.05, 2.0])
+@pytest.mark.parametrize("refit", ["basic", "back"])
+@pytest.mark.parametrize("objective", ["paper", "exact"])
+@pytest.mark.parametrize("of", ["items", "people"])
+def test_copursuit_paths_equal_the_learner(
+    ratings: Ratings, features: np.ndarray, of: str, objective: str, refit: str, agreement: float
+) -> None:
+    people, some, distances = of_people(ratings, features, 0.5)
+    halves = squared_distances(features[:, ::2]), squared_distances(features[:, 1::2])
+    for batch in some[:2]:
+        loss, agreeing = root(0.0, batch.counts), root(0.0, batch.unscored_known.sum(axis=1))
+        views = two_views(batch.kernels(distances, GAMMA, lambda: halves), loss, agreeing, batch.scores, of=of)
+        path = copursuit_paths(views, agreement, 4, objective=objective, refit=refit)
+        pairs = zip(one_by_one(batch, path.predictions, people), path.n_atoms, strict=True)
+        for (person, found), n_atoms in pairs:
+            learner = CoRankingPursuit(
+                views=of_learner(person, of, features.shape[1]),
+                n_atoms=4,
+                agreement=agreement,
+                objective=objective,
+                refit=refit,
+                weighting="unit",
+            )
+            y = np.concatenate([person.scores, np.full(len(person.unscored), np.nan)])
+            learner.fit(features[person.train], y)
+            assert_same(found[3], learner.predict(features[person.test]))
+            assert n_atoms[3] == sum(len(own) for own in learner.atoms_)
+
+
+def of_learner(person: Person, of: str, n_columns: int) -> list[View]:
+    """The views as the learner takes them."""
+    if of == "people":
+        return [View(np.arange(side, n_columns, 2), gamma=GAMMA, basis="scored") for side in range(2)]
+    scored, unscored = np.arange(person.n_scored), np.arange(person.n_scored, len(person.train))
+    sides = [np.concatenate([scored[side::2], unscored[side::2]]) for side in range(2)]
+    return [View(gamma=GAMMA, basis=own) for own in sides]
+
+
+def test_a_pursuit_that_has_ended_stays_as_it_is(ratings: Ratings, features: np.ndarray) -> None:
+    _, some, distances = of_people(ratings, features, 0.3)
+    batch = some[0]
+    path = pursuit_paths(batch.kernels(distances, 1.0), root(0.0, batch.counts), batch.scores, 60, refit="back")
+    assert (path.n_atoms[:, -1] < batch.counts).all()  # a query of n rows carries n − 1 atoms
+    np.testing.assert_array_equal(path.predictions[:, -1], path.predictions[:, -2])
+
+
+def test_ranksvm_is_the_minimum_of_its_objective(ratings: Ratings, features: np.ndarray) -> None:
+    people, some, distances = of_people(ratings, features, 0.4)
+    for batch in some[:2]:
+        paths, _ = ranksvm_paths(batch.kernels(distances, GAMMA), batch.scores, np.asarray([0.01, 0.5]))
+        for person, found in one_by_one(batch, paths, people):
+            gram = np.exp(-GAMMA * distances[np.ix_(person.scored, person.scored)])
+            root_of_gram = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
+            better, worse = np.nonzero(person.scores[:, None] > person.scores[None, :])
+
+            def objective(w: np.ndarray) -> float:
+                f = root_of_gram @ w  # noqa: B023
+                slack = np.maximum(0.0, 1 - (f[better] - f[worse]))  # noqa: B023
+                return float(w @ w / 2 + 0.5 * slack @ slack)
+
+            best = minimize(objective, np.zeros(len(gram)), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
+            weights = np.linalg.solve(root_of_gram.T, best.x)
+            expected = np.exp(-GAMMA * distances[np.ix_(person.test, person.scored)]) @ weights
+            np.testing.assert_allclose(found[1], expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_errors_equal_the_metrics() -> None:
+    rng = np.random.default_rng(0)
+    scores, predictions = rng.integers(1, 6, size=17).astype(float), rng.integers(0, 9, size=(30, 17)).astype(float)
+    answers = Answers(scores)
+    expected = [disagreement_error(scores, own) for own in predictions]
+    np.testing.assert_allclose(pair_errors(answers, predictions), expected, atol=1e-15)
+    np.testing.assert_allclose(squared_errors(answers, predictions), np.mean((predictions - scores) ** 2, axis=1))
+    expected = [disagreement_error(scores, own, ties="half") for own in predictions]
+    np.testing.assert_allclose(all_pair_errors(answers, predictions), expected, atol=1e-15)
+    assert np.isnan(pair_errors(Answers(np.ones(4)), np.zeros((3, 4)))).all()
+
+
+def test_answers_are_given_only_for_predictions() -> None:
+    answers = Answers(np.arange(4.0))
+    with pytest.raises(ValueError, match="shape"):
+        answers.unlock(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="NaN"):
+        answers.unlock(np.full(4, np.nan))
+
+
+def test_features_are_ratings_or_the_medians_of_their_person() -> None:
+    ratings = from_triples(np.asarray([0, 0, 0, 1]), np.asarray([0, 1, 2, 3]), np.asarray([1.0, 2.0, 9.0, 4.0]))
+    table = ratings.features(np.asarray([0, 1]))
+    np.testing.assert_array_equal(table, [[1, 4], [2, 4], [9, 4], [2, 4]])
+    by_item = ratings.features(np.asarray([0, 1]), missing="item")
+    np.testing.assert_array_equal(by_item, [[1, 1], [2, 2], [9, 9], [4, 4]])
+
+
+def test_nobody_is_tested_who_had_a_part_in_choosing(ratings: Ratings) -> None:
+    for group in ((20, 40), (40, 60), (60, 80)):
+        holdout, repetitions = cast(ratings, SMALL, group)
+        tested = np.concatenate([own.people for own in repetitions])
+        assert len(np.unique(tested)) == 15
+        assert not np.isin(tested, [*holdout.people, *holdout.reference]).any()
+        for own in repetitions:
+            assert not np.isin(own.reference, [*own.people, *holdout.people]).any()
+            assert ((ratings.counts[own.reference] >= group[0]) & (ratings.counts[own.reference] <= group[1])).all()
+            assert (ratings.counts[own.people] >= 50).all()
+    again = cast(ratings, SMALL, (60, 80))[1]
+    np.testing.assert_array_equal(again[2].people, repetitions[2].people)
+
+
+def test_too_few_people_is_said(ratings: Ratings) -> None:
+    with pytest.raises(ValueError, match="reference people are wanted"):
+        cast(ratings, Protocol(n_reference=300), (20, 40))
+    with pytest.raises(ValueError, match="are no reference people"):
+        cast(ratings, Protocol(n_reference=10), (20, 40))
+
+
+@pytest.mark.parametrize(
+    "method", [Ridge(0.0), Ridge(1.0, centred=True), Pursuit(0.0, "basic"), RankSVM(), CoPursuit("paper", "basic")]
+)
+def test_test_ratings_change_nothing_but_test_errors(ratings: Ratings, method: Method) -> None:
+    """Choices and models stay as they are when the hidden ratings of everyone who is tested are others."""
+    protocol = Protocol(n_reference=15, n_holdout=6, n_test=5, n_repetitions=1, seed=1)
+    share = 0.5 if isinstance(method, CoPursuit) else 1.0
+
+    def run(own: Ratings) -> dict:
+        stage = Stage(own, protocol, (20, 40), scored_share=share)
+        chosen = choose(method, stage.holdout(), ("pairs",), (-8, -5, -2))
+        return all_tested({"it": chosen}, stage)["it"]["pairs"]
+
+    tested = cast(ratings, protocol, (20, 40))[1][0].people
+    people, _ = halved(ratings, tested, [1, 3, 0], scored_share=share)
+    scores, rng = ratings.scores.copy(), np.random.default_rng(0)
+    for person, seen in zip(tested, people, strict=True):
+        items, _ = ratings.of(int(person))
+        own = scores[ratings.starts[person] : ratings.starts[person + 1]]
+        hidden = ~np.isin(items, seen.scored)
+        own[hidden] = rng.permutation(own[hidden])
+    before, after = run(ratings), run(Ratings(ratings.starts, ratings.items, scores, ratings.n_items))
+    assert before["choice"] == after["choice"]
+    assert before["errors"]["share"] == after["errors"]["share"]
+    assert before["errors"]["pairs"] != after["errors"]["pairs"]
+
+
+def test_test_ratings_are_not_in_what_methods_see(ratings: Ratings) -> None:
+    """Other ratings of the test half leave everything that methods see as it was."""
+    someone = cast(ratings, SMALL, (20, 40))[1][0].people
+    people, _ = halved(ratings, someone, [0], scored_share=0.5)
+    scores = ratings.scores.copy()
+    for person, seen in zip(someone, people, strict=True):
+        items, _ = ratings.of(int(person))
+        own = scores[ratings.starts[person] : ratings.starts[person + 1]]
+        own[np.isin(items, np.concatenate([seen.test, seen.unscored]))] = np.nan
+    masked = Ratings(ratings.starts, ratings.items, scores, ratings.n_items)
+    for before, after in zip(people, halved(masked, someone, [0], scored_share=0.5)[0], strict=True):
+        np.testing.assert_array_equal(before.train, after.train)
+        np.testing.assert_array_equal(before.test, after.test)
+        np.testing.assert_array_equal(before.scores, after.scores)
+        assert np.isfinite(after.scores).all()

@@ -1,0 +1,108 @@
+"""003's studies of ratings, on small made-up data in the format of the real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies.batched_fits.drawing import GROUPS, Protocol
+from studies.papers import rated, reproduce, study_named
+from studies.papers.judging import Gap
+from studies.papers.rated_claims import Pair, err_alike, err_less, not_better, not_worse
+from studies.papers.study import CANNOT_BE_TESTED, DOES_NOT_HOLD, HOLDS, Settings
+
+TINY = Protocol(n_reference=12, n_holdout=5, n_test=14, n_repetitions=2)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """150 people, 90 items, in the formats of Jester and MovieLens 1M."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 90)) + rng.normal(size=(150, 90))
+    known = rng.random((150, 90)).argsort(axis=1) < rng.integers(25, 90, size=(150, 1))
+    (folder / "jester").mkdir()
+    table = np.where(known, np.clip(np.round(200 * scores), -1000, 1000), 9900).astype(np.int16)
+    np.savez(folder / "jester" / "jester_part1.npz", ratings=table)
+    (folder / "movielens1m").mkdir()
+    user, movie = np.nonzero(known)
+    stars = np.clip(np.round(3 + scores[user, movie] / 2), 1, 5).astype(np.uint8)
+    np.savez(
+        folder / "movielens1m" / "ratings.npz",
+        user=(user + 1).astype(np.int16),
+        movie=(7 * movie + 3).astype(np.int16),
+        rating=stars,
+    )
+    return folder
+
+
+@pytest.mark.parametrize(("name", "n_parts"), [("jester", 30), ("movielens", 30)])
+def test_a_study_of_ratings_from_end_to_end(
+    data: Path, monkeypatch: pytest.MonkeyPatch, name: str, n_parts: int
+) -> None:
+    monkeypatch.setattr(rated, "QUICK", TINY)
+    monkeypatch.setattr(rated, "QUICK_STRIDE", 10)
+    study = study_named(name)
+    found = reproduce(study, Settings(data, quick=True))
+    assert found.n_parts == n_parts == len(found.results)
+    assert not found.warnings
+    titles = [table.title for table in found.outcome.tables]
+    for source in study.sources:
+        assert any(title.startswith(source) for title in titles)
+        assert any(finding.source.startswith(source) for finding in found.outcome.findings)
+    first = found.outcome.tables[0]
+    assert [row[0] for row in first.rows] == list(rated.TABLED)
+    assert all(0.2 < cell.value < 0.8 for row in first.rows for cell in row[2::2])  # type: ignore[union-attr]
+    assert found.outcome.n_fits > 10_000
+
+
+def test_parts_of_a_group_test_the_same_users(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rated, "QUICK", TINY)
+    monkeypatch.setattr(rated, "QUICK_STRIDE", 10)
+    study = study_named("jester")
+    settings = Settings(data, quick=True)
+    wanted = [part for part in study.parts(settings) if part.key.endswith((": least squares", ": RankSVM"))]
+    rng = np.random.default_rng(0)
+    tested = [part.run(settings, rng, **part.arguments)["people"] for part in wanted]
+    assert len(wanted) == 12
+    assert all(own == tested[0] for own in tested)
+
+
+def test_a_part_gives_the_same_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rated, "QUICK", TINY)
+    monkeypatch.setattr(rated, "QUICK_STRIDE", 10)
+    settings = Settings(data, quick=True)
+    part = next(own for own in study_named("movielens").parts(settings) if own.key.endswith(": pursuit"))
+    first, second = (part.run(settings, np.random.default_rng(seed), **part.arguments) for seed in range(2))
+    assert first == second  # draws follow from the seed of the settings alone
+    other = part.run(Settings(data, quick=True, seed=1), np.random.default_rng(0), **part.arguments)
+    assert first["people"] != other["people"]
+
+
+def a_pair(mean: float, p: float, published: float | None = -0.01, reach: float = 0.0009, at: int = 0) -> Pair:
+    return Pair(GROUPS[at], "one", "other", Gap(mean, mean - reach, mean + reach, p, 500, 1), published)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ([a_pair(-0.02, 0.001), a_pair(-0.01, 0.04, at=1)], HOLDS),
+        ([a_pair(-0.02, 0.001), a_pair(0.01, 0.001)], DOES_NOT_HOLD),
+        ([a_pair(-0.02, 0.001), a_pair(-0.001, 0.3)], DOES_NOT_HOLD),
+        ([a_pair(-0.02, 0.001), a_pair(-0.005, 0.3, reach=0.02)], CANNOT_BE_TESTED),
+        ([a_pair(-0.005, 0.3, reach=0.02, published=None)], DOES_NOT_HOLD),
+    ],
+)
+def test_verdict_on_who_errs_less(found: list[Pair], verdict: str) -> None:
+    assert err_less("003", "one errs less", found).verdict == verdict
+
+
+def test_verdicts_on_who_errs_alike() -> None:
+    assert err_alike("003", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.06)]).verdict == HOLDS
+    assert err_alike("003", "alike", [a_pair(0.001, 0.2), a_pair(-0.002, 0.04)]).verdict == DOES_NOT_HOLD
+    assert not_worse("003", "as well", [a_pair(0.004, 0.01), a_pair(-0.02, 0.01)]).verdict == HOLDS
+    assert not_worse("003", "as well", [a_pair(0.006, 0.9)]).verdict == DOES_NOT_HOLD
+    assert not_better("003", "no better", [a_pair(0.004, 0.01), a_pair(-0.001, 0.4)]).verdict == HOLDS
+    assert not_better("003", "no better", [a_pair(-0.02, 0.01)]).verdict == DOES_NOT_HOLD

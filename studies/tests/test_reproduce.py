@@ -1,0 +1,460 @@
+"""`python -m studies`: parts are kept and taken up again, nothing is overwritten, missing data are said, pages stand alone."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from corank.experiments.jobs import JobsFailed
+from studies.__main__ import main
+from studies.papers import (
+    CANNOT_BE_TESTED,
+    DOES_NOT_HOLD,
+    HOLDS,
+    Figure,
+    Finding,
+    Measured,
+    Outcome,
+    Panel,
+    Part,
+    Series,
+    Settings,
+    Study,
+    Table,
+    known_studies,
+    registry,
+    reproduce,
+    study_named,
+)
+from studies.papers.judging import growth, one_sided, share_of_degree, smaller_error, smaller_errors
+from studies.papers.wording import shown, summed_up
+from studies.papers_files import as_dict, as_json, write_studies
+
+N_PARTS = 6
+
+
+def draw(settings, rng, number, pause=0.0):
+    """A part: random numbers, NaN among them."""
+    time.sleep(pause)
+    marker = os.environ.get("CORANK_TEST_MARKER")
+    if marker:
+        with Path(marker).open("a") as file:
+            file.write(f"{number}\n")
+    return {"number": number, "drawn": float(rng.standard_normal()), "missing": float("nan"), "pair": (1, 2)}
+
+
+def fail(settings, rng):
+    raise ValueError("on purpose")
+
+
+def conclude(settings, results):
+    drawn = [one["drawn"] for one in results.values()]
+    findings = [
+        Finding("000 table 1", "It is | so.", HOLDS, "1 < 2"),
+        Finding("001 fig. 1", "It is not.", DOES_NOT_HOLD, "<b>2</b> > 1"),
+        Finding("002", "Who knows?", CANNOT_BE_TESTED, "no data"),
+    ]
+    table = Table("Numbers", ("name", "paper", "ours", "s.e."), [("a", 0.5, drawn[0], float("nan"))])
+    both = Table("More", ("name", "value"), [("b", Measured(drawn[1], 0.1)), ("c", None)], details=True)
+    panel = Panel(
+        "left", "x", "y", [Series("a", [1, 2], drawn[:2], [-3, -3], [3, 3]), Series("b", [1, 2], [0, 1], kind="dashed")]
+    )
+    points = Panel("right", "x", "y", [Series("c", [1, 2], [1, 2], [0.5, 1], [2, 3], kind="points")], diagonal=True)
+    return Outcome([table, both], findings, [Figure("drawn", "A figure.", [panel, points])], ["A note."], len(results))
+
+
+def made(parts=None, files=(), name="made"):
+    def default(settings):
+        return [Part(f"part {k}", draw, {"number": k}, alone=k == 0) for k in range(N_PARTS)]
+
+    return Study(name, "A made-up study", ("000 table 1",), "It does nothing.", files, parts or default, conclude)
+
+
+MADE = made()
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """The made-up study in the place of all others, found as the others are."""
+    monkeypatch.setitem(sys.modules, "studies.papers.made", type("Module", (), {"STUDY": MADE}))
+    monkeypatch.setattr(registry, "MODULES", {"made": "made"})
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs the command; what it prints and its exit code."""
+
+    def of(*words):
+        code = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return SimpleNamespace(exit_code=code, stdout=printed.out, output=printed.out + printed.err)
+
+    return of
+
+
+# ---- parts
+
+
+def test_kept_parts_give_the_same_and_are_not_computed_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORANK_TEST_MARKER", str(tmp_path / "computed"))
+    first = reproduce(MADE, Settings(), keep=tmp_path / "keep")
+    again = reproduce(MADE, Settings(), keep=tmp_path / "keep")
+    assert (first.run_now, again.run_now) == (N_PARTS, 0)
+    assert json.dumps(first.results) == json.dumps(again.results)
+    assert len((tmp_path / "computed").read_text().split()) == N_PARTS
+    assert reproduce(MADE, Settings(), keep=tmp_path / "keep", fresh=True).run_now == N_PARTS
+
+
+def test_another_seed_size_argument_or_data_file_is_another_part(tmp_path):
+    keep = tmp_path / "keep"
+    (tmp_path / "data" / "some").mkdir(parents=True)
+    file = tmp_path / "data" / "some" / "file"
+    file.write_text("1")
+    study = made(files=("some/file",))
+    settings = Settings(tmp_path / "data")
+    first = reproduce(study, settings, keep=keep)
+    assert reproduce(study, Settings(tmp_path / "data", seed=1), keep=keep).run_now == N_PARTS
+    assert reproduce(study, Settings(tmp_path / "data", quick=True), keep=keep).run_now == N_PARTS
+    file.write_text("2")
+    assert reproduce(study, settings, keep=keep).run_now == N_PARTS
+    file.write_text("1")
+    assert reproduce(study, settings, keep=keep).run_now == 0
+    other = made(lambda settings: [Part(f"part {k}", draw, {"number": k + 1}) for k in range(N_PARTS)], ("some/file",))
+    assert reproduce(other, settings, keep=keep).results != first.results
+
+
+def test_random_numbers_follow_from_seed_and_draw_alone():
+    def parts(settings):
+        return [
+            Part("a", draw, {"number": 0}, draw="one"),
+            Part("b", draw, {"number": 0}, draw="one"),
+            Part("c", draw, {"number": 0}),
+        ]
+
+    found = reproduce(made(parts), Settings()).results
+    assert found["a"]["drawn"] == found["b"]["drawn"]
+    assert found["a"]["drawn"] != found["c"]["drawn"]
+    backwards = reproduce(made(lambda settings: parts(settings)[::-1]), Settings()).results
+    assert backwards["c"]["drawn"] == found["c"]["drawn"]
+    assert reproduce(made(parts), Settings(seed=1)).results["c"]["drawn"] != found["c"]["drawn"]
+
+
+def test_several_processes_find_the_same():
+    several, one = (reproduce(MADE, Settings(), processes=n) for n in (2, 1))
+    assert json.dumps(several.results) == json.dumps(one.results)
+
+
+@pytest.mark.parametrize("content", ["", "{", "null", '{"key": 1}', '{"key": "x", "done": {"result": 1}}', "[" * 5000])
+def test_a_damaged_kept_part_is_computed_again(tmp_path, content):
+    first = reproduce(MADE, Settings(), keep=tmp_path)
+    victim = min(tmp_path.glob("*.json"))
+    victim.write_text(content)
+    again = reproduce(MADE, Settings(), keep=tmp_path)
+    assert again.run_now == 1
+    assert json.dumps(again.results) == json.dumps(first.results)
+
+
+def test_a_kept_part_that_was_changed_is_computed_again(tmp_path):
+    first = reproduce(MADE, Settings(), keep=tmp_path)
+    for path in tmp_path.glob("*.json"):
+        entry = json.loads(path.read_text())
+        entry["done"]["result"]["drawn"] = 1e9
+        path.write_text(json.dumps(entry))
+    again = reproduce(MADE, Settings(), keep=tmp_path)
+    assert again.run_now == N_PARTS
+    assert json.dumps(again.results) == json.dumps(first.results)
+
+
+def test_a_part_that_fails_leaves_the_others_kept(tmp_path):
+    def parts(settings):
+        return [Part("good", draw, {"number": 1}), Part("bad", fail)]
+
+    with pytest.raises(JobsFailed, match="on purpose"):
+        reproduce(made(parts), Settings(), keep=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def vanish(settings, rng):
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_process_that_vanishes_is_said_and_the_others_are_kept(tmp_path):
+    def parts(settings):
+        return [*(Part(f"part {k}", draw, {"number": k}) for k in range(N_PARTS)), Part("bad", vanish)]
+
+    with pytest.raises(JobsFailed, match="want of memory"):
+        reproduce(made(parts), Settings(), keep=tmp_path, processes=2)
+
+
+def test_parts_have_names_of_their_own():
+    with pytest.raises(ValueError, match="several parts called 'a'"):
+        reproduce(made(lambda settings: [Part("a", draw, {"number": k}) for k in range(2)]), Settings())
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parents[1])]
+from studies.tests.test_reproduce import slow_parts, made
+from studies.papers import Settings, reproduce
+if __name__ == "__main__":
+    reproduce(made(slow_parts), Settings(), keep=Path(sys.argv[2]), processes=int(sys.argv[3]))
+"""
+
+
+def slow_parts(settings):
+    return [Part(f"part {k}", draw, {"number": k, "pause": 0.15}) for k in range(N_PARTS)]
+
+
+def kill_once_begun(keep, script, processes):
+    """Start a run, kill it without warning once a part is there, and say how many are kept then."""
+    script.write_text(SCRIPT)
+    words = [sys.executable, str(script), str(Path(__file__).parent), str(keep), str(processes)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(keep.glob("*.json")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    children = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return len(list(keep.glob("*.json"))), [int(pid) for pid in children.stdout.split()]
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
+    kept, _ = kill_once_begun(tmp_path / "keep", tmp_path / "script.py", 1)
+    assert 1 <= kept < N_PARTS
+    resumed = reproduce(made(slow_parts), Settings(), keep=tmp_path / "keep")
+    assert resumed.run_now == N_PARTS - kept
+    assert json.dumps(resumed.results) == json.dumps(reproduce(made(slow_parts), Settings()).results)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
+def test_no_process_outlives_a_run_that_was_killed(tmp_path):
+    _, children = kill_once_begun(tmp_path / "keep", tmp_path / "script.py", 2)
+    assert children
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+# ---- verdicts
+
+
+def test_verdicts_follow_test_and_interval():
+    rng = np.random.default_rng(0)
+    noise, gap = 0.01 * rng.standard_normal(60), 0.3 + 0.1 * rng.standard_normal(60)
+
+    def verdict(better, worse, **more):
+        return smaller_error("s", "c", better, worse, units="queries", **more).verdict
+
+    assert verdict(gap - 0.02 + noise, gap, published=-0.02) == HOLDS
+    assert verdict(gap + 0.02 + noise, gap, published=-0.02) == DOES_NOT_HOLD
+    assert verdict(gap + 10 * (noise - noise.mean()), gap, published=-0.02) == CANNOT_BE_TESTED
+    assert verdict(gap + 10 * (noise - noise.mean()), gap, worth=-0.02) == CANNOT_BE_TESTED
+    assert verdict(gap + noise, gap, published=-0.5) == DOES_NOT_HOLD
+    assert verdict(gap[:3] - 1, gap[:3], published=-1) == CANNOT_BE_TESTED
+    assert verdict(np.full(8, np.nan), gap[:8]) == CANNOT_BE_TESTED
+
+
+def test_draws_that_differ_count_as_draws():
+    """Queries of a draw share a model: a difference that is the luck of one draw is no finding."""
+    rng = np.random.default_rng(1)
+    base = rng.random((4, 200))
+    lucky = base + np.asarray([-0.2, 0.05, 0.05, 0.05])[:, None]
+    alone = smaller_error("s", "c", lucky.mean(axis=0), base.mean(axis=0), units="queries", published=-0.02)
+    found = smaller_error("s", "c", lucky, base, units="queries", published=-0.02)
+    assert alone.verdict == HOLDS
+    assert found.verdict == CANNOT_BE_TESTED
+    assert "4 draws" in found.evidence
+
+
+def test_a_claim_about_several_pairs_takes_all_of_them():
+    base = np.linspace(0.2, 0.4, 30)
+    errors = {"a": base, "b": base + 0.1, "c": base - 0.1}
+    assert smaller_errors("s", "c", errors, {("a", "b"): -0.1, ("c", "b"): None}, units="q").verdict == HOLDS
+    both = smaller_errors("s", "c", errors, {("a", "b"): -0.1, ("a", "c"): -0.1}, units="q")
+    assert both.verdict == DOES_NOT_HOLD
+    assert "a less b" in both.evidence
+
+
+def test_the_statistic_is_that_of_the_worse_ranks():
+    better, worse = np.asarray([1.0, 2, 3, 4, 5]), np.asarray([2.0, 4, 6, 8, 4.5])
+    statistic, p = one_sided(better, worse)  # differences -1, -2, -3, -4, 0.5: rank 1 is against it
+    assert statistic == 1.0
+    assert p == pytest.approx(2 / 32)
+    assert one_sided(better, better) == (0.0, 1.0)
+
+
+def test_growth_and_degree_of_known_polynomials():
+    n = np.asarray([100.0, 300, 1000, 3000])
+    assert growth(n, 5 * n**2) == pytest.approx(2)
+    assert share_of_degree(3, n, 1e-9 * n**3) == pytest.approx(1, abs=1e-6)
+    assert share_of_degree(3, n, 1e-6 * n**2) == pytest.approx(0, abs=1e-6)
+
+
+def test_numbers_are_shown_as_numbers():
+    assert [shown(cell, 3) for cell in (0.12345, -0.5, 12000, None, float("nan"), "word")] == [
+        "0.123",
+        "−0.500",
+        "12,000",
+        "–",
+        "–",
+        "word",
+    ]
+    assert shown(Measured(0.5, 0.01), 2) == "0.50 ± 0.01"
+    assert shown(Measured(0.5), 2) == "0.50"
+    assert summed_up([]) == "No finding was looked at."
+
+
+# ---- files
+
+
+class Links(HTMLParser):
+    """Everything a page would load."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag in ("script", "iframe", "img"):
+            self.found.append(tag)
+        self.found += [v for k, v in given.items() if k in ("src", "href") and v and not v.startswith(("#", "data:"))]
+
+
+def test_everything_is_written_and_stands_alone(tmp_path):
+    found = reproduce(MADE, Settings(seed=3))
+    paths = write_studies([found], tmp_path / "a" / "out", {"made": "python -m studies made"}, skipped={"x": "no data"})
+    names = {path.name for path in paths}
+    assert names == {f"{n}.{e}" for n in ("made", "all") for e in ("md", "html", "json")} | {"made-drawn.png"}
+    assert all(path.stat().st_size for path in paths)
+    for name in ("made", "all"):
+        page = Links()
+        html = (tmp_path / "a" / "out" / f"{name}.html").read_text()
+        page.feed(html)
+        assert page.found == []
+        assert "<b>2</b>" not in html
+        assert "prefers-color-scheme: dark" in html
+    data = json.loads((tmp_path / "a" / "out" / "made.json").read_text(), parse_constant=pytest.fail)
+    assert (data["seed"], data["fits"], data["command"]) == (3, N_PARTS, "python -m studies made")
+    assert data["tables"][0]["rows"][0][3] is None
+    assert [one["verdict"] for one in data["findings"]] == [HOLDS, DOES_NOT_HOLD, CANNOT_BE_TESTED]
+    assert "numpy" in data["versions"]
+    markdown = (tmp_path / "a" / "out" / "made.md").read_text()
+    assert "It is \\| so." in markdown
+    assert "made-drawn.png" in markdown
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
+
+
+def test_nothing_is_written_where_something_would_be_replaced(tmp_path):
+    found = reproduce(MADE, Settings())
+    (tmp_path / "made-drawn.png").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"made-drawn\.png"):
+        write_studies([found], tmp_path, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["made-drawn.png"]
+    assert (tmp_path / "made-drawn.png").read_text() == "mine"
+    write_studies([found], tmp_path, {}, overwrite=True)
+    assert (tmp_path / "made-drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_numbers_are_the_same_in_a_second_writing():
+    one, other = (as_dict(reproduce(MADE, Settings()), None) for _ in range(2))
+    for name in ("findings", "tables", "figures"):
+        assert as_json(one[name]) == as_json(other[name])
+
+
+# ---- the command
+
+
+def test_the_command_runs_shows_and_writes(run, registered, tmp_path):
+    done = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert "Of 3 findings, 1 holds, 1 does not hold, 1 cannot be tested" in " ".join(done.stdout.split())
+    assert (tmp_path / "out" / "made.html").exists()
+    again = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
+    assert again.exit_code == 2
+    assert "already there: use --force" in " ".join(again.output.split())
+    forced = run("made", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1, "--force", "--json")
+    assert forced.exit_code == 0
+    data = json.loads(forced.stdout)["studies"][0]
+    assert data["parts_made_now"] == 0
+    assert data["command"] == "python -m studies made"
+
+
+def test_all_writes_a_summary_and_says_what_it_skips(run, registered, tmp_path, monkeypatch):
+    other = made(files=("some/file",), name="other")
+    monkeypatch.setitem(sys.modules, "studies.papers.other", type("Module", (), {"STUDY": other}))
+    monkeypatch.setattr(registry, "MODULES", {"made": "made", "other": "other"})
+    monkeypatch.delenv("CORANK_DATA", raising=False)
+    done = run("all", "--quick", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert "skipping other: it needs data (some); say where they are with --data or CORANK_DATA" in " ".join(
+        done.output.split()
+    )
+    data = json.loads((tmp_path / "out" / "all.json").read_text())
+    assert list(data["studies"]) == ["made"]
+    assert list(data["skipped"]) == ["other"]
+    assert "other was not run" in (tmp_path / "out" / "all.md").read_text()
+
+
+def test_all_goes_on_after_a_study_that_fails(run, registered, tmp_path, monkeypatch):
+    bad = made(lambda settings: [Part("bad", fail)], name="bad")
+    monkeypatch.setitem(sys.modules, "studies.papers.bad", type("Module", (), {"STUDY": bad}))
+    monkeypatch.setattr(registry, "MODULES", {"bad": "bad", "made": "made"})
+    done = run("all", "--out", tmp_path / "out", "--keep", tmp_path / "keep", "--jobs", 1, "--quiet")
+    assert done.exit_code == 2
+    assert "bad failed" in done.output
+    assert (tmp_path / "out" / "made.json").exists()
+    assert list(json.loads((tmp_path / "out" / "all.json").read_text())["skipped"]) == ["bad"]
+
+
+def test_the_list_needs_no_data(run):
+    done = run()
+    assert done.exit_code == 0
+    for name in known_studies():
+        assert name in done.stdout
+        study = study_named(name)
+        assert (study.name, bool(study.about), bool(study.sources)) == (name, True, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sink"], "there is no study 'sink'; did you mean sinc?"),
+        (["nothing-like-it"], "The studies are parses, uci"),
+        (["sinc", "--jobs", "0"], "--jobs must be at least 1"),
+        (["uci"], "uci cannot be run: it needs data (uci_regression)"),
+        (["uci", "--data", "nowhere"], "--data nowhere is not a folder"),
+        (["uci", "--data", "."], "uci cannot be run: . has no uci_regression/index.json, uci_regression/design.npz"),
+        (["sinc", "--out", "file"], "--out file is a file"),
+        (["sinc", "--seed", "-1"], "seed"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(run, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CORANK_DATA", raising=False)
+    Path("file").touch()
+    done = run(*words)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_folder_of_data_may_be_in_the_environment(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("CORANK_DATA", str(tmp_path))
+    assert re.search(r"uci cannot be run: .* has no uci_regression", " ".join(run("uci").output.split()))

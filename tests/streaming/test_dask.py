@@ -1,0 +1,299 @@
+"""Dask: real worker processes give the model of the rows in memory, the same bits every time, whoever dies."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scan_files import NAMES, make_rows, table, write_parts
+
+from corank import RLS, CoRankRLS, RankRLS, View, scan
+from corank.model_files.container import read_model
+from corank.streaming import survey
+
+distributed = pytest.importorskip("distributed")
+dask_array = pytest.importorskip("dask.array")
+dask_frame = pytest.importorskip("dask.dataframe")
+
+pytestmark = [
+    pytest.mark.usefixtures("one_blas_thread"),
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+    pytest.mark.filterwarnings("default::ResourceWarning"),  # of sockets of workers that were killed
+]
+X, Y, QID = make_rows(n=300)
+U, _, U_QID = make_rows(n=240, seed=1)
+NEW = make_rows(n=20, seed=2)[0]
+VIEWS = [View(slice(0, 3)), View(slice(3, 6))]
+
+
+def started():
+    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with started() as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def folders(tmp_path):
+    rows = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], row_group_size=30)
+    return rows, write_parts(table(U, None, U_QID), tmp_path / "others", [50], row_group_size=20)
+
+
+@pytest.fixture
+def nothing_held(monkeypatch):
+    monkeypatch.setattr(survey, "HELD_BYTES", 0)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.ptp(expected))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("learner", [RankRLS(basis=20), RLS(basis=20)])
+def test_one_view(client, tmp_path, kind, learner, nothing_held):
+    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30)
+    expected = learner.fit(X, Y, qid=QID).predict(NEW)
+    rows = scan(folder, score="y", query="q", chunk_rows=16, client=client)
+    found = learner.fit(rows).predict(NEW)
+    close(found, expected)
+    np.testing.assert_array_equal(learner.fit(rows).predict(NEW), found)
+
+
+def test_several_views(client, folders):
+    model = CoRankRLS(VIEWS, basis=20)
+    expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID)
+    basis, predictions = expected.basis_, expected.predict_views(NEW)
+    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
+    others = scan(folders[1], query="q", chunk_rows=16, client=client)
+    found = model.fit(rows, unscored=others).predict_views(NEW)
+    close(found, predictions)
+    for own, other in zip(model.basis_, basis, strict=True):
+        np.testing.assert_array_equal(own, other)
+    np.testing.assert_array_equal(model.fit(rows, unscored=others).predict_views(NEW), found)
+
+
+def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
+    model = RankRLS(1.0, 20).fit(pd.DataFrame(X, columns=NAMES), Y, qid=QID)
+    expected = model.predict(pd.DataFrame(X, columns=NAMES))
+    rows = scan(folders[0], query="q", chunk_rows=16, client=client)
+    np.testing.assert_allclose(model.predict(rows), expected, atol=1e-12)
+    assert model.predict_to(rows, tmp_path / "out", columns=["q"]) == len(X)
+    written = list(scan(tmp_path / "out", features=["prediction"], query="q").chunks())
+    np.testing.assert_allclose(np.concatenate([chunk.features[:, 0] for chunk in written]), expected, atol=1e-12)
+    with pytest.raises(FileExistsError, match="already there"):
+        model.predict_to(rows, tmp_path / "out")
+    assert not list(tmp_path.glob(".corank*"))
+
+
+# ------------------------------------------------------------------ collections
+
+
+def as_arrays(X, y, qid):
+    chunks = (70, 1, 29, len(X) - 100)
+    return tuple(dask_array.from_array(part, chunks=(chunks, *part.shape[1:])) for part in (X, y, qid))
+
+
+def as_frames(X, y, qid):
+    frame = dask_frame.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=y, q=qid), npartitions=4)
+    return frame[NAMES], frame["y"], frame["q"]
+
+
+@pytest.mark.parametrize("make", [as_arrays, as_frames])
+@pytest.mark.parametrize("on", ["workers", "here"])
+def test_collections(client, make, on, nothing_held, monkeypatch):
+    if on == "here":
+        from corank.streaming import dask as collections
+
+        monkeypatch.setattr(collections, "_client", lambda: None)
+    expected = RankRLS(basis=20).fit(X, Y, qid=QID)
+    rows, y, qid = make(X, Y, QID)
+    found = RankRLS(basis=20).fit(rows, y, qid=qid)
+    close(found.predict(NEW), expected.predict(NEW))
+    named = X if make is as_arrays else pd.DataFrame(X, columns=NAMES)
+    np.testing.assert_allclose(found.predict(rows), found.predict(named), atol=1e-12)
+    assert found.score(rows, y, qid=qid) == pytest.approx(
+        expected.score(X[~np.isnan(Y)], Y[~np.isnan(Y)], qid=QID[~np.isnan(Y)])
+    )
+
+
+@pytest.mark.parametrize("make", [as_arrays, as_frames])
+def test_collections_of_unscored_rows(client, make):
+    model = CoRankRLS(VIEWS, basis=20)
+    expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID).predict(NEW)
+    rows, y, qid = make(X, Y, QID)
+    more, _, more_qid = make(U, np.zeros(len(U)), U_QID)
+    close(model.fit(rows, y, qid=qid, unscored=more, unscored_qid=more_qid).predict(NEW), expected)
+
+
+def test_collections_that_do_not_fit_each_other(client):
+    rows, y, _ = as_arrays(X, Y, QID)
+    with pytest.raises(ValueError, match="y has 200 values but X has 300 rows"):
+        RankRLS().fit(rows, Y[:200])
+    with pytest.raises(TypeError, match="y is a Dask collection but X is not"):
+        RankRLS().fit(X, y)
+    frame = dask_frame.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3)
+    with pytest.raises(ValueError, match="sizes of the partitions of X are not known"):
+        RankRLS().fit(frame, Y)
+    wrong = X.copy()
+    wrong[250, 2] = np.nan
+    with pytest.raises(ValueError, match=r"'x2' has no value in data row 151 of partition 3"):
+        RankRLS(basis=5).fit(as_arrays(wrong, Y, QID)[0], y)
+
+
+# ------------------------------------------------------------------ deaths
+
+
+class KillsOnce:
+    """A map whose first worker dies."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __call__(self, part):
+        if not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+
+def test_a_worker_that_is_killed_changes_no_bit(client, folders, tmp_path, nothing_held):
+    marker = tmp_path / "killed"
+    marker.touch()
+    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client).map(KillsOnce(marker))
+    assert rows.n_features == 6  # the first rows are mapped here, where nobody should die
+    expected = RankRLS(basis=20).fit(rows).coef_
+    marker.unlink()
+    np.testing.assert_array_equal(RankRLS(basis=20).fit(rows).coef_, expected)
+    assert marker.exists()
+
+
+class Waits:
+    """A map that says when it is at work, and takes its time."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __call__(self, part):
+        self.marker.touch()
+        time.sleep(0.05)
+        return part
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
+    from corank.streaming import dask as passes_on_workers
+
+    monkeypatch.setattr(passes_on_workers, "BATCH", 2)
+    cluster = started()
+    client = distributed.Client(cluster)
+    marker = tmp_path / "working"
+    rows = scan(folders[0], score="y", query="q", chunk_rows=4, client=client).map(Waits(marker))
+    assert rows.n_features == 6
+    marker.unlink()
+
+    def end():
+        while not (marker.exists() and list((tmp_path / "kept").glob("*.sums"))):
+            time.sleep(0.01)
+        cluster.close()
+
+    killer = threading.Thread(target=end)
+    killer.start()
+    try:
+        with pytest.raises(ConnectionError, match="the Dask scheduler is gone"):
+            RankRLS(1.0, 10).fit(rows, checkpoint=tmp_path / "kept")
+    finally:
+        killer.join()
+        client.close()
+    assert list((tmp_path / "kept").glob("*.sums"))
+    with pytest.raises(ConnectionError, match="the Dask client is closed"):
+        RankRLS(1.0, 10).fit(rows)
+
+
+@pytest.mark.slow
+def test_workers_behind_tls(folders, nothing_held):
+    pytest.importorskip("cryptography")
+    expected = RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=True, security=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert client.scheduler.address.startswith("tls://")
+        close(RankRLS(1.0, 20).fit(scan(folders[0], score="y", query="q", client=client)).predict(NEW), expected)
+
+
+def test_a_client_that_is_closed(folders):
+    class Closed:
+        status = "closed"
+
+    with pytest.raises(ConnectionError, match="the Dask client is closed"):
+        RankRLS(1.0, 10).fit(scan(folders[0], score="y", query="q", client=Closed()))
+
+
+def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, monkeypatch, nothing_held):
+    from corank.streaming import dask as cluster
+
+    monkeypatch.setattr(cluster, "BATCH", 3)
+    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
+    expected = RankRLS(basis=20).fit(rows).coef_
+    gathered, calls = cluster._gathered, []
+
+    def breaks(*what):
+        calls.append(what)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return gathered(*what)
+
+    monkeypatch.setattr(cluster, "_gathered", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        RankRLS(basis=20).fit(rows, checkpoint=tmp_path / "kept")
+    with distributed.Client(client.scheduler.address) as other:
+        again = scan(folders[0], score="y", query="q", chunk_rows=16, client=other)
+        found = RankRLS(basis=20).fit(again, checkpoint=tmp_path / "kept").coef_
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, nothing_held):
+    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [100], "csv")
+    seen = []
+
+    def breaks(part):
+        seen.append(len(part))
+        if len(seen) == 17:  # in the middle of the first file, in the second pass
+            raise KeyboardInterrupt
+        return part
+
+    model = RankRLS(1.0, 20)
+    expected = model.fit(scan(folder, score="y", query="q", chunk_rows=30)).coef_
+    rows = scan(folder, score="y", query="q", chunk_rows=30)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(rows.map(breaks), checkpoint=tmp_path / "kept")
+    header, _ = read_model(tmp_path / "kept" / "sums-scored-1.sums")
+    assert header["cursor"][0] == 0
+    assert 0 < header["cursor"][1] < 4
+    about = tmp_path / "kept" / "about.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "scan": {"X": rows.about()}}))
+    again = scan(folder, score="y", query="q", chunk_rows=30, client=client)
+    np.testing.assert_allclose(model.fit(again, checkpoint=tmp_path / "kept").coef_, expected, atol=1e-10)
+
+
+def test_partitions_without_rows(client, tmp_path, monkeypatch, nothing_held):
+    from corank.streaming import dask as cluster
+
+    monkeypatch.setattr(cluster, "BATCH", 2)
+    frame = pd.DataFrame(X, columns=NAMES).assign(y=Y, q=QID, number=range(len(X)))
+    rows = dask_frame.from_pandas(frame, npartitions=8, sort=False)
+    rows = rows[rows["number"] < 120]  # the last ones, a whole batch of them, are empty
+    kept = frame.iloc[:120]
+    expected = RankRLS(1.0, 20).fit(kept[NAMES], kept["y"], qid=kept["q"])
+    found = RankRLS(1.0, 20).fit(rows[NAMES], rows["y"], qid=rows["q"])
+    close(found.predict(frame[NAMES]), expected.predict(frame[NAMES]))
+    assert found.predict_to(rows[NAMES], tmp_path / "found") == 120
+    written = pd.read_parquet(tmp_path / "found")["prediction"]
+    np.testing.assert_allclose(written, found.predict(kept[NAMES]), atol=1e-12)
