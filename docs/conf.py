@@ -88,8 +88,8 @@ nitpick_ignore_regex = [
         r"(numpy|scipy|sklearn|pandas|polars|pyarrow|matplotlib|torch|dask|distributed|collections\.abc)(\..*)?",
     ),
     (r"py:class", r"ndarray"),
-    # names in backticks that are parameters, attributes or file formats, and happen to be importable, too
-    (r"py:obj", r"csv|encoder_|methods|min_sites|unscored|unscored_effect_|View\.(basis|penalty)"),
+    # parameters, attributes and file formats in backticks, which become links where something of that name can be imported
+    (r"py:obj", r"([A-Z]\w*\.)?[a-z]\w*"),
     # internal: met in annotations and descriptions of documented names, without a page of their own
     (r"py:obj", r"corank\.tables"),
     (r"py:class", r"Column|corank\.experiments\.\w+\.Record"),
