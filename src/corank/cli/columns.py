@@ -22,7 +22,7 @@ from corank.cli.console import note
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column, with_zeros
-from corank.views import View, of_encoded, random_bases, random_split
+from corank.views import View, encoded_views, random_bases, random_split
 
 WITHIN_UP_TO = 2_000  # rows of a query whose scores are told apart from their level
 MOSTLY_UNLIKE = 0.9  # a larger share of different texts in a column is that of names
@@ -195,7 +195,7 @@ def views_of(patterns: Sequence[str], encoder: TableEncoder | None, names: Seque
         return random_split(2, attributes=None if encoder is None else attributes) if halves else random_bases(2)
     if encoder is None:
         return views_of_columns(patterns, [str(name) for name in names])
-    return of_encoded(views_of_columns(patterns, [column.name for column in encoder.columns_]), encoder.attributes_)
+    return encoded_views(views_of_columns(patterns, [column.name for column in encoder.columns_]), encoder.attributes_)
 
 
 def views_of_columns(patterns: Sequence[str], columns: Sequence[str]) -> Any:

@@ -17,7 +17,7 @@ from corank.cli.options import AGREEING, LEARNERS, STREAMED, MethodName
 from corank.encoder import TableEncoder
 from corank.learners._scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
 from corank.streaming import Scan, scan, with_extra
-from corank.streaming.group_queries import grouped
+from corank.streaming.group_queries import group_queries
 from corank.streaming.scan import sampled_table
 from corank.tables import TableError, near_names
 from corank.tables.write import table_writer
@@ -70,7 +70,7 @@ def fit_in_passes(
             options = {**options, "views": views_of(views, rows.encoder, rows.feature_names or [])}
             if passes["unscored"] is not None:
                 own = {"encoder": rows.encoder} if rows.encoder is not None else {}
-                more["unscored"] = scan(passes["unscored"], query=rows.wanted.query, **place, **own)
+                more["unscored"] = scan(passes["unscored"], query=rows.roles.query, **place, **own)
         model = getattr(learners, LEARNERS[method])(**options)
         doing(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes["checkpoint"], **more)
@@ -79,7 +79,7 @@ def fit_in_passes(
         if client is not None:
             client.close()
     summary = model._summary()
-    queries = None if rows.wanted.query is None else summary["queries"]
+    queries = None if rows.roles.query is None else summary["queries"]
     model.table_ = {**source.columns, "rows": summary["rows"], "scored": summary["scored"], "queries": queries}
     model.encoder_ = rows.encoder
     return model
@@ -146,10 +146,10 @@ def rank_scan(
     rows = scan(file, query=by, **_features(model))
     wanted = [by, id_column] if id_column is not None else rows.columns
     rows = with_extra(rows, list(dict.fromkeys(name for name in wanted if name is not None)))
-    names = _free_names(rows.wanted.extra)
+    names = _free_names(rows.roles.extra)
     if rows.n_rows == 0:
         raise TableError(f"{file} has no rows")
-    rows = grouped(rows) if shuffles else rows
+    rows = group_queries(rows) if shuffles else rows
     n_rows = n_queries = 0
     if by is None:
         note("no query column: rows stay in their order, with their scores but without ranks")

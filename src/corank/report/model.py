@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._plotting import tuned
+from corank._plotting import tuned_axis
 from corank.experiments.methods import chosen_parameters
 from corank.report.page import Html, Section, bullets, facts, figure, folded, origins, page, table, text, write
 from corank.report.plots import plot_atoms, plot_path, plot_views
@@ -45,7 +45,7 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
         parts += [text(first), bullets(rest)]
     inner = getattr(model, "best_estimator_", model)
     path = getattr(inner, "path_", None)
-    if path is not None and len(np.unique(tuned(path)[1])) > 1:
+    if path is not None and len(np.unique(tuned_axis(path)[1])) > 1:
         best = float(path.error[path.best])
         about = f"Held-out error of {len(path.error)} settings; the least is {best:.4g}, a constant has {path.constant:.4g}."
         parts.append(
