@@ -19,7 +19,7 @@ from corank.cli.console import note
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column, with_zeros
-from corank.views import View, of_encoded, random_bases, random_split
+from corank.views import View, encoded_views, random_bases, random_split
 
 MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes the square of that
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
@@ -101,7 +101,7 @@ def views_of(patterns: Sequence[str], encoder: TableEncoder | None, names: Seque
         return random_split(2, attributes=None if encoder is None else attributes)
     if encoder is None:
         return views_of_columns(patterns, [str(name) for name in names])
-    return of_encoded(views_of_columns(patterns, [column.name for column in encoder.columns_]), encoder.attributes_)
+    return encoded_views(views_of_columns(patterns, [column.name for column in encoder.columns_]), encoder.attributes_)
 
 
 def views_of_columns(patterns: Sequence[str], columns: Sequence[str]) -> Any:

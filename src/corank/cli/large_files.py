@@ -17,7 +17,7 @@ from corank.cli.options import AGREEING, LEARNERS, STREAMED
 from corank.encoder import TableEncoder
 from corank.learners._scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
 from corank.streaming import Scan, scan, with_extra
-from corank.streaming.group_queries import grouped
+from corank.streaming.group_queries import group_queries
 from corank.streaming.scan import sampled_table
 from corank.tables import TableError, near_names
 from corank.tables.write import table_writer
@@ -49,7 +49,7 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
             settings["views"] = views_of(request.views, rows.encoder, rows.feature_names or [])
             if passes["unscored"] is not None:
                 encoder = {} if rows.encoder is None else {"encoder": rows.encoder}
-                unscored = {"unscored": scan(passes["unscored"], query=rows.wanted.query, **place, **encoder)}
+                unscored = {"unscored": scan(passes["unscored"], query=rows.roles.query, **place, **encoder)}
         model = getattr(learners, LEARNERS[method])(**settings)
         step(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes["checkpoint"], **unscored)
@@ -58,7 +58,7 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
         if client is not None:
             client.close()
     counts = model._summary()
-    queries = None if rows.wanted.query is None else counts["queries"]
+    queries = None if rows.roles.query is None else counts["queries"]
     model.table_ = {**request.columns, "rows": counts["rows"], "scored": counts["scored"], "queries": queries}
     model.encoder_ = rows.encoder
     return model
@@ -146,10 +146,10 @@ def rank_in_passes(
     rows = scan(file, query=query, **_features(model))
     extra = rows.columns if item is None else [query, item]
     rows = with_extra(rows, list(dict.fromkeys(name for name in extra if name is not None)))
-    rank_name, score_name = result_names(("rank", "score"), rows.wanted.extra)
+    rank_name, score_name = result_names(("rank", "score"), rows.roles.extra)
     if rows.n_rows == 0:
         raise TableError(f"{file} has no rows")
-    rows = grouped(rows) if shuffles else rows
+    rows = group_queries(rows) if shuffles else rows
     n_rows = n_queries = 0
     if query is None:
         note("no query column: rows stay in their order, with their scores but without ranks")

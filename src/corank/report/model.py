@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._plotting import tuned
+from corank._plotting import tuned_axis
 from corank.describe import chosen_parameters
 from corank.report.page import Html, Section, bullets, facts, figure, folded, origins, page, table, text, write
 from corank.report.plots import plot_atoms, plot_path, plot_views
@@ -80,7 +80,7 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
         contents += [text(chosen), bullets(reasons)]
     learner = getattr(model, "best_estimator_", model)
     path = getattr(learner, "path_", None)
-    if path is not None and len(np.unique(tuned(path)[1])) > 1:
+    if path is not None and len(np.unique(tuned_axis(path)[1])) > 1:
         contents.append(_path_figure(learner, path))
     if hasattr(learner, "explain"):
         contents += _atoms(learner)
