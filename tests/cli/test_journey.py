@@ -30,6 +30,7 @@ def frame(seed=0, n=N, unscored=0.3):
 
 
 KINDS = ("csv", "tsv.gz", "parquet", "jsonl", "svm")
+ALL = [pytest.param(kind, marks=() if kind in ("parquet", "svm") else pytest.mark.slow) for kind in KINDS]
 
 
 def written(kind, name="items", **options):
@@ -56,7 +57,7 @@ def folder(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- the whole way
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL)
 def test_from_fit_to_update(kind):
     items, columns = written(kind)
     new, _ = written(kind, "new", seed=1)
@@ -317,6 +318,7 @@ def limited():
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))  # as on a disk that is full
 
 
+@pytest.mark.slow
 def test_the_real_command(folder):
     """Pipes that are closed or full, a disk that is full, completion of words in the shell."""
     items, columns = written("csv", n=900)

@@ -96,6 +96,7 @@ from corank.views import random_bases
 MAX_ROWS_TO_TUNE_GAMMA = 1_500  # scored rows or comparisons for which seven kernel widths are tried in seconds
 CANDIDATE_ROWS = 200  # that span each function while methods are compared, which then takes seconds
 NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
+CHECKS_EFFECT = "checking whether unscored rows help"
 FUNCTION_FACTS = ("features", "feature_names")
 TUNING_FACTS = ("gamma_chosen", "gammas_tried")
 SIZE_FACTS = ("alpha", "agreement", "n_components", "n_atoms", "amplitude", "noise", "log_evidence", COIN_TOSSES)
@@ -474,7 +475,7 @@ def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
     if not wanted:
         return model._at_a_glance()
     if hasattr(type(model), "unscored_effect_"):
-        step("checking whether unscored rows help")
+        step(CHECKS_EFFECT)
         _ = model.unscored_effect_  # is kept in the model
     return model
 
@@ -489,9 +490,11 @@ def _compare_ways(training: TrainingTable, request: FitRequest, views: Any, step
     if settings["gamma"] == "auto":
         settings["gamma"] = "scale"
     auto = (AutoRanker if request.ranks else AutoRegressor)(random_state=0, **settings)
-    training.fit(auto)
-    auto = with_effect(auto, step, wanted=request.checks_effect)
-    effect = auto.unscored_effect_
+    auto._compare(training.features, training.scores, qid=training.queries)
+    effect = None
+    if request.checks_effect:
+        step(CHECKS_EFFECT)
+        effect = auto.unscored_effect_
     chosen, *reasons = auto.reason_.splitlines()
     remembered = {"auto_chosen": chosen.removeprefix("Chosen: ").rstrip("."), "auto_reason": " ".join(reasons)}
     if effect is not None:
@@ -499,7 +502,7 @@ def _compare_ways(training: TrainingTable, request: FitRequest, views: Any, step
     if auto.chosen_ == "supervised":
         model = _fit_learner(training, request.plain_method, request, views, step)
     else:
-        model = auto.best_estimator_._at_a_glance()
+        model = auto._fit_chosen(training.features, training.scores, {"qid": training.queries}, {})._at_a_glance()
     return model, {
         "chosen": auto.chosen_,
         "candidates": [_without_nan(asdict(candidate)) for candidate in auto.candidates_],

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 import corank
+from corank.describe import chosen_parameters
 from corank.experiments import peers
 from corank.experiments import peers as trees
 from corank.experiments.peers import SETTINGS, FittedMethod
@@ -143,16 +144,6 @@ def fitted(model: Any) -> FittedMethod:
     path = getattr(getattr(model, "_together", model), "path_", None)
     tried = None if path is None else len(path.error)
     return FittedMethod(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
-
-
-def chosen_parameters(model: Any) -> dict[str, Any]:
-    """The parameters of a fitted learner that are numbers, and which of its candidates an Auto one chose."""
-    chosen: dict[str, Any] = {}
-    for name in ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull"):
-        value = getattr(model, f"{name}_", None)
-        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
-            chosen[name] = float(value)
-    return chosen | ({"chosen": str(model.chosen_)} if hasattr(model, "chosen_") else {})
 
 
 def _size(model: Any) -> int:
