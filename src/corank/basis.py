@@ -27,6 +27,7 @@ from corank._arrays import (
     write_product,
 )
 from corank.kernels import Kernel, RbfPoints, checked, rows_of
+from corank.model_files.packing import storable
 from corank.sampling import luck_of, luckiest
 
 Selection: TypeAlias = Literal["pivoted", "random"]
@@ -122,6 +123,7 @@ class FeatureBasis:
 Basis: TypeAlias = KernelBasis | FeatureBasis
 
 
+@storable("Whitening")
 @dataclass(frozen=True)
 class Whitening:
     """Φ W has the identity as its Gram: coefficients c of Φ W are coefficients W c of Φ.

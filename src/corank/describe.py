@@ -12,6 +12,7 @@ from textwrap import wrap
 from typing import Any
 
 from corank._messages import count, held_out_error
+from corank.learners.registry import learner_records
 
 NUMBERS = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}
 COIN = "log_evidence_of_coin_tosses"
@@ -179,20 +180,6 @@ def names_of_features(model: Any) -> list[str]:
 
 
 ONE_FOR_ITSELF = ("rbf", "laplacian", "cosine")  # kernels by which every item is 1 with itself
-WHAT = {
-    "RankRLS": "ranks items within a query",
-    "RLS": "predicts scores",
-    "CoRankRLS": "ranks items within a query, by views that agree on unscored rows",
-    "CoRLS": "predicts scores, by views that agree on unscored rows",
-    "KPCRank": "ranks items within a query, on the leading components",
-    "KPCR": "predicts scores, on the leading components",
-    "RankingPursuit": "ranks items within a query, by a handful of atoms",
-    "MatchingPursuit": "predicts scores, by a handful of atoms",
-    "CoRankingPursuit": "ranks items within a query, by a handful of atoms a view that agree on unscored rows",
-    "TransductiveRankRLS": "ranks items within a query, with the scores of unscored rows filled in",
-    "PreferenceGP": "ranks items by who beats whom, and says how sure it is",
-    "DifferenceGP": "ranks items by differences of scores, and says how sure it is",
-}
 
 
 @dataclass(frozen=True)
@@ -238,8 +225,9 @@ def summarise(model: Any) -> Summary:
 
 def in_words(found: dict[str, Any]) -> dict[str, str]:
     """What `describe` found, for people."""
+    sentences = {record.name: record.sentence for record in learner_records()}
     words = {
-        "what": f"{found['method']}: {WHAT.get(found['method'], 'a model of corank')}",
+        "what": f"{found['method']}: {sentences.get(found['method'], 'a model of corank')}",
         "fitted on": _rows(found),
         **_auto_in_words(found),
         "features": _features(found),

@@ -39,6 +39,7 @@ from corank._arrays import (
     writable,
 )
 from corank.loss import Loss
+from corank.model_files.packing import storable
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features
@@ -51,6 +52,7 @@ LEAST_ROWS = 1024  # of a block on a device that is short of memory
 FeatureMap: TypeAlias = Callable[[Array], Array]  # rows (n, d) → dense float64 features (n, r)
 
 
+@storable("Gram")
 @dataclass(frozen=True)
 class Gram:
     """Sums over rows: `matrix` (r + 2, r + 2) = Σ z L zᵀ, `weight` of the rows, `freedom` = rank of L."""
@@ -98,6 +100,7 @@ class Gram:
         return cross, xp.where(own > 0, own, xp.zeros_like(own))
 
 
+@storable("Moments")
 @dataclass(frozen=True)
 class Moments:
     """Rows of one query, or a part of them: total weight, count, mean (c,) and centred second moments (c, c)."""
@@ -132,6 +135,7 @@ class Moments:
         return Gram(matrix, self.weight, self.count - (between == 0))
 
 
+@storable("Statistics")
 @dataclass(frozen=True)
 class Statistics:
     """The sums of every fold: its whole queries and, where folds cut through one query, the parts of that one."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from corank._arrays import Array, device, namespace, segment_sum, subtract_symmetric, symmetrised, take
+from corank.model_files.packing import storable
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
 WEIGHTINGS: tuple[Weighting, ...] = ("size", "unit", "query")
@@ -32,6 +33,7 @@ class Loss(Protocol):
         ...
 
 
+@storable("Pointwise")
 @dataclass(frozen=True)
 class Pointwise:
     """Every row for itself, L = D: regression."""
@@ -44,6 +46,7 @@ class Pointwise:
         return ones, ones
 
 
+@storable("Queries")
 @dataclass(frozen=True)
 class WithinQueries:
     """Every row against every other of its query, each unordered pair once: ranking.
@@ -65,6 +68,7 @@ class WithinQueries:
         return zeros, 2 / xp.where(count > 1, count - 1, ones)
 
 
+@storable("Blend")
 @dataclass(frozen=True)
 class Blend:
     """beta times the regression loss plus (1 − beta) times the ranking loss (ranking pursuit, section 4)."""

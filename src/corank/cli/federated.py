@@ -40,7 +40,8 @@ from corank.federated.predicting import ModelServer
 from corank.federated.settings import SiteSettings
 from corank.federated.shared_items import SharedItems
 from corank.federated.site import Site, comparison_of
-from corank.learners import CoRankRLS, CoRLS, load
+from corank.learners.co_rls import CoRankRLS, CoRLS
+from corank.model_files import load
 from corank.tables import TableError, column, query_column, read_table, score_column
 
 if TYPE_CHECKING:

@@ -588,7 +588,7 @@ def _size(result: dict[str, Any]) -> dict[str, str]:
     elif "n_components" in result:
         size = {"components": f"{result['n_components']}{tried}"}
     else:
-        size = {"alpha": f"{result['alpha']:.3g}{tried}"}
+        size = {"alpha": f"{result['alpha']:.3g}{tried}"} if "alpha" in result else {}
     if "agreement" in result:
         agreement = result["agreement"]
         size["agreement"] = f"{agreement:.3g}, on unscored rows" if agreement else "0: unscored rows play no part"

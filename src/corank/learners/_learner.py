@@ -35,7 +35,7 @@ from corank.learners._scans import (
 )
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
-from corank.model_files.schema import Saveable
+from corank.model_files import Saveable
 from corank.problem import ScoredRows
 from corank.rows import Rows, is_frame, read_features, read_scores, read_weights
 from corank.solvers.prediction import predict_in_blocks

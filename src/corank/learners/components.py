@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from corank.kernels import Kernel
 from corank.learners._kernel_learner import SingleLearner
 from corank.learners._learner import BasisParameters, Expansion, R2Mixin, RankerMixin, candidates, read_comparison, seed
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import SHARED, Contents, check_components
+from corank.model_files.schema import COMPONENTS, Contents
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solvers.tuning import Training
 
@@ -24,15 +24,7 @@ from corank.solvers.tuning import Training
 class ComponentLearner(SingleLearner):
     """Least squares on components. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents(
-        {
-            **{word: name for word, name in SHARED.items() if word not in ("rows", "statistics")},
-            "kernel": "_kernel",
-            "n_components": "n_components_",
-            "eigenvalues": "eigenvalues_",
-        },
-        check_components,
-    )
+    _contents: ClassVar[Contents] = COMPONENTS
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 

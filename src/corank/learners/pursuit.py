@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -33,7 +33,7 @@ from corank.learners._learner import (
 )
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import FITTED, Contents, check_pursuit
+from corank.model_files.schema import PURSUIT, Contents
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
 from corank.solvers.dictionary import Atoms
@@ -217,7 +217,7 @@ NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
 class PursuitLearner(SingleLearner):
     """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents(FITTED, check_pursuit)
+    _contents: ClassVar[Contents] = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
