@@ -306,7 +306,7 @@ PLACES = {
     "a file in place of its folder": (
         lambda name: f"file/{name}",
         lambda path: Path("file").write_text("a"),
-        "file is a file, so that",
+        "file is a file, so",
     ),
     "a folder of that name": (lambda name: name, lambda path: path.mkdir(), "is a folder: give the name of a file"),
     "a file that is there": (

@@ -214,8 +214,9 @@ def test_auto_says_in_words_what_was_chosen():
     words = " ".join(
         run("fit", "t.csv", "--score", "y", "--query", "q", "--gamma", "scale", "--out", "m.corank").stdout.split()
     )
-    assert "the best of 3 ways to learn" in words
-    assert "of held-out pairs in the wrong order without them" in words
+    assert "chosen by auto one model on all columns" in words
+    assert "compared one model on all columns, scored rows only: held-out error" in words
+    assert " without them, " in words
 
 
 def test_auto_in_passes_says_that_nothing_is_compared():

@@ -209,7 +209,7 @@ def test_columns_of_an_older_ranking_stay_beside_the_new_one(folder):
     )
     write_parts(read_table(folder / "new.parquet"), folder / "twice", [100])
     said = run("rank", folder / "m.corank", folder / "twice", "--out", folder / "newer.parquet", code=2)
-    assert "have columns 'rank' and 'predicted_rank'" in " ".join(said.split())
+    assert "has columns 'rank' and 'predicted_rank'" in " ".join(said.split())
 
 
 def test_whole_numbers_in_csv_files_are_numbers(folder):

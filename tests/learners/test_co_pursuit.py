@@ -267,8 +267,9 @@ def test_near_optimal_models(search):
     model = CoRankingPursuit(VIEWS, 3, 0.7, search=search, n_solutions=4).fit(X, Y, qid=QID)
     greedy = CoRankingPursuit(VIEWS, 3, 0.7, search=search).fit(X, Y, qid=QID)
     assert len(model.models_) == 4
-    np.testing.assert_array_equal(model.predict(NEW), greedy.predict(NEW))
-    np.testing.assert_array_equal(model.predict_solutions(NEW)[:, 0], greedy.predict_views(NEW))
+    # the first of several models may be solved together with the others, and round otherwise
+    np.testing.assert_allclose(model.predict(NEW), greedy.predict(NEW), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.predict_solutions(NEW)[:, 0], greedy.predict_views(NEW), rtol=1e-9, atol=1e-12)
     values = [own.objective for own in model.models_]
     assert values[1:] == sorted(values[1:])
     sets = [tuple(frozenset(s.atoms.tolist()) for s in own.solutions) for own in model.models_]

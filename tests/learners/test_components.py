@@ -216,7 +216,8 @@ def test_unscored_rows_are_left_out(learner):
     model = learner(6).fit(X, y, qid=QID)
     np.testing.assert_array_equal(model.basis_, np.flatnonzero(kept))
     expected = learner(6).fit(X[kept], Y[kept], qid=QID[kept])
-    np.testing.assert_array_equal(model.predict_path(NEW), expected.predict_path(NEW))
+    # rows are gathered in another way, so that sums may be added in another order
+    np.testing.assert_allclose(model.predict_path(NEW), expected.predict_path(NEW), rtol=1e-9, atol=1e-12)
 
 
 @both

@@ -244,7 +244,7 @@ def test_files_that_are_no_checkpoints_are_refused(folders, tmp_path):
 
 def test_a_fit_that_was_refused_leaves_the_folder_to_the_next(folders, tmp_path):
     with pytest.raises(ZeroDivisionError):
-        single(folders, Breaks(3, ZeroDivisionError), tmp_path / "kept")  # two calls are for the width
+        single(folders, Breaks(2, ZeroDivisionError), tmp_path / "kept")  # one call is for the width
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["about.json"]
     found = single(folders, Breaks(), tmp_path / "kept", basis=10)
     np.testing.assert_array_equal(coefficients(found), coefficients(single(folders, Breaks(), basis=10)))

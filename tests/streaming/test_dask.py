@@ -190,7 +190,7 @@ class Waits:
 def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
     from corank.streaming import dask as passes_on_workers
 
-    monkeypatch.setattr(passes_on_workers, "BATCH", 2)
+    monkeypatch.setattr(passes_on_workers, "BATCH_UNITS", 2)
     cluster = started()
     client = distributed.Client(cluster)
     marker = tmp_path / "working"
@@ -239,7 +239,7 @@ def test_a_client_that_is_closed(folders):
 def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, monkeypatch, nothing_held):
     from corank.streaming import dask as cluster
 
-    monkeypatch.setattr(cluster, "BATCH", 3)
+    monkeypatch.setattr(cluster, "BATCH_UNITS", 3)
     rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
     expected = RankRLS(basis=20).fit(rows).coef_
     gathered, calls = cluster._gathered, []
@@ -265,7 +265,7 @@ def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, no
 
     def breaks(part):
         seen.append(len(part))
-        if len(seen) == 17:  # in the middle of the first file, in the second pass
+        if len(seen) == 16:  # in the middle of the first file, in the second pass
             raise KeyboardInterrupt
         return part
 
@@ -286,7 +286,7 @@ def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, no
 def test_partitions_without_rows(client, tmp_path, monkeypatch, nothing_held):
     from corank.streaming import dask as cluster
 
-    monkeypatch.setattr(cluster, "BATCH", 2)
+    monkeypatch.setattr(cluster, "BATCH_UNITS", 2)
     frame = pd.DataFrame(X, columns=NAMES).assign(y=Y, q=QID, number=range(len(X)))
     rows = dask_frame.from_pandas(frame, npartitions=8, sort=False)
     rows = rows[rows["number"] < 120]  # the last ones, a whole batch of them, are empty

@@ -236,7 +236,7 @@ def test_maps_that_change_their_width(folder):
 
 def test_maps_that_do_not_keep_rows(folder):
     rows = scan(folder, score="y", query="q")
-    with pytest.raises(ValueError, match="map must give one row a row"):
+    with pytest.raises(ValueError, match="map must give one row per row"):
         RankRLS(basis=5).fit(rows.map(lambda part: part[:3]))
     with pytest.raises(TableError, match="feature 0 has no value in data row 1 of"):
         RankRLS(basis=5).fit(rows.map(lambda part: np.log(-np.abs(part), where=False, out=np.full_like(part, np.nan))))
@@ -375,7 +375,7 @@ def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_pat
     class Client:
         status = "running"
 
-    monkeypatch.setattr(_scans, "every_unit", with_a_death)
+    monkeypatch.setattr(_scans, "unit_results", with_a_death)
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     assert model.predict_to(scan(folder, features=NAMES, client=Client()), tmp_path / "out") == 200
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{k:06}.parquet" for k in range(10)]

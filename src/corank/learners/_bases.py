@@ -22,10 +22,10 @@ from corank.basis import (
     choose_rows,
     resolve_basis,
 )
-from corank.kernels import WITH_GAMMA, Kernel, check_precomputed, rows_of, scale_gamma
+from corank.kernels import WITH_GAMMA, Kernel, basis_points, check_precomputed, scale_gamma
 from corank.learners._learner import candidates, read_kernel
 from corank.solvers.tuning import GAMMA_STEPS
-from corank.unscored import HeldRows, UnscoredRows, stacked
+from corank.unscored import HeldRows, UnscoredRows, stack_rows
 from corank.views import View, select
 
 MOST_WHOLE = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
@@ -168,7 +168,7 @@ class BasisMaker:
         if self.pool.features is not None:
             parts.append(_beside(select(self.pool.features, columns), parts[0]))
             numbers.append(self.pool.numbers)
-        return np.concatenate(numbers), stacked(parts)
+        return np.concatenate(numbers), stack_rows(parts)
 
     def basis(self, position: int, scored: Array, width: float | None) -> tuple[Basis, Index | None]:
         """A view's basis and its row numbers; `scored` are its scored rows (n_v, d_v)."""
@@ -189,12 +189,12 @@ class BasisMaker:
         if isinstance(spec, str):
             return self._on(kernel, view, numbers, features), numbers
         rng = np.random.default_rng([self.seed, position])
-        pool = kernel.block(features, rows_of(kernel, features, numbers)) if kernel.precomputed else features
+        pool = kernel.block(features, basis_points(kernel, features, numbers)) if kernel.precomputed else features
         chosen = choose_rows(kernel, pool, min(spec, len(numbers)), self.selection, rng)
         return self._on(kernel, view, numbers[chosen], take(features, chosen)), numbers[chosen]
 
     def _on(self, kernel: Kernel, view: View, numbers: Index, features: Array) -> KernelBasis:
-        points = rows_of(kernel, features, numbers) if kernel.precomputed else features
+        points = basis_points(kernel, features, numbers) if kernel.precomputed else features
         return KernelBasis(kernel, points, kernel.block(features, points) if kernel.precomputed else None)
 
 

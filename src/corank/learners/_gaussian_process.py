@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
 from corank.basis import KernelBasis, make_basis
-from corank.kernels import WITH_GAMMA, Kernel, checked
+from corank.kernels import WITH_GAMMA, Kernel, finite_values
 from corank.learners._kernel_learner import SingleLearner, comparison_groups
 from corank.learners._learner import PRECOMPUTED, Expansion, Learner, check_choice, seed
 from corank.learners._suggest import Question, check_question, sample, shortlist
@@ -110,7 +110,7 @@ class GaussianMixin(Learner):
         """Mean (n,) and covariance (n, n) of the mixture."""
         found = [part.covariance(features, self._points(features)) for part in self._parts]
         mean = self._mixed([own for own, _ in found])
-        return mean, checked(self._mixed([own + _outer(centre - mean) for centre, own in found]))
+        return mean, finite_values(self._mixed([own + _outer(centre - mean) for centre, own in found]))
 
     def _points(self, features: Array) -> Array:
         """The basis points beside features."""

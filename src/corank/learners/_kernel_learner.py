@@ -110,8 +110,8 @@ from corank.solvers.tuning import (
 from corank.solvers.unscored_effect import Evidence, UnscoredEffect, unscored_effect
 from corank.streaming import Scan
 from corank.streaming.passes import Passes
-from corank.streaming.survey import Look, Looking, ScannedRows, SomeRows, held_rows, look_at
-from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream, stacked
+from corank.streaming.survey import NumberedRows, ScannedRows, Survey, SurveyJob, held_rows, run_survey
+from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream, stack_rows
 from corank.views import View, read_views, select
 
 
@@ -270,8 +270,8 @@ class KernelLearner(SingleLearner):
         note_features(self, scan)
         size = int(self.basis) if isinstance(self.basis, numbers.Integral) else AUTO_SIZE
         with passing(self, checkpoint, {"X": scan}) as passes:
-            looking = Looking(candidate_limit(size), seed(self.random_state))
-            look = look_at(scan, passes, looking, "X", contiguous=True)
+            looking = SurveyJob(candidate_limit(size), seed(self.random_state))
+            look = run_survey(scan, passes, looking, "X", contiguous=True)
             if look.n_scored == 0:
                 raise ValueError("the scan has no scored row: its score column is empty.")
             if look.held is not None:
@@ -729,7 +729,7 @@ class GrowingViews(Learner):
             scored, rest = parted(self._rows[v])
             scored = scored if self._with_queries else replace(scored, queries=None, n_queries=1)
             scored = scored.extended(own, self._n_seen)
-            basis = KernelBasis(function.kernel, stacked([scored.features, rest.features]))
+            basis = KernelBasis(function.kernel, stack_rows([scored.features, rest.features]))
             problem = ScoredRows(scored, self._comparison())
             data.append(ViewData(problem, basis, self.views_[v].columns, self.views_[v].penalty))
             index.append(np.concatenate([to_numpy(scored.index), to_numpy(rest.index)]))
@@ -753,8 +753,8 @@ class ScannedViews(GrowingViews):
         self._set_views(X.n_features, X.feature_names)
         self._refuse_precomputed()
         asked = asked_bases(self)
-        looking = Looking(candidates_of(asked), self._seed)
-        look = look_at(X, passes, looking, "X", contiguous=True)
+        looking = SurveyJob(candidates_of(asked), self._seed)
+        look = run_survey(X, passes, looking, "X", contiguous=True)
         if look.n_scored == 0:
             raise ValueError("the scan has no scored row: its score column is empty.")
         if look.held is None:
@@ -768,7 +768,7 @@ class ScannedViews(GrowingViews):
         return self
 
     def _scanned_parts(
-        self, X: Scan, look: Look, features: SomeRows, unscored: Any, labels: Any, passes: Passes
+        self, X: Scan, look: Survey, features: NumberedRows, unscored: Any, labels: Any, passes: Passes
     ) -> list[Part]:
         """The rows of a scan without a score, then those of `unscored=`."""
         parts: list[Part] = []
@@ -777,11 +777,13 @@ class ScannedViews(GrowingViews):
             parts.append(ScannedRows(X, look, passes, "X", every=False, with_queries=with_queries))
         return [*parts, *self._more_unscored(features, unscored, labels, passes)]
 
-    def _fit_sums(self, X: Scan, look: Look, asked: Sequence[Any], unscored: Any, labels: Any, passes: Passes) -> Self:
+    def _fit_sums(
+        self, X: Scan, look: Survey, asked: Sequence[Any], unscored: Any, labels: Any, passes: Passes
+    ) -> Self:
         """Fit more scored rows than fit into memory."""
         self._check_streamed(asked, look.n_scored)
         index, pool = look.scored.rows()
-        features = SomeRows(pool, index, look.n_rows)
+        features = NumberedRows(pool, index, look.n_rows)
         rows = UnscoredRows(tuple(self._scanned_parts(X, look, features, unscored, labels, passes)))
         maker = BasisMaker.of(self, features, None, [index for _ in self.views_], rows)
         self._check_streamed(["auto" if spec is None else spec for spec in maker.specs], look.n_scored)
@@ -833,8 +835,8 @@ class ScannedViews(GrowingViews):
         self._refuse_precomputed()
         with_queries = self._unscored_comparison().needs_queries
         asked = asked_bases(self)
-        looking = Looking(candidates_of(asked), self._seed, all_unscored=True, first_number=n_before)
-        look = look_at(scan, passes, looking, "unscored", contiguous=with_queries)
+        looking = SurveyJob(candidates_of(asked), self._seed, all_unscored=True, first_number=n_before)
+        look = run_survey(scan, passes, looking, "unscored", contiguous=with_queries)
         check_scanned(asked, n_before + look.n_rows)
         return ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)
 
@@ -853,7 +855,7 @@ class ScannedViews(GrowingViews):
             if labels is not None:
                 raise ValueError("unscored_qid does not go with a scan; name its column in scan(..., query=).")
             return [self._scanned(unscored, n_before, passes)]
-        known = features.features if isinstance(features, SomeRows) else features
+        known = features.features if isinstance(features, NumberedRows) else features
         if is_stream(unscored):
             if labels is not None:
                 raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")

@@ -26,8 +26,8 @@ from corank.rows import is_collection, is_frame
 from corank.streaming import Chunk, Scan, with_extra
 from corank.streaming.checkpoint import Checkpoint, stopping_at_sigterm
 from corank.streaming.chunks import ClosedQueries
-from corank.streaming.dask import every_unit, scan_of
-from corank.streaming.passes import Passes, shown
+from corank.streaming.dask import collection_scan, unit_results
+from corank.streaming.passes import Passes, progress_bar
 from corank.tables import check_target
 from corank.tables.write import table_writer
 
@@ -47,7 +47,7 @@ def from_dask(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
             if is_collection(value):
                 raise TypeError(f"{name} is a Dask collection but X is not; hand over both alike.")
         return X, y, qid
-    return scan_of(X, y, qid), None, None
+    return collection_scan(X, y, qid), None, None
 
 
 def check_no_checkpoint(checkpoint: Any) -> None:
@@ -132,7 +132,7 @@ def digest_of(values: Any) -> str:
 def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chunk, Any]]:
     """Every chunk of a scan with its predictions, shown as it goes."""
     scan = fitted_scan(learner, scan)
-    with shown(what, scan.n_rows) as advance, closing(scan.chunks()) as chunks:
+    with progress_bar(what, scan.n_rows) as advance, closing(scan.chunks()) as chunks:
         for chunk in chunks:
             yield chunk, learner._values(chunk.features)
             advance(chunk.n_rows)
@@ -141,7 +141,7 @@ def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chun
 def predict_scan(learner: Any, scan: Scan) -> Any:
     """All predictions: (n,), 8 bytes a row."""
     if scan.client is not None:
-        found = every_unit(fitted_scan(learner, scan), _predicted_unit, learner)
+        found = unit_results(fitted_scan(learner, scan), _predicted_unit, learner)
         parts = [values for unit in found for values in unit]
     else:
         parts = [values for _, values in predicted_chunks(learner, scan, "predicting")]
@@ -184,7 +184,7 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
     part = path.absolute().with_name(f".corank-{secrets.token_hex(8)}.part")
     part.mkdir()
     try:
-        count: int = sum(every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name))
+        count: int = sum(unit_results(fitted_scan(learner, scan), _written_unit, learner, part, name))
         if count == 0:
             raise ValueError(NO_ROWS)
         for stale in part.glob(".corank-*.part"):  # of a worker that was killed
@@ -210,7 +210,7 @@ def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: s
 
 def carrying(scan: Scan, columns: Any, name: str) -> Scan:
     """The scan with the columns that are written too: those asked for, else the query column."""
-    own = [scan.wanted.query] if columns is None and scan.has_queries else [] if columns is None else columns
+    own = [scan.roles.query] if columns is None and scan.has_queries else [] if columns is None else columns
     names = [own] if isinstance(own, str) else [str(each) for each in own]
     if name in names:
         raise ValueError(f"columns: {name!r} is the name of the predictions; give them another with name=.")
@@ -252,7 +252,7 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
         runs, n = chunk.runs, chunk.n_rows
-        chunk = chunk.moved(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
+        chunk = chunk.with_features(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
         found = np.asarray(to_numpy(values), dtype=np.float64)
         if scan.has_queries:
             closed.add(runs, chunk.place)

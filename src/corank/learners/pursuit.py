@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
 from corank.gram import CHUNK_ROWS
-from corank.kernels import Kernel, is_registered, registered_function, rows_of
+from corank.kernels import Kernel, basis_points, is_registered, registered_function
 from corank.learners._kernel_learner import SingleLearner
 from corank.learners._learner import (
     Expansion,
@@ -85,7 +85,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     """The dictionary of a fit, checked against X, whose columns the estimator knows."""
     everything, features = training.everything, training.problem.features
     if dictionary is None:
-        points = rows_of(kernel, features, training.index) if kernel.precomputed else features
+        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
         return Atoms(points, training.index)
     if isinstance(dictionary, str) and dictionary == "features":
         if kernel.name != "linear":
@@ -98,7 +98,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
         dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
         if dictionary.ndim == 1:
             index = read_atom_rows(to_numpy(dictionary), int(everything.shape[0]))
-            return Atoms(rows_of(kernel, everything, index), index)
+            return Atoms(basis_points(kernel, everything, index), index)
     if kernel.precomputed:
         raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
     return Atoms(read_points(estimator, dictionary, features))

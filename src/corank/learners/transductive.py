@@ -19,7 +19,7 @@ from corank.problem import ScoredRows
 from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.transduction_fit import Completed, HalfScored, PullPath, complete
 from corank.solvers.tuning import Settings, Training
-from corank.unscored import StreamedRows, UnscoredRows, is_stream, stacked
+from corank.unscored import StreamedRows, UnscoredRows, is_stream, stack_rows
 
 FIXED = (
     "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this model; "
@@ -137,7 +137,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
         if problem.is_tied:
             warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
         more, more_queries = self._read_more(features, unscored, unscored_qid)
-        everything = features if more is None else stacked([features, more])
+        everything = features if more is None else stack_rows([features, more])
         training = Training(problem, np.asarray(to_numpy(rows.index)), everything)
         if len(rows) == everything.shape[0]:
             return self._fit_alone(training, pull, with_queries=qid is not None)

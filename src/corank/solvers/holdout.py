@@ -73,7 +73,9 @@ Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
 
 MANY_FOLDS = 20  # more of them are left out one by one instead of keeping sums for each
-ROUNDING = 1e-24  # predictions whose squares are less than this share of the scores' are zero but for rounding
+# Predictions whose squares are less than this share of the scores' are zero but for rounding, which grows with the level
+# of the scores: 1e-22 where they lie 1e4 times their spread from zero.
+ROUNDING = 1e-20
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from corank._arrays import (
 )
 from corank.basis import Basis, FeatureBasis, FeatureMap, KernelBasis
 from corank.gram import Accumulator, Gram, Statistics
-from corank.kernels import Kernel, checked
+from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
 from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.solvers.co_kernel import CoKernel, SpectralCurve
@@ -124,7 +124,7 @@ class DualSystem:
         )
         xp = namespace(matrix)
         self._size = float(xp.max(xp.abs(xp.linalg.diagonal(matrix))))  # of kernel values, before means are taken out
-        self.matrix = problem.operator.conjugate(checked(matrix))
+        self.matrix = problem.operator.conjugate(finite_values(matrix))
 
     @property
     def scale(self) -> float:

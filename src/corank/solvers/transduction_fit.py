@@ -11,7 +11,7 @@ import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
 from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, candidate_rows, make_basis
-from corank.kernels import Kernel, rows_of
+from corank.kernels import Kernel, basis_points
 from corank.model_files.packing import storable
 from corank.problem import Problem, ScoredRows
 from corank.rows import Rows
@@ -153,7 +153,7 @@ def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[flo
         basis, rows = inductive.solution.basis, inductive.solution.rows
         return Completed(scores, completion.coefficients, basis, rows, alpha, chosen, path)
     kernel, features, rows = inductive.kernel, data.training.everything, np.arange(len(layout.order))
-    basis = KernelBasis(kernel, rows_of(kernel, features, rows) if kernel.precomputed else features)
+    basis = KernelBasis(kernel, basis_points(kernel, features, rows) if kernel.precomputed else features)
     coefficients = take(completion.coefficients, np.argsort(layout.order))
     return Completed(scores, coefficients, basis, rows, alpha, chosen, path)
 

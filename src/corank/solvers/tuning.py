@@ -86,8 +86,8 @@ from corank.solvers.least_squares import (
 from corank.solvers.unscored_effect import Evidence
 from corank.streaming import Scan
 from corank.streaming.passes import Passes
-from corank.streaming.sums import Folds, Summing
-from corank.streaming.survey import Look
+from corank.streaming.sums import Folds, SumJob
+from corank.streaming.survey import Survey
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -543,7 +543,7 @@ class ScoredScan:
     """
 
     scan: Scan
-    look: Look
+    look: Survey
     passes: Passes
     comparison: Loss
     level: float = 0.0
@@ -568,7 +568,7 @@ class ScoredScan:
     def summed(self, features: Any, size: int, folds: Folds | None, columns: list[Index] | None = None) -> Statistics:
         """One pass: the sums of every fold. O(n r (r + d))."""
         items = self.comparison.needs_queries and self.n_queries == 1
-        job = Summing(self.comparison, features, size, "scored", columns, folds, items, self.level)
+        job = SumJob(self.comparison, features, size, "scored", columns, folds, items, self.level)
         self._passed += 1
         name, what = f"sums-scored-{self._passed}", "summing scored rows"
         return self.passes.run(self.scan, job, name, what, self.look.n_rows).closed()  # type: ignore[no-any-return]
