@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from corank._messages import did_you_mean
 from corank.experiments import peers
 from corank.experiments import peers as trees
 from corank.experiments.peers import SETTINGS, FittedMethod
@@ -97,9 +97,8 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
     for name in names:
         method = name if isinstance(name, Method) else methods.get(name)
         if method is None:
-            near = difflib.get_close_matches(str(name), methods, 1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"methods: {name!r} is unknown; {guess}There are {', '.join(methods)}.")
+            guess = did_you_mean(str(name), methods, 1) or "."
+            raise ValueError(f"methods: {name!r} is unknown{guess} There are {', '.join(methods)}.")
         if not method.is_installed:
             raise ValueError(f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed.")
         if queries and not method.for_queries:
