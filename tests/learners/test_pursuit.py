@@ -574,13 +574,13 @@ def test_scores_that_are_all_alike_give_a_constant(learner, n_atoms):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_atoms": 0}, "n_atoms must be 1 or more, got 0"),
-        ({"n_atoms": [3, -1]}, "n_atoms must be 1 or more"),
-        ({"n_atoms": 2.5}, "n_atoms must be 'tune', a whole number or a list"),
+        ({"n_atoms": 0}, "n_atoms must be .* got 0"),
+        ({"n_atoms": [3, -1]}, r"n_atoms must be .* got \[3, -1\]"),
+        ({"n_atoms": 2.5}, "n_atoms must be 'tune', .* got 2.5"),
         ({"n_atoms": True}, "n_atoms must be 'tune', a whole number"),
         ({"n_atoms": None}, "n_atoms must be 'tune', a whole number"),
         ({"n_atoms": []}, "n_atoms must be 'tune', a whole number"),
-        ({"n_atoms": "tuned"}, "n_atoms 'tuned' is not known; use 'tune'"),
+        ({"n_atoms": "tuned"}, "n_atoms must be 'tune', .* got 'tuned'"),
         ({"n_atoms": N + 1}, f"n_atoms = {N + 1} is more than the dictionary holds: {N} "),
         ({"n_atoms": [2, 5], "dictionary": [0, 1, 2]}, "n_atoms = 5 is more than the dictionary holds: 3 "),
         ({"refit": "bak"}, "refit 'bak' is not known; use 'back' or 'basic' or 'final' or 'pre'"),

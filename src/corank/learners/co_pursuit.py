@@ -24,8 +24,10 @@ from corank.learners._learner import (
     RankerMixin,
     candidates,
     check_choice,
+    is_whole,
     read_comparison,
     seed,
+    whole_numbers,
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
@@ -362,8 +364,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         candidates(self.agreement, "agreement", ("tune",), zero=True)
-        _whole_numbers(self.n_atoms, "n_atoms")
-        if not _is_whole(self.n_solutions):
+        whole_numbers(self.n_atoms, "n_atoms")
+        if not is_whole(self.n_solutions):
             raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
         self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
         self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
@@ -422,7 +424,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
         return Wishes(
             agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
-            n_atoms=_whole_numbers(self.n_atoms, "n_atoms"),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             rules=Rules(self.objective, self.search, self.refit),
             splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
             scoring=self.scoring or self._own_scoring,
@@ -481,19 +483,3 @@ def _joined_paths(paths: Sequence[Path]) -> Path | None:
     parts = ("alpha", "gamma", "error", "standard_error", "agreement", "n_atoms")
     joined: dict[str, Any] = {name: np.concatenate([getattr(path, name) for path in paths]) for name in parts}
     return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
-    """ "tune", a whole number from 1 or a list of them."""
-    if isinstance(value, str) and value == "tune":
-        return value
-    if _is_whole(value):
-        return int(value)
-    several = value.tolist() if isinstance(value, np.ndarray) else value
-    if isinstance(several, list | tuple | range) and len(several) and all(_is_whole(own) for own in several):
-        return tuple(sorted({int(own) for own in several}))
-    raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")

@@ -12,7 +12,7 @@ from corank._arrays import Array, FloatArray, Index, to_numpy
 from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import RankerMixin, seed
+from corank.learners._learner import TIED, RankerMixin, seed
 from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import PREFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows
@@ -177,7 +177,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
             )
         data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
         if not len(data):
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            warn_user(TIED)
             amplitude, widths = amplitude or 1.0, "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = PreferenceTask(data, basis, self._whole)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +29,7 @@ from corank.learners._learner import (
     check_choice,
     read_comparison,
     seed,
+    whole_numbers,
 )
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
@@ -44,28 +44,6 @@ KINDS = "None, row indices, a matrix with the columns of X, 'features' or a func
 
 
 # ---------------------------------------------------------------- n_atoms
-
-
-def read_counts(n_atoms: Any) -> int | tuple[int, ...] | str:
-    """A number of steps, candidates in increasing order, or "tune"."""
-    if isinstance(n_atoms, str):
-        if n_atoms != "tune":
-            raise ValueError(f"n_atoms {n_atoms!r} is not known; use 'tune', a number or a list of numbers.")
-        return n_atoms
-    if isinstance(n_atoms, Integral) and not isinstance(n_atoms, bool):
-        counts = np.asarray([int(n_atoms)])
-    else:
-        try:
-            counts = np.asarray(to_numpy(n_atoms))
-        except (TypeError, ValueError):
-            counts = np.empty(0)
-        if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu":
-            raise ValueError(f"n_atoms must be 'tune', a whole number or a list of whole numbers, got {n_atoms!r}.")
-    if counts.min() < 1:
-        raise ValueError(f"n_atoms must be 1 or more, got {n_atoms!r}.")
-    if isinstance(n_atoms, Integral):
-        return int(n_atoms)
-    return tuple(int(count) for count in np.unique(counts))
 
 
 def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
@@ -235,7 +213,7 @@ class PursuitLearner(SingleLearner):
         settings = PursuitSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
-            n_atoms=read_counts(self.n_atoms),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
             cv=self.cv,
             scoring=self.scoring or "squared",

@@ -12,7 +12,7 @@ from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
 from corank.learners._kernel_learner import KernelLearner
-from corank.learners._learner import BasisParameters, RankerMixin, candidates, read_comparison
+from corank.learners._learner import TIED, BasisParameters, RankerMixin, candidates, read_comparison
 from corank.loss import Loss
 from corank.model_files.schema import TRANSDUCTIVE, Contents
 from corank.problem import ScoredRows
@@ -135,7 +135,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
         rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
         problem = ScoredRows(rows, comparison)
         if problem.is_tied:
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            warn_user(TIED)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
         everything = features if more is None else stack_rows([features, more])
         training = Training(problem, np.asarray(to_numpy(rows.index)), everything)
