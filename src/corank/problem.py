@@ -227,6 +227,12 @@ class ScoredRows:
         ]
         return np.stack([np.atleast_1d(error) for error in errors], axis=1)
 
+    def with_features(self, features: Array) -> ScoredRows:
+        """The rows with other features."""
+        if features is self.rows.features:
+            return self
+        return replace(self, rows=replace(self.rows, features=features))
+
     def regrouped(self, codes: Index) -> ScoredRows:
         """The problem with other queries, by their codes (n,)."""
         queries = like(codes, self.reference, "int64")
@@ -315,6 +321,10 @@ class ComparedRows:
             size,
             folds,
         )
+
+    def with_features(self, features: Array) -> ComparedRows:
+        """The comparisons of rows with other features."""
+        return replace(self, features=features)
 
     def freedom(self, units: Index) -> int:
         """The rank of the loss: the number of comparisons."""

@@ -388,7 +388,7 @@ def test_a_column_of_names_is_noticed(folder):
 
 
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
-    monkeypatch.setattr("corank.learners._kernel_learner.SingleLearner._auto_basis", (50, 20))
+    monkeypatch.setattr("corank.learners._learner.Learner._auto_basis", (50, 20))
     result = run(
         "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--id", "book_id", "--out", "b.corank"
     )

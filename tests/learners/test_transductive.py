@@ -376,7 +376,7 @@ def test_more_queries_than_folds_are_hidden_in_ten_folds():
 
 
 def test_many_rows_take_a_subset(monkeypatch):
-    monkeypatch.setattr("corank.learners._kernel_learner.SingleLearner._auto_basis", (20, 8))
+    monkeypatch.setattr("corank.learners._learner.Learner._auto_basis", (20, 8))
     with pytest.warns(BasisNotice, match="8 of 36 rows"):
         own = model().fit(X, Y, qid=QID, unscored=X_NEW)
     assert len(own.basis_) == 8

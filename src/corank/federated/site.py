@@ -27,7 +27,7 @@ from corank.model_files.container import StateError, read_state, write_state
 from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features
 from corank.solvers.coordinate_descent import solve_factored
-from corank.solvers.least_squares import PrimalSystem
+from corank.solvers.least_squares import whitened_statistics
 
 HELD = 1 << 26  # kernel values between shared rows and basis that are kept: 512 MB
 BLOCK_ROWS = 4096
@@ -53,7 +53,7 @@ class PulledView:
         self.rows = shared.features
         self.operator: QueryLoss = shared.operator
         self.right = gram.right(offset)
-        self.sums = PrimalSystem.gathered(shared, basis).gram.features  # C
+        self.sums = whitened_statistics(shared, basis).total().features  # C
         self._held = self._blocks() if self.n_shared * basis.size <= HELD else None
         self._pull = -1.0
         self._factor: Array | None = None

@@ -17,8 +17,15 @@ from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_
 from corank._messages import warn_user
 from corank.basis import KernelBasis, make_basis
 from corank.kernels import WITH_GAMMA, Kernel, finite_values
-from corank.learners._kernel_learner import SingleLearner, comparison_groups
-from corank.learners._learner import PRECOMPUTED, Expansion, Learner, check_choice, seed
+from corank.learners._learner import (
+    PRECOMPUTED,
+    Expansion,
+    Learner,
+    OneViewLearner,
+    check_choice,
+    comparison_groups,
+    seed,
+)
 from corank.learners._suggest import Question, check_question, sample, shortlist
 from corank.rows import read_comparisons, read_features
 from corank.solvers.active_learning import pairs_to_compare, rows_to_score
@@ -221,7 +228,7 @@ class EvidenceParameters:
     random_state: Any = None
 
 
-class EvidenceLearner(GaussianMixin, SingleLearner):
+class EvidenceLearner(GaussianMixin, OneViewLearner):
     """A Gaussian process whose kernel is learned from the evidence. A learner adds its likelihood."""
 
     _auto_basis = (2_000, 500)  # items up to which all of them span the function; how many do beyond

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, like, namespace, take
 from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.learners._bases import BasisMaker
-from corank.learners._kernel_learner import CoLearner, Scored
+from corank.learners._bases import ViewBases
+from corank.learners._kernel_learner import Scored, _KernelLearner
 from corank.learners._learner import (
     Expansion,
     KernelParameters,
@@ -26,7 +26,6 @@ from corank.learners._learner import (
     check_choice,
     is_whole,
     read_comparison,
-    seed,
     whole_numbers,
 )
 from corank.learners._scans import is_scan
@@ -35,10 +34,10 @@ from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import CO_PURSUIT, Contents
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import GreedyPath, Pursued, Rules, ViewAtoms, Wishes, pursue
-from corank.solvers.folds import splits_of_folds
+from corank.solvers.folds import read_splits, same_scores
 from corank.solvers.holdout import SCORINGS
-from corank.solvers.least_squares import Unscored, ViewData, same_scores
-from corank.solvers.tuning import Path, read_splits
+from corank.solvers.least_squares import Unscored, ViewData
+from corank.solvers.tuning import Path, joined_path
 from corank.unscored import UnscoredRows
 
 
@@ -68,7 +67,7 @@ class SparseModel:
     solutions: tuple[SparseSolution, ...]
 
 
-class SparseViews(CoLearner):
+class SparseViews(_KernelLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
     _contents: ClassVar[Contents] = CO_PURSUIT
@@ -319,10 +318,6 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     def _unscored_comparison(self) -> Loss:
         return WithinQueries(self.weighting)
 
-    @property
-    def _own_scoring(self) -> Any:
-        return "rescaled"
-
     # ---------------------------------------------------------------- fit
 
     def fit(
@@ -358,7 +353,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
         return self
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> Any:
         check_choice(self.objective, "objective", ("exact", "paper"))
         check_choice(self.search, "search", ("full", "tied"))
         check_choice(self.refit, "refit", ("back", "basic", "final"))
@@ -367,8 +362,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         whole_numbers(self.n_atoms, "n_atoms")
         if not is_whole(self.n_solutions):
             raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
-        self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
-        self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
+        self._read_shared_parameters()
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
         super()._set_views(n_columns, names)
@@ -387,20 +381,28 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
 
     def _fit_views(
-        self, features: Array, scored: Scored, rows: UnscoredRows, n_plain: int, *, with_queries: bool
+        self,
+        features: Array,
+        scored: Scored,
+        rows: UnscoredRows,
+        n_plain: int,
+        settings: Any,
+        *,
+        with_queries: bool,
     ) -> Self:
         """Fit checked rows."""
         if self.objective == "paper" and not same_scores(scored.problems):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
-        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows)
-        wishes, choices = self._wishes(scored, maker), list(maker.widths())
+        seen = [problem.features for problem in scored.problems]
+        bases = self._bases(features, scored.weights, scored.index, seen, rows)
+        wishes, choices = self._wishes(scored, bases), bases.width_choices()
         couples = rows.n_rows > 0 and len(self.views_) > 1 and wishes.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None
         found: tuple[Pursued, list[Index]] | None = None
         paths: list[Path] = []
-        for widths in choices:
-            data, index = self._view_data(maker, scored, widths)
-            dictionaries = [own for own in index if own is not None]
+        problems = bases.seen_problems(scored.problems)
+        for widths, data in zip(choices, bases.view_data(choices, problems, scored.groups), strict=True):
+            dictionaries = [view.rows for view in data if view.rows is not None]
             self._check_dictionaries(dictionaries)
             pursued = pursue(ViewAtoms.of(data, unscored, dictionaries), replace(wishes, compared=len(choices) > 1))
             if pursued.path is not None:
@@ -410,7 +412,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
                 found = pursued, dictionaries
         assert found is not None
         self._keep_pursued(*found)
-        self.path_ = _joined_paths(paths)
+        self.path_ = joined_path(paths)
         self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
         self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
@@ -418,15 +420,15 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         self._warn_of(found[0], wishes)
         return self
 
-    def _wishes(self, scored: Scored, maker: BasisMaker) -> Wishes:
+    def _wishes(self, scored: Scored, bases: ViewBases) -> Wishes:
         """The parameters, checked against the rows."""
-        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
-        nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
+        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows)
+        nothing = bases.n_unscored == 0 or len(scored.problems) == 1
         return Wishes(
             agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             rules=Rules(self.objective, self.search, self.refit),
-            splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
+            splits=given,
             scoring=self.scoring or self._own_scoring,
             seed=self._seed,
             n_solutions=int(self.n_solutions),
@@ -473,13 +475,3 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
 
 def _error(pursued: Pursued) -> float:
     return float("inf") if pursued.path is None else float(pursued.path.error[pursued.path.best])
-
-
-def _joined_paths(paths: Sequence[Path]) -> Path | None:
-    """The paths of several kernel widths as one."""
-    if not paths:
-        return None
-    best = int(np.argmin([path.error[path.best] for path in paths]))
-    parts = ("alpha", "gamma", "error", "standard_error", "agreement", "n_atoms")
-    joined: dict[str, Any] = {name: np.concatenate([getattr(path, name) for path in paths]) for name in parts}
-    return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)

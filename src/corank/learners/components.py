@@ -11,12 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, is_foreign, like, namespace
 from corank._messages import warn_user
-from corank.basis import KernelBasis
-from corank.kernels import Kernel
-from corank.learners._kernel_learner import SingleLearner
 from corank.learners._learner import (
     BasisParameters,
     Expansion,
+    OneViewLearner,
     R2Mixin,
     RankerMixin,
     candidates,
@@ -30,7 +28,7 @@ from corank.solvers.components import ComponentSettings, ComponentSolution, solv
 from corank.solvers.tuning import Training
 
 
-class ComponentLearner(SingleLearner):
+class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its comparison, its intercept and its score."""
 
     _contents: ClassVar[Contents] = COMPONENTS
@@ -41,8 +39,6 @@ class ComponentLearner(SingleLearner):
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
-        if isinstance(basis, str) and basis == "features" and self.kernel != "linear":
-            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
         return ComponentSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
@@ -84,10 +80,7 @@ class ComponentLearner(SingleLearner):
         self.n_components_ = solution.n_components
         self.eigenvalues_ = solution.components.explained
         self.alpha_, self.path_ = solution.alpha, solution.path
-        self.basis_ = solution.rows
-        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
-        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
-        self.gamma_ = self._kernel.gamma
+        self._keep_basis(basis, solution.rows)
         shifts = self._level + solution.offset + namespace(solution.shifts).cumulative_sum(solution.shifts)
         self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
 

@@ -19,10 +19,10 @@ from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_
 from corank._messages import warn_user
 from corank.gram import CHUNK_ROWS
 from corank.kernels import Kernel, basis_points, is_registered, registered_function
-from corank.learners._kernel_learner import SingleLearner
 from corank.learners._learner import (
     Expansion,
     KernelParameters,
+    OneViewLearner,
     R2Mixin,
     RankerMixin,
     candidates,
@@ -192,7 +192,7 @@ ALIKE = "y: all scores are alike"
 NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
 
 
-class PursuitLearner(SingleLearner):
+class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
 
     _contents: ClassVar[Contents] = PURSUIT
