@@ -70,7 +70,10 @@ class SparseModel:
 class SparseViews(_KernelLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
     _contents: ClassVar[Contents] = CO_PURSUIT
+    _several: ClassVar[bool] = True
+    _own_scoring: ClassVar[Any] = "rescaled"
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
