@@ -16,6 +16,7 @@ from corank._arrays import Array, FloatArray, Index, first_appearance, is_sparse
 from corank.gram import FeatureMap, Statistics, gather
 from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
+from corank.model_files.packing import storable
 from corank.rows import Rows
 from corank.views import SideBySide
 
@@ -226,12 +227,19 @@ class ScoredRows:
         ]
         return np.stack([np.atleast_1d(error) for error in errors], axis=1)
 
+    def with_features(self, features: Array) -> ScoredRows:
+        """The rows with other features."""
+        if features is self.rows.features:
+            return self
+        return replace(self, rows=replace(self.rows, features=features))
+
     def regrouped(self, codes: Index) -> ScoredRows:
         """The problem with other queries, by their codes (n,)."""
         queries = like(codes, self.reference, "int64")
         return replace(self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1))
 
 
+@storable("ComparedRows")
 @dataclass(frozen=True)
 class ComparedRows:
     """Rows with explicit comparisons between them.
@@ -313,6 +321,10 @@ class ComparedRows:
             size,
             folds,
         )
+
+    def with_features(self, features: Array) -> ComparedRows:
+        """The comparisons of rows with other features."""
+        return replace(self, features=features)
 
     def freedom(self, units: Index) -> int:
         """The rank of the loss: the number of comparisons."""

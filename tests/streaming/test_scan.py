@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from scan_files import NAMES, make_rows, table, write_parts
@@ -94,7 +94,8 @@ def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
 
 
 @pytest.mark.parametrize("learner", SEVERAL)
-@settings(max_examples=2)
+@settings(max_examples=1)
+@example(ends=[40], more=[], chunk_rows=3)  # chunks without unscored rows
 @given(
     ends=cuts, more=st.lists(st.integers(0, len(U)), max_size=3).map(sorted), chunk_rows=st.sampled_from([11, 50, 999])
 )

@@ -5,7 +5,7 @@ Parameters of learners that choose by evidence: kernel width, variances, and a b
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -17,8 +17,15 @@ from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_
 from corank._messages import warn_user
 from corank.basis import KernelBasis, make_basis
 from corank.kernels import WITH_GAMMA, Kernel, finite_values
-from corank.learners._kernel_learner import SingleLearner, comparison_groups
-from corank.learners._learner import PRECOMPUTED, Expansion, Learner, check_choice, seed
+from corank.learners._learner import (
+    PRECOMPUTED,
+    Expansion,
+    Learner,
+    OneViewLearner,
+    check_choice,
+    comparison_groups,
+    seed,
+)
 from corank.learners._suggest import Question, check_question, sample, shortlist
 from corank.rows import read_comparisons, read_features
 from corank.solvers.active_learning import pairs_to_compare, rows_to_score
@@ -209,7 +216,19 @@ MOST_COLUMNS = 500  # that can have a width of their own
 IDLE = 1e-3  # the scale of a column that never changes
 
 
-class EvidenceLearner(GaussianMixin, SingleLearner):
+@dataclass(eq=False, repr=False, kw_only=True)
+class EvidenceParameters:
+    """Parameters that Gaussian processes share, beside those that they learn from the evidence."""
+
+    kernel: Any = "rbf"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    basis_selection: Any = "pivoted"
+    random_state: Any = None
+
+
+class EvidenceLearner(GaussianMixin, OneViewLearner):
     """A Gaussian process whose kernel is learned from the evidence. A learner adds its likelihood."""
 
     _auto_basis = (2_000, 500)  # items up to which all of them span the function; how many do beyond

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from corank._arrays import take, to_numpy
-from corank.learners._kernel_learner import CoLearner, Scored, comparison_groups, plain_rows
-from corank.learners._learner import R2Mixin, RankerMixin, read_comparison
+from corank.learners._kernel_learner import _KernelLearner
+from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
 from corank.loss import Loss, Pointwise, WithinQueries
-from corank.problem import ComparedRows
-from corank.rows import encode_queries, read_comparisons, read_features
-from corank.streaming.passes import Passes
-from corank.unscored import UnscoredRows
+from corank.model_files.schema import SEVERAL_VIEWS, Contents
 
 
-class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -85,51 +82,21 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
     'helped'
     """
 
-    def __init__(
-        self,
-        views: Any = 2,
-        alpha: Any = "tune",
-        agreement: Any = "tune",
-        basis: Any = "auto",
-        fit_intercept: bool = True,
-        solver: str = "direct",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.alpha = alpha
-        self.agreement = agreement
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    views: Any = 2
+    alpha: Any = "tune"
+    agreement: Any = "tune"
+    basis: Any = "auto"
+    fit_intercept: bool = True
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
 
     def _comparison(self) -> Loss:
         return Pointwise()
-
-    @property
-    def _centred(self) -> bool:
-        return bool(self.fit_intercept)
 
     def fit(
         self,
@@ -163,7 +130,8 @@ class CoRLS(R2Mixin, RegressorMixin, CoLearner):  # type: ignore[misc]
         return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
-class CoRankRLS(RankerMixin, CoLearner):
+@dataclass(eq=False, repr=False)
+class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones.
 
     .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -233,56 +201,26 @@ class CoRankRLS(RankerMixin, CoLearner):
     True
     """
 
-    def __init__(
-        self,
-        views: Any = 2,
-        alpha: Any = "tune",
-        agreement: Any = "tune",
-        basis: Any = "auto",
-        weighting: Any = "size",
-        beta: float = 0.0,
-        solver: str = "direct",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.alpha = alpha
-        self.agreement = agreement
-        self.basis = basis
-        self.weighting = weighting
-        self.beta = beta
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    views: Any = 2
+    alpha: Any = "tune"
+    agreement: Any = "tune"
+    basis: Any = "auto"
+    weighting: Any = "size"
+    beta: float = 0.0
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
+    _own_scoring: ClassVar[Any] = "rescaled"
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
 
     def _unscored_comparison(self) -> Loss:
         return WithinQueries(self.weighting)
-
-    @property
-    def _own_scoring(self) -> Any:
-        return "rescaled"
 
     def fit(
         self,
@@ -344,21 +282,4 @@ class CoRankRLS(RankerMixin, CoLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
-        self._comparison()
-        self._check_parameters()
-        features = read_features(self, X, reset=True)
-        n = int(features.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
-        groups = comparison_groups(first, second, n, qid)
-        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
-        plain = np.setdiff1d(np.arange(n), used)
-        self._set_views(int(features.shape[1]))
-        more = self._more_unscored(features, unscored, unscored_qid, Passes())
-        rows = UnscoredRows((*plain_rows(features, plain, queries, None), *more))
-        problem = ComparedRows(
-            take(features, used), ends[: len(first)], ends[len(first) :], size, weight, groups, named=qid is not None
-        )
-        every = [problem for _ in self.views_]
-        scored = Scored(every, None, problem, [used for _ in every])
-        return self._fit_views(features, scored, rows, len(plain), with_queries=qid is not None)
+        return self._fit_comparisons(X, winners, losers, margins, weights, qid, unscored, unscored_qid)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, in_one_thread
 from corank.basis import KernelBasis
-from corank.learners._gaussian_process import EvidenceLearner
-from corank.learners._kernel_learner import KernelLearner
+from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import RankerMixin
+from corank.learners._update import keep_for_update, update_model
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PARTS, Contents, check_difference
+from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
 from corank.solvers.gp_posterior import GaussianPart
-from corank.solvers.least_squares import System
+from corank.solvers.least_squares import DualSystem, PrimalSystem
 from corank.solvers.pair_data import joined_items
-from corank.solvers.tuning import Solution, Training
+from corank.solvers.tuning import Training
+from corank.unscored import UnscoredRows
 
 SMALL = 400  # basis rows up to which one thread is fastest
 
 
-class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
+@dataclass(eq=False, repr=False)
+class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on score differences within queries, or on observed margins; exact.
 
     .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
@@ -72,40 +76,12 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
     True
     """
 
-    _contents = Contents(
-        {
-            **KernelLearner._contents.fitted,
-            **PARTS,
-            "noise": "noise_",
-            "compared": "_compared",
-        },
-        check_difference,
-    )
+    amplitude: Any = "tune"
+    gamma: Any = "tune"
+    noise: Any = "tune"
+    basis: Any = "auto"
 
-    def __init__(
-        self,
-        amplitude: Any = "tune",
-        gamma: Any = "tune",
-        noise: Any = "tune",
-        basis: Any = "auto",
-        *,
-        kernel: Any = "rbf",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        random_state: Any = None,
-    ) -> None:
-        self.amplitude = amplitude
-        self.gamma = gamma
-        self.noise = noise
-        self.basis = basis
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.random_state = random_state
+    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")
@@ -173,20 +149,28 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         self._compared = None
         if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
             self._compared = problem
-        self._keep(Solution(system.basis, rows, system.solve(alpha, 0.0), 0.0, alpha, system, None), problem)
+        self.alpha_, self.path_ = alpha, None
+        self.intercept_ = 0.0
+        self._keep_basis(system.views[0].basis, rows)
         self._set_kernel(self._kernel)
+        self.coef_ = system.solve(alpha)[0][:, 0]
+        keep_for_update(self, system, UnscoredRows(()), in_memory=True)
         self._keep_parts(system)
         self._warn_of_bounds(learned.at_bounds)
         return self
 
-    def _keep_parts(self, system: System) -> None:
+    def _keep_parts(self, system: DualSystem | PrimalSystem) -> None:
         spread = spread_of(system, self.amplitude_, self.noise_)
         self._parts = [GaussianPart(1.0, self._kernel, self.amplitude_, self.coef_, spread)]
 
     # ---------------------------------------------------------------- update
 
-    def _solve_again(self, system: System, offset: float) -> None:
-        super()._solve_again(system, offset)
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=False))
+
+    def _solve_again(self, system: DualSystem | PrimalSystem) -> None:
+        """Solve for more rows with the parameters that were chosen before."""
+        self.coef_ = system.solve(self.alpha_)[0][:, 0]
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
         self._keep_parts(system)
 
@@ -231,6 +215,6 @@ class DifferenceGP(RankerMixin, EvidenceLearner, KernelLearner):
         if whole:
             self.basis_points_ = items
             self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
-        self._solve_again(system, 0.0)
+        self._solve_again(system)
         self._n_seen += added
         self._n_scored += added

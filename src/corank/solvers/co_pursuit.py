@@ -27,9 +27,9 @@ from corank.gram import N_TARGETS, Accumulator
 from corank.kernels import finite_values
 from corank.problem import ScoredRows
 from corank.solvers.atom_search import AtomSearch, Costs, Step, make_search
-from corank.solvers.folds import N_FOLDS, Folding, Splits, own_folds, row_numbers
-from corank.solvers.holdout import HeldOut, Scoring, raw_sums
-from corank.solvers.least_squares import JointFeatures, Unscored, ViewData, same_scores
+from corank.solvers.folds import Folding, Splits, default_folding, given_folding, row_numbers, same_scores, split_units
+from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
+from corank.solvers.least_squares import JointFeatures, Unscored, ViewData
 from corank.solvers.tuning import AGREEMENTS, Path, constant_error
 from corank.views import SideBySide
 
@@ -359,7 +359,7 @@ class Wishes:
     agreement: float | str | tuple[float, ...]
     n_atoms: int | str | tuple[int, ...]
     rules: Rules
-    splits: Splits | None = None
+    splits: Index | Splits | None = None
     scoring: Scoring = "squared"
     seed: int = 0
     compared: bool = False
@@ -462,23 +462,18 @@ class _CoPursuitFold:
     """What a fold keeps and what it holds out."""
 
     def __init__(self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index], *, together: bool) -> None:
-        index = row_numbers(atoms.views)
+        index = row_numbers(atoms.problems)
         rows = np.concatenate([own[units] for own, units in zip(index, left, strict=True)])
         self.scores, self.together = Scores(atoms, kept, rows), together
         self.told = [v for v, units in enumerate(left) if len(units)]
         self.left = left
-        judged = self.told[:1] if together else self.told
-        self.problems = [atoms.problems[v].take(left[v]) for v in judged]
-        self._one = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in judged], items=False)
+        self.problems = [atoms.problems[v].take(left[v]) for v in self.told]
+        self._one = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in self.told])
 
-    def sums(self, path: GreedyPath, scoring: Scoring) -> tuple[FloatArray, ...]:
-        """What `raw_sums` says of the model so far: of the mean of the views, or of each where scores are its own."""
+    def errors(self, path: GreedyPath, scoring: Scoring) -> list[FoldErrors]:
+        """Errors of the model so far: of the mean of the views, or of each where scores are its own."""
         predictions = [self._predictions(path, v) for v in self.told]
-        if self.together:
-            predictions = [sum(predictions[1:], predictions[0]) / len(predictions)]
-        residuals = [p.residuals(own) for p, own in zip(self.problems, predictions, strict=False)]
-        stacked = namespace(residuals[0]).concat(residuals, axis=0)
-        return raw_sums(self.problems, self._one, stacked, np.zeros(1), scoring, together=False)
+        return view_errors(self.problems, self._one, predictions, np.zeros(1), scoring, together=self.together)
 
     def _predictions(self, path: GreedyPath, view: int) -> Array:
         """A view's function on its units that are held out: (n_left, 1)."""
@@ -490,26 +485,24 @@ class _CoPursuitFold:
 
 def _folds(atoms: ViewAtoms, wishes: Wishes) -> list[_CoPursuitFold]:
     """At most ten folds of whole queries (rows, items of the only query), or the splits that were given."""
-    found = own_folds(atoms.views, wishes.splits, wishes.seed)
-    if found is None:
-        return []
-    together = same_scores(atoms.problems)
-    if isinstance(found, Folding):
-        coarse = found if wishes.splits is not None else found.coarser(N_FOLDS, wishes.seed)
-        parts = [coarse.units(np.asarray([fold])) for fold in range(coarse.n_folds)]
+    problems = atoms.problems
+    groups = [view.groups for view in atoms.views if view.groups is not None] or None
+    folds: Folding | Splits | None
+    if wishes.splits is None:
+        folds = default_folding(problems, groups, wishes.seed, n_features=0)
     else:
-        parts = [(_units(atoms.views, train), _units(atoms.views, test)) for train, test in found]
+        folds = given_folding(problems, wishes.splits, items=groups is None)
+    if folds is None:
+        return []
+    together = same_scores(problems)
+    if isinstance(folds, Folding):
+        parts = [folds.units(np.asarray([fold])) for fold in range(folds.n_folds)]
+    else:
+        parts = [(split_units(problems, train), split_units(problems, test)) for train, test in folds]
     sound = [(kept, left) for kept, left in parts if all(len(units) for units in kept)]
     if wishes.splits is not None and len(sound) < len(parts):
         raise ValueError("cv leaves a view without scored rows to train on.")
     return [_CoPursuitFold(atoms, kept, left, together=together) for kept, left in sound]
-
-
-def _units(views: Sequence[ViewData], units: Index) -> list[Index]:
-    """Units of every view, from numbers among the rows scored in any view."""
-    index = row_numbers(views)
-    rows = np.unique(np.concatenate(index))[units]
-    return [np.flatnonzero(np.isin(own, rows)) for own in index]
 
 
 def _tried(atoms: ViewAtoms, wishes: Wishes, agreements: FloatArray) -> Path | None:
@@ -557,28 +550,20 @@ def _held_out(folds: Sequence[_CoPursuitFold], wishes: Wishes, agreement: float)
     numbers: list[int] = []
     columns: list[HeldOut] = []
 
-    def advance(k: int) -> tuple[bool, tuple[FloatArray, ...] | None]:
+    def advance(k: int) -> tuple[bool, list[FoldErrors]]:
         moved = len(paths[k].labels) == number - 1 and paths[k].advance()
-        return moved, folds[k].sums(paths[k], wishes.scoring) if number in wanted else None
+        return moved, folds[k].errors(paths[k], wishes.scoring) if number in wanted else []
 
     for number in range(1, last + 1):
-        moved, sums = zip(*in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True)
+        moved, tables = zip(*in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True)
         if tunes and not any(moved):
             break
         if number in wanted:
             numbers.append(number)
-            columns.append(_joined(sums, wishes.scoring))
+            columns.append(pooled([table for fold in tables for table in fold]))
             if len(columns[0].sizes) == 0:
                 break
         if tunes and number - numbers[int(np.argmin([own.mean[0] for own in columns]))] >= PATIENCE:
             break
     errors = np.concatenate([own.errors for own in columns], axis=1)
     return np.asarray(numbers), HeldOut(errors, columns[0].sizes)
-
-
-def _joined(sums: Sequence[tuple[FloatArray, ...]], scoring: Scoring) -> HeldOut:
-    """One column of errors, a row a fold."""
-    target, cross, own, sizes = (np.concatenate(part) for part in zip(*sums, strict=True))
-    if scoring == "rescaled":
-        return HeldOut.rescaled(target, cross, own, sizes)
-    return HeldOut(target[sizes > 0], sizes[sizes > 0])

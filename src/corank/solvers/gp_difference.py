@@ -18,7 +18,7 @@ from corank.basis import KernelBasis
 from corank.gram import N_TARGETS
 from corank.kernels import Kernel
 from corank.problem import Problem
-from corank.solvers.least_squares import DualSystem, PrimalSystem, System
+from corank.solvers.least_squares import DualSystem, PrimalSystem, ViewData
 
 LOG_TAU = float(np.log(2 * np.pi))
 # of the logarithms of amplitude and noise, beside the scale of the data: alpha = noise / amplitude stays above rounding
@@ -41,19 +41,18 @@ class Spectral:
     dimension: int
 
     @classmethod
-    def of(cls, system: System) -> Spectral:
+    def of(cls, system: DualSystem | PrimalSystem) -> Spectral:
         """From the factorised system of a problem."""
-        spectrum = system.spectrum
+        spectrum = system.spectrum()
         values = to_numpy(spectrum.values)
         if isinstance(system, PrimalSystem):
-            gram = system.gram
+            (gram,) = system.grams
             right = to_numpy(spectrum.vectors.T @ gram.right(0.0))[:, 0]
             live = values > 1e-14 * values[-1]
             energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
             total, dimension = float(gram.matrix[-N_TARGETS, -N_TARGETS]), gram.freedom
         else:
-            assert isinstance(system, DualSystem)
-            problem = system.problem
+            (problem,) = system.problems
             targets = problem.targets[:, :1]
             energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
             total = float(namespace(targets).sum(targets * targets))
@@ -108,16 +107,16 @@ class Spectral:
         return (*at(result.x), -float(result.fun))
 
 
-def spread_of(system: System, amplitude: float, noise: float) -> Array:
+def spread_of(system: DualSystem | PrimalSystem, amplitude: float, noise: float) -> Array:
     """Q (r, r): the posterior covariance is amplitude · k(x, x') − Φ(x) Q Φ(x')ᵀ. O(r³)."""
-    spectrum, xp = system.spectrum, namespace(system.spectrum.values)
+    spectrum = system.spectrum()
+    xp = namespace(spectrum.values)
     variances = amplitude * spectrum.values + noise
     if isinstance(system, PrimalSystem):
-        vectors = system.basis.whitening.matrix @ spectrum.vectors
+        vectors = system.views[0].basis.whitening.matrix @ spectrum.vectors
         roots = vectors * xp.sqrt(amplitude * amplitude * spectrum.values / variances)[None, :]
     else:
-        assert isinstance(system, DualSystem)
-        roots = amplitude * system.problem.operator.root_transposed(spectrum.vectors / xp.sqrt(variances)[None, :])
+        roots = amplitude * system.problems[0].operator.root_transposed(spectrum.vectors / xp.sqrt(variances)[None, :])
     return roots @ roots.T
 
 
@@ -125,7 +124,7 @@ def spread_of(system: System, amplitude: float, noise: float) -> Array:
 class DifferenceSolution:
     """The system of the best kernel, amplitude and noise, and which parameters lie at the end of their range."""
 
-    system: System
+    system: DualSystem | PrimalSystem
     amplitude: float
     noise: float
     log_evidence: float
@@ -146,12 +145,12 @@ class Contrasts:
     noise: float | None
     dual: bool
 
-    def system(self, kernel: Kernel) -> System:
-        """Its factorised system for a kernel."""
-        basis = replace(self.basis, kernel=kernel)
-        if self.dual and self.problem.operator.n_roots <= basis.size:
-            return DualSystem(self.problem, basis)
-        return PrimalSystem.gathered(self.problem, basis)
+    def system(self, kernel: Kernel) -> DualSystem | PrimalSystem:
+        """The system of the problem for a kernel."""
+        view = ViewData(self.problem, replace(self.basis, kernel=kernel))
+        if self.dual and self.problem.operator.n_roots <= view.basis.size:
+            return DualSystem([view])
+        return PrimalSystem([view])
 
     def best(self, kernel: Kernel) -> DifferenceSolution:
         """The best amplitude and noise for a kernel."""
@@ -203,14 +202,14 @@ def _widened(kernel: Kernel, step: float) -> Kernel:
 
 def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArray:
     """d log evidence / d log gamma, one a column, of an rbf kernel on all rows. O(n² (n + d))."""
-    basis, features = system.basis, system.problem.features
+    basis, features = system.views[0].basis, system.problems[0].features
     assert isinstance(basis, KernelBasis)
     assert basis.kernel.gamma is not None
     kernel = amplitude * basis.features(features)
     xp = namespace(kernel)
     X = basis.kernel.seen(float64(features))
     X = X.toarray() if is_sparse(X) else X
-    pull = system.solve(noise / amplitude, 0.0)[:, None] / amplitude
+    pull = system.solve(noise / amplitude)[0] / amplitude
     outer = (pull @ pull.T - spread_of(system, amplitude, noise) / amplitude**2) * kernel
     quadratic = 2 * (xp.sum(outer, axis=1) @ (X * X)) - 2 * xp.sum(X * (outer @ X), axis=0)
     return np.asarray(-0.5 * basis.kernel.gamma * to_numpy(quadratic))
