@@ -29,6 +29,7 @@ from corank.streaming.sources import (
     find_files,
 )
 from corank.tables import TableError
+from corank.tables.read import QUERY, SCORE
 from corank.views import match_columns
 
 CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
@@ -112,7 +113,8 @@ def scan(
         source = CsvSource(files, [*texts, *([] if query is None else [query])])
     else:
         source = ParquetSource(files, chunk_rows or CHUNK_ROWS[1])
-    names = _feature_columns(source, features, (score, query), encoder)
+    others = (SCORE, QUERY) if kind == "svmlight" else (score, query)
+    names = _feature_columns(source, features, others, encoder)
     roles = Roles(tuple(names), score, query, as_table=encoder is not None)
     source.check(roles)
     if chunk_rows is None:
