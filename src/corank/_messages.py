@@ -16,15 +16,15 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def near_names(name: str, names: Iterable[str]) -> list[str]:
+def near_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
     """Those of the names that may have been meant, the nearest first; upper and lower case are alike."""
     folded = {candidate.lower(): candidate for candidate in names}
-    return [folded[match] for match in difflib.get_close_matches(name.lower(), folded)]
+    return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, most)]
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
     """`; did you mean 'rating'?`, or nothing where no name is near: the end of a message about an unknown name."""
-    close = near_names(name, names)
+    close = near_names(name, names, most)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 

@@ -28,6 +28,7 @@ from corank._arrays import (
     write_product,
 )
 from corank.kernels import Kernel, RbfPoints, basis_points, finite_values
+from corank.model_files.packing import storable
 from corank.sampling import smallest, uniform_draws
 
 Selection: TypeAlias = Literal["pivoted", "random"]
@@ -125,6 +126,7 @@ class FeatureBasis:
 Basis: TypeAlias = KernelBasis | FeatureBasis
 
 
+@storable("Whitening")
 @dataclass(frozen=True)
 class Whitening:
     """A matrix W for which Φ W has the identity as its Gram: coefficients c of Φ W are coefficients W c of Φ.

@@ -15,26 +15,13 @@ from typing import Any
 import numpy as np
 
 from corank._messages import count, held_out_error
+from corank.learners.registry import learner_records
 
 SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}  # attribute → name
 TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull")
 COIN_TOSSES = "log_evidence_of_coin_tosses"
 UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
 MAX_LISTED_COLUMNS = 8
-PURPOSES = {
-    "RankRLS": "ranks items within a query",
-    "RLS": "predicts scores",
-    "CoRankRLS": "ranks items within a query, by views that agree on unscored rows",
-    "CoRLS": "predicts scores, by views that agree on unscored rows",
-    "KPCRank": "ranks items within a query, on the leading components",
-    "KPCR": "predicts scores, on the leading components",
-    "RankingPursuit": "ranks items within a query, by a handful of atoms",
-    "MatchingPursuit": "predicts scores, by a handful of atoms",
-    "CoRankingPursuit": "ranks items within a query, by a handful of atoms per view that agree on unscored rows",
-    "TransductiveRankRLS": "ranks items within a query, with the scores of unscored rows filled in",
-    "PreferenceGP": "ranks items by who beats whom, and says how sure it is",
-    "DifferenceGP": "ranks items by differences of scores, and says how sure it is",
-}
 
 
 # ---- facts
@@ -236,8 +223,9 @@ def learned_from_comparisons(model: Any) -> bool:
 
 def in_words(facts: dict[str, Any]) -> dict[str, str]:
     """The facts of `describe` as short sentences, by name; "what" is the title."""
+    purposes = {record.name: record.sentence for record in learner_records()}
     sentences = {
-        "what": f"{facts['method']}: {PURPOSES.get(facts['method'], 'a model of corank')}",
+        "what": f"{facts['method']}: {purposes.get(facts['method'], 'a model of corank')}",
         "fitted on": _rows_in_words(facts),
         **_choice_in_words(facts),
         "features": _features_in_words(facts),

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from corank._messages import near_names
 from corank.tables import (
     LARGEST,
     TableError,
     column_names,
     is_number,
     is_text,
-    near_names,
     number,
     numbers,
     parsed,

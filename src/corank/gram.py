@@ -36,6 +36,7 @@ from corank._arrays import (
     writable,
 )
 from corank.loss import Loss
+from corank.model_files.packing import storable
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features
@@ -48,6 +49,7 @@ CHUNK_ROWS = 2**16  # that are copied at once where rows are not in query order
 FeatureMap: TypeAlias = Callable[[Array], Array]  # rows (n, d) → dense float64 features (n, r)
 
 
+@storable("Gram")
 @dataclass(frozen=True)
 class Gram:
     """Sums over rows: matrix Σ z L zᵀ (c, c), total weight of the rows, and freedom, the rank of L."""
@@ -95,6 +97,7 @@ class Gram:
         return cross, xp.where(squares > 0, squares, xp.zeros_like(squares))
 
 
+@storable("Moments")
 @dataclass(frozen=True)
 class Moments:
     """Rows of one query, or some of them: total weight, count, mean (c,) and centred second moments (c, c)."""
@@ -129,6 +132,7 @@ class Moments:
         return Gram(matrix, self.weight, self.count - (between == 0))
 
 
+@storable("Statistics")
 @dataclass(frozen=True)
 class Statistics:
     """The sums of every fold.

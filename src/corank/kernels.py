@@ -28,10 +28,9 @@ from corank._arrays import (
     writable,
     write_exponentials,
 )
+from corank.model_files.packing import NAMED_FUNCTIONS, storable
 
 KernelFunction = Callable[..., Any]
-
-_registered: dict[str, KernelFunction] = {}
 
 NATIVE = ("linear", "rbf", "poly", "polynomial", "cosine")
 MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
@@ -55,29 +54,25 @@ def register_kernel(name: str, function: KernelFunction) -> None:
         raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}.")
-    _registered[name] = function
+    NAMED_FUNCTIONS[name] = function
 
 
 def kernel_names() -> list[str]:
     """All names that `kernel=` understands."""
-    return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *_registered, "precomputed"})
+    return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *NAMED_FUNCTIONS, "precomputed"})
 
 
 def is_registered(name: str) -> bool:
     """Whether a name was given to `register_kernel`."""
-    return name in _registered
+    return name in NAMED_FUNCTIONS
 
 
 def registered_function(name: str) -> KernelFunction:
     """The function that was registered under a name."""
-    return _registered[name]
+    return NAMED_FUNCTIONS[name]
 
 
-def registered_name(function: KernelFunction) -> str | None:
-    """The name under which a function was registered, None where it was not."""
-    return next((name for name, candidate in _registered.items() if candidate is function), None)
-
-
+@storable("Kernel")
 @dataclass(frozen=True)
 class Kernel:
     """A kernel with all its parameters fixed.
@@ -109,7 +104,7 @@ class Kernel:
         if self.precomputed:
             return _columns(X, Z)
         X, Z = self.seen(float64(X)), self.seen(float64(Z))
-        function = _registered.get(self.name) if isinstance(self.name, str) else self.name
+        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
         if self.name in NATIVE:

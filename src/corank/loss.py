@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from corank._arrays import Array, device, namespace, segment_sum, subtract_symmetric, symmetrised, take
+from corank.model_files.packing import storable
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
 WEIGHTINGS: tuple[Weighting, ...] = ("size", "unit", "query")
@@ -29,6 +30,7 @@ class Loss(Protocol):
         ...
 
 
+@storable("Pointwise")
 @dataclass(frozen=True)
 class Pointwise:
     """Regression: every row for itself, L = D."""
@@ -41,6 +43,7 @@ class Pointwise:
         return ones, ones
 
 
+@storable("Queries")
 @dataclass(frozen=True)
 class WithinQueries:
     """Ranking: every row against every other row of its query, each unordered pair once.
@@ -62,6 +65,7 @@ class WithinQueries:
         return zeros, 2 / xp.where(count > 1, count - 1, ones)
 
 
+@storable("Blend")
 @dataclass(frozen=True)
 class Blend:
     """beta times the regression loss plus (1 − beta) times the ranking loss: docs/mathematics.md, section 4."""

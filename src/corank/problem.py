@@ -16,6 +16,7 @@ from corank._arrays import Array, FloatArray, Index, first_appearance, is_sparse
 from corank.gram import FeatureMap, Statistics, gather
 from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
+from corank.model_files.packing import storable
 from corank.rows import Rows
 from corank.views import SideBySide
 
@@ -232,6 +233,7 @@ class ScoredRows:
         return replace(self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1))
 
 
+@storable("ComparedRows")
 @dataclass(frozen=True)
 class ComparedRows:
     """Rows with explicit comparisons between them.

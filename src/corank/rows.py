@@ -29,8 +29,10 @@ from corank._arrays import (
     to_numpy,
 )
 from corank._messages import warn_user
+from corank.model_files.packing import storable
 
 
+@storable("Rows")
 @dataclass(frozen=True)
 class Rows:
     """Checked rows, all on one device.

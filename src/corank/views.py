@@ -17,10 +17,12 @@ from scipy import sparse
 
 from corank._arrays import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import did_you_mean, warn_user
+from corank.model_files.packing import storable
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
 
+@storable("View")
 @dataclass(frozen=True)
 class View:
     """One view of the items.
@@ -42,6 +44,7 @@ class View:
     name: str | None = None
 
 
+@storable("random_split")
 @dataclass(frozen=True)
 class random_split:
     """Divide the columns at random into views of about equal size.
@@ -72,6 +75,7 @@ class random_split:
         ]
 
 
+@storable("random_bases")
 @dataclass(frozen=True)
 class random_bases:
     """Views that see all columns but span their functions with different rows.

@@ -11,8 +11,8 @@ import pytest
 from command_line import error, run
 
 from corank import RLS, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, TableEncoder, View, load
+from corank.learners.registry import learner_class, stored_learners
 from corank.metrics import calibration_error, disagreement_error
-from corank.model_files.schema import LEARNERS, _learner
 
 ITEMS = ("--item", "wine")
 PAIRS = ("--comparisons", "pairs.csv", "--winner", "a", "--loser", "b")
@@ -594,7 +594,7 @@ def test_models_that_suggest_nothing_are_told_from_those_that_do(folder):
     RankRLS(1.0).fit(wines()[["sweetness"]], quality(wines())).save("r.corank")
     said = error("suggest", "r.corank", "wines.csv")
     assert said.startswith("RankRLS has nothing to suggest")
-    able = {name for name in LEARNERS if hasattr(_learner(name), "suggest")}
+    able = {name for name in stored_learners() if hasattr(learner_class(name), "suggest")}
     assert {"PreferenceGP", "DifferenceGP", "CoRankRLS"} <= able
     assert "--method preference or difference" in said
     assert "--method corankrls or corls" in said

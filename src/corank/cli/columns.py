@@ -15,10 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
+from corank._messages import did_you_mean, near_names
 from corank.cli.console import note
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
-from corank.tables import TableError, column, is_number, is_text, near_names, numbers, plain, query_column, with_zeros
+from corank.tables import TableError, column, is_number, is_text, numbers, plain, query_column, with_zeros
 from corank.views import View, encoded_views, random_bases, random_split
 
 MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes the square of that
@@ -121,9 +122,7 @@ def _view(pattern: str, columns: Sequence[str]) -> View:
     for glob in _split(globs, columns):
         matched = _matching(glob, columns) or _matching(glob.removesuffix("=*"), columns)  # word=*: its categories
         if not matched:
-            near = near_names(glob, columns)
-            guess = f"; did you mean {near[0]!r}?" if near else ""
-            raise TableError(f"--view {name}: no column is called like {glob!r}{guess}")
+            raise TableError(f"--view {name}: no column is called like {glob!r}{did_you_mean(glob, columns)}")
         positions |= set(matched)
     return View(sorted(positions), name=name)
 

@@ -11,7 +11,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
+from corank._messages import did_you_mean
 from corank.cli.files import Spool
 
 COMMANDS = {  # name → the first line of its help; the file of that name is imported when the command is called
@@ -146,8 +146,8 @@ def _with_guess(message: str) -> str:
     refused = _CHOICE.search(message)
     if refused is None:
         return message
-    near = get_close_matches(refused[1].lower(), re.findall(r"'([^']*)'", refused[2]), n=1)
-    return f"{message.rstrip('.')}; did you mean {near[0]!r}?" if near else message
+    guess = did_you_mean(refused[1], re.findall(r"'([^']*)'", refused[2]), 1)
+    return message.rstrip(".") + guess if guess else message
 
 
 def as_options(message: str) -> str:

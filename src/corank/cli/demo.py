@@ -31,7 +31,7 @@ from corank.datasets import load_jokes, make_ranking
 from corank.describe import chosen_parameters
 from corank.encoder import TableEncoder
 from corank.experiments import FittedMethod, Items, Method, Protocol, Task, compare
-from corank.learners import RLS, RankRLS
+from corank.learners.rls import RLS, RankRLS
 from corank.report.model import model_parts, parameters
 from corank.report.page import Cell, Html, Section, code, facts, figure, origins, page, table, text, verdict, write
 

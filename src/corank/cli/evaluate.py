@@ -61,8 +61,8 @@ from corank.cli.options import (
     WinnerInFit,
 )
 from corank.describe import learned_from_comparisons
-from corank.learners import load
 from corank.metrics import calibration_error, disagreement_error, ndcg
+from corank.model_files import load
 from corank.tables import query_column, read_table, score_column
 
 SMALLEST_PROBABILITY = 1e-300  # has a logarithm

@@ -61,7 +61,8 @@ from corank.federated.settings import (
 )
 from corank.federated.shared_items import SharedItems, synthetic_table
 from corank.federated.site import Site, comparison_of
-from corank.learners import CoRankRLS, CoRLS, load
+from corank.learners.co_rls import CoRankRLS, CoRLS
+from corank.model_files import load
 from corank.tables import TableError, column, is_number, numbers, query_column, read_table, score_column
 
 COORDINATOR_TOML = """\

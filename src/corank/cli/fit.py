@@ -20,7 +20,6 @@ import typer
 from numpy.typing import NDArray
 from rich.text import Text
 
-from corank import learners
 from corank._arrays import check_device
 from corank._messages import count
 from corank.auto import AutoRanker, AutoRegressor
@@ -89,6 +88,7 @@ from corank.cli.show import columns_table, widths_table
 from corank.describe import COIN_TOSSES, describe, in_words
 from corank.encoder import TableEncoder
 from corank.kernels import WITH_GAMMA
+from corank.learners.registry import learner_class
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, query_column, read_table, score_column
 from corank.views import random_bases
@@ -464,7 +464,7 @@ def _fit_learner(training: TrainingTable, method: MethodName, request: FitReques
         settings["gamma"] = training.automatic_gamma(method, settings["kernel"])
     if method in AGREEING:
         settings["views"] = views
-    model = getattr(learners, LEARNERS[method])(**settings)
+    model = learner_class(LEARNERS[method])(**settings)
     step(f"fitting {type(model).__name__} on {training.size}")
     training.fit(model)
     return model

@@ -21,7 +21,7 @@ from corank.cli.console import facts, grid, in_bytes, show
 from corank.cli.options import AsJson, ModelFile
 from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
 from corank.describe import describe, in_words
-from corank.learners import load
+from corank.model_files import load
 from corank.model_files.container import read_model
 
 TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank import learners
+from corank._messages import did_you_mean
 from corank.cli.columns import column_names_of, feature_columns, note_ids, ranked_order, result_names, views_of
 from corank.cli.console import note
 from corank.cli.fit import FitRequest, Step, with_effect
 from corank.cli.options import AGREEING, LEARNERS, STREAMED
 from corank.encoder import TableEncoder
 from corank.learners._scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
+from corank.learners.registry import learner_class
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
 from corank.streaming.scan import sampled_table
-from corank.tables import TableError, near_names
+from corank.tables import TableError
 from corank.tables.write import table_writer
 
 SAMPLE_ROWS = 100_000  # from which the encoder learns what the columns hold
@@ -50,7 +51,7 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
             if passes["unscored"] is not None:
                 encoder = {} if rows.encoder is None else {"encoder": rows.encoder}
                 unscored = {"unscored": scan(passes["unscored"], query=rows.roles.query, **place, **encoder)}
-        model = getattr(learners, LEARNERS[method])(**settings)
+        model = learner_class(LEARNERS[method])(**settings)
         step(f"fitting {type(model).__name__}")
         model.fit(rows, checkpoint=passes["checkpoint"], **unscored)
         model = with_effect(model, step, wanted=request.checks_effect)
@@ -95,9 +96,7 @@ def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Sc
         return scan(file, **options)
     for role, name in roles.items():
         if name is not None and name not in sample.column_names:
-            near = near_names(name, sample.column_names)
-            guess = f"; did you mean {near[0]!r}?" if near else ""
-            raise TableError(f"{file} has no {role} column {name!r}{guess}")
+            raise TableError(f"{file} has no {role} column {name!r}{did_you_mean(name, sample.column_names)}")
     names = feature_columns(sample, roles, request.features, request.dropped)
     note_ids(sample, names)
     return scan(file, encoder=TableEncoder().fit(sample.select(names)), **options)

@@ -5,14 +5,15 @@ A command's signature reads `score: ScoreColumn = None`: type, name and help of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from corank.cli.console import is_big, is_several
+from corank.learners.registry import LearnerRecord, learner_records
 
 TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also .gz; - is standard input"
 SETTINGS = "How it learns"  # panels of the help
@@ -305,20 +306,11 @@ RunName = Annotated[str, _option("Name of the run.", "--run", shown=True)]
 Days = Annotated[int, _option("How long certificates are valid.", "--days", min=1, max=3650, shown=True)]
 
 
-class MethodName(StrEnum):
-    """The learners, as the command line calls them; auto is one of the first four."""
-
-    auto = "auto"
-    rankrls = "rankrls"
-    rls = "rls"
-    corankrls = "corankrls"
-    corls = "corls"
-    kpcrank = "kpcrank"
-    kpcr = "kpcr"
-    pursuit = "pursuit"
-    matching = "matching"
-    preference = "preference"
-    difference = "difference"
+# The learners, as the command line calls them; auto is one of the first four.
+if TYPE_CHECKING:
+    MethodName: TypeAlias = Any
+else:
+    MethodName = StrEnum("MethodName", ["auto", *(record.method for record in learner_records() if record.in_fit)])
 
 
 class Weighting(StrEnum):
@@ -346,39 +338,19 @@ WeightingOption = Annotated[
     _option("What counts the same: items (size), pairs (unit) or queries (query).", "--weighting", panel=SETTINGS),
 ]
 
-LEARNERS = {
-    MethodName.rankrls: "RankRLS",
-    MethodName.rls: "RLS",
-    MethodName.corankrls: "CoRankRLS",
-    MethodName.corls: "CoRLS",
-    MethodName.kpcrank: "KPCRank",
-    MethodName.kpcr: "KPCR",
-    MethodName.pursuit: "RankingPursuit",
-    MethodName.matching: "MatchingPursuit",
-    MethodName.preference: "PreferenceGP",
-    MethodName.difference: "DifferenceGP",
-}
-BY_EVIDENCE = (MethodName.preference, MethodName.difference)
-AGREEING = (MethodName.corankrls, MethodName.corls)  # views that agree on unscored rows
-STREAMED = (MethodName.rankrls, MethodName.rls, *AGREEING)  # that learn from files in passes
-WEIGHTED = (MethodName.rankrls, MethodName.corankrls, MethodName.kpcrank, MethodName.pursuit)
-RANKERS = (*WEIGHTED, *BY_EVIDENCE)
-COMPARING = (MethodName.rankrls, MethodName.corankrls, MethodName.kpcrank, *BY_EVIDENCE)  # that learn from comparisons
 AUTO = MethodName.auto
-GOES_WITH = {  # options that only some methods have
-    "weighting": (AUTO, *WEIGHTED),
-    "basis": (AUTO, *STREAMED, MethodName.kpcrank, MethodName.kpcr, *BY_EVIDENCE),
-    "alpha": (AUTO, *STREAMED),
-    "components": (MethodName.kpcrank, MethodName.kpcr),
-    "atoms": (MethodName.pursuit, MethodName.matching),
-    "amplitude": BY_EVIDENCE,
-    "noise": (MethodName.difference,),
-    "comparisons": (AUTO, *COMPARING),
-    "view": (AUTO, *AGREEING),
-    "unscored": (AUTO, *AGREEING),
-    "checkpoint": (AUTO, *STREAMED),
-    "dask": (AUTO, *STREAMED),
-}
+LEARNERS = {MethodName(record.method): record.name for record in learner_records() if record.in_fit}
+
+
+def _methods(has: Callable[[LearnerRecord], bool]) -> tuple[MethodName, ...]:
+    """The methods whose learners have something."""
+    return tuple(MethodName(record.method) for record in learner_records() if record.in_fit and has(record))
+
+
+BY_EVIDENCE = _methods(lambda record: "amplitude" in record.options)
+AGREEING = _methods(lambda record: record.views)  # views that agree on unscored rows
+STREAMED = _methods(lambda record: record.scans)  # that learn from files in passes
+RANKERS = _methods(lambda record: record.ranks)
 OWN_NAMES = {"components": "n_components", "atoms": "n_atoms"}
 
 
@@ -405,10 +377,24 @@ def method_options(method: MethodName, given: dict[str, Any], plain: MethodName)
     return options
 
 
+def _methods_with(option: str) -> tuple[MethodName, ...]:
+    """The methods that an option goes with; auto too, where it goes with the learners that auto chooses from."""
+    if option in ("view", "unscored"):
+        methods = AGREEING
+    elif option in ("checkpoint", "dask"):
+        methods = STREAMED
+    elif option == "comparisons":
+        methods = _methods(lambda record: record.comparisons)
+    else:
+        methods = _methods(lambda record: option in record.options)
+    return (AUTO, *methods) if MethodName.corankrls in methods else methods
+
+
 def check_goes_with(name: str, method: MethodName) -> None:
     """Refuse an option that a method does not have."""
-    if method not in GOES_WITH[name]:
-        others = " or ".join(f"--method {other}" for other in GOES_WITH[name] if other is not AUTO)
+    methods = _methods_with(name)
+    if method not in methods:
+        others = " or ".join(f"--method {other}" for other in methods if other is not AUTO)
         raise ValueError(f"--{name} does not go with --method {method}; it goes with {others}")
 
 

@@ -39,7 +39,7 @@ from corank.cli.options import (
     ShuffleQueries,
     Top,
 )
-from corank.learners import load
+from corank.model_files import load
 from corank.tables import column, read_table
 
 SHOWN_ROWS, SHOWN_COLUMNS = 10, 5

@@ -36,7 +36,7 @@ from corank.cli.options import (
     Quiet,
 )
 from corank.describe import learned_from_comparisons
-from corank.learners import load
+from corank.model_files import load
 from corank.tables import TableError, column, read_table, score_column
 
 SHOWN_QUESTIONS = 20

@@ -44,7 +44,7 @@ from corank.cli.options import (
     WinnerInFit,
 )
 from corank.describe import learned_from_comparisons
-from corank.learners import load
+from corank.model_files import load
 from corank.tables import TableError, column, query_column, read_table, score_column
 
 

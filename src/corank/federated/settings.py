@@ -11,10 +11,10 @@ from typing import Any
 
 from cryptography import x509
 
+from corank._messages import did_you_mean
 from corank.federated.certificates import COORDINATOR, Identity, check_identity, check_name, read_certificate
 from corank.federated.coordinator import Plan
 from corank.federated.site import Limits
-from corank.tables import near_names
 
 MISSING: Any = object()
 ADDRESS = re.compile(r"\S+:[0-9]{1,5}")
@@ -105,8 +105,7 @@ class SettingsSection:
     def end(self) -> None:
         """Refuse words that nothing asked for."""
         for word in self.content:
-            near = near_names(word, self._taken)
-            guess = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(self._taken)}"
+            guess = did_you_mean(word, self._taken, 1) or f"; known are {', '.join(self._taken)}"
             raise self._wrong(word, f"is not known{guess}")
 
 

@@ -20,8 +20,8 @@ from corank.basis import Basis
 from corank.federated.messages import VERSION, Message, Terms, note
 from corank.federated.shared_items import SharedItems
 from corank.gram import Gram
-from corank.learners import CoRankRLS, CoRLS
 from corank.learners._scans import digest_of, in_words
+from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.loss import QueryLoss, WithinQueries
 from corank.model_files.container import StateError, read_state, write_state
 from corank.problem import ScoredRows

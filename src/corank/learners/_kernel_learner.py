@@ -68,7 +68,7 @@ from corank.learners._learner import (
 from corank.learners._scans import TOO_MANY, check_alone, from_dask, is_scan, note_features, passing
 from corank.learners._suggest import AskingViews
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import SHARED, Contents, check_several, check_single
+from corank.model_files.schema import ONE_VIEW, SEVERAL_VIEWS, Contents
 from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.rows import (
     Rows,
@@ -217,7 +217,7 @@ MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of th
 class KernelLearner(SingleLearner):
     """Kernel least squares on one view. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents({**SHARED, "kernel": "_kernel", "whitening": "_whitening"}, check_single)
+    _contents: ClassVar[Contents] = ONE_VIEW
 
     # ---------------------------------------------------------------- fit
 
@@ -899,21 +899,7 @@ class CoLearner(AskingViews, ScannedViews):
     """Kernel least squares on several views. A learner adds its comparison, its intercept and its score."""
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = Contents(
-        {
-            **SHARED,
-            "kernels": "_kernels",
-            "views": "views_",
-            "agreement": "agreement_",
-            "sweeps": "n_iter_",
-            "rows_unscored": "_n_unscored",
-            "compared": "_compared",
-            "whitenings": "_whitenings",
-            "disagreement": "_disagreement",
-            "effect": "_effect",
-        },
-        check_several,
-    )
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
     _evidence: Evidence | None = None  # stays behind when a model is saved
 
     @property

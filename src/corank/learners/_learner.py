@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +35,7 @@ from corank.learners._scans import (
 )
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
-from corank.model_files.schema import Saveable
+from corank.model_files import Saveable
 from corank.problem import ScoredRows
 from corank.rows import Rows, is_frame, read_features, read_scores, read_weights
 from corank.solvers.prediction import predict_in_blocks
@@ -101,11 +101,29 @@ def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = Fa
     return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number from 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
+    """ "tune", a whole number from 1, or several of them in increasing order."""
+    if isinstance(value, str) and value == "tune":
+        return value
+    if is_whole(value):
+        return int(value)
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(numbers, list | tuple | range) or not numbers or not all(map(is_whole, numbers)):
+        raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")
+    return tuple(sorted({int(number) for number in numbers}))
+
+
 def seed(random_state: Any) -> int:
     """None means the same choices every time."""
     return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
 
 
+TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
 

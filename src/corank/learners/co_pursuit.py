@@ -24,24 +24,15 @@ from corank.learners._learner import (
     RankerMixin,
     candidates,
     check_choice,
+    is_whole,
     read_comparison,
     seed,
+    whole_numbers,
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import (
-    Contents,
-    check_expansion,
-    check_path,
-    check_view,
-    demand,
-    is_array,
-    is_finite,
-    is_index,
-    is_list,
-    is_number,
-)
+from corank.model_files.schema import CO_PURSUIT, Contents
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import GreedyPath, Pursued, Rules, ViewAtoms, Wishes, pursue
 from corank.solvers.folds import splits_of_folds
@@ -77,81 +68,10 @@ class SparseModel:
     solutions: tuple[SparseSolution, ...]
 
 
-def check_sparse(learner: Any) -> None:
-    """Refuse fitted attributes that do not fit each other."""
-    n_views = len(learner.views_) if isinstance(learner.views_, list) else 0
-    demand(n_views > 0, "views")
-    for name in ("intercept_", "agreement_"):
-        demand(type(getattr(learner, name)) is float and is_number(getattr(learner, name)), name)
-    demand(type(learner._with_queries) is bool and learner.agreement_ >= 0, "note on queries or agreement")
-    for name, least in (("n_features_in_", 1), ("_n_seen", 1), ("_n_scored", 1), ("_n_queries", 1), ("_n_unscored", 0)):
-        demand(type(getattr(learner, name)) is int and getattr(learner, name) >= least, "number of rows or columns")
-    names = getattr(learner, "feature_names_in_", None)
-    demand(names is None or getattr(names, "shape", None) == (learner.n_features_in_,), "names of columns")
-    check_path(learner.path_)
-    path = learner.path_
-    demand(path is None or (path.agreement is not None and path.n_atoms is not None), "path")
-    p = learner.n_atoms_
-    demand(type(p) is int and p > 0 and is_array(learner.objective_, 1) and len(learner.objective_) == p + 1, "steps")
-    demand(is_array(learner._history, 3) and learner._history.shape == (p, p, n_views), "steps")
-    demand(is_finite(learner.objective_) and is_finite(learner._history), "steps")
-    _check_functions(learner, learner.coef_, learner.basis_points_, learner.basis_)
-    demand(all(is_list(own, n_views) for own in (learner.atoms_, learner.steps_, learner.gamma_)), "atoms")
-    for v, (atoms, basis, steps) in enumerate(zip(learner.atoms_, learner.basis_, learner.steps_, strict=True)):
-        demand(np.array_equal(atoms, basis) and len(np.unique(atoms)) == len(atoms), "atoms")
-        demand(is_index(steps, p) and np.array_equal(np.unique(steps), np.unique(atoms)), "steps")
-        demand(learner.gamma_[v] == learner._kernels[v].gamma, "gamma_")
-    words = learner._names
-    demand(is_list(words, p * n_views) and all(isinstance(word, str) for word in words), "names of atoms")
-    demand(isinstance(learner._others, list), "other solutions")
-    for other in learner._others:
-        demand(isinstance(other, dict) and set(other) == {"objective", "atoms", "coefficients", "points"}, "solution")
-        demand(is_number(other["objective"]), "solution")
-        _check_functions(learner, other["coefficients"], other["points"], other["atoms"])
-    learner._comparison()
-
-
-def _check_functions(learner: Any, coefficients: Any, points: Any, index: Any) -> None:
-    """One function a view."""
-    parts = (learner._kernels, coefficients, points, index)
-    demand(all(is_list(part, len(learner.views_)) for part in parts), "views")
-    for view, kernel, own, at, rows in zip(learner.views_, *parts, strict=True):
-        check_view(view, learner.n_features_in_)
-        demand(at is not None, "basis")
-        check_expansion(own, kernel, at, rows, len(view.columns))
-
-
 class SparseViews(CoLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
-    _contents = Contents(
-        {
-            "coefficients": "coef_",
-            "intercept": "intercept_",
-            "gamma": "gamma_",
-            "path": "path_",
-            "basis": "basis_",
-            "basis_points": "basis_points_",
-            "n_columns": "n_features_in_",
-            "column_names": "feature_names_in_",
-            "with_queries": "_with_queries",
-            "rows_seen": "_n_seen",
-            "rows_scored": "_n_scored",
-            "queries": "_n_queries",
-            "rows_unscored": "_n_unscored",
-            "kernels": "_kernels",
-            "views": "views_",
-            "agreement": "agreement_",
-            "n_atoms": "n_atoms_",
-            "atoms": "atoms_",
-            "steps": "steps_",
-            "names": "_names",
-            "history": "_history",
-            "objective": "objective_",
-            "others": "_others",
-        },
-        check_sparse,
-    )
+    _contents: ClassVar[Contents] = CO_PURSUIT
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
@@ -444,8 +364,8 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         candidates(self.agreement, "agreement", ("tune",), zero=True)
-        _whole_numbers(self.n_atoms, "n_atoms")
-        if not _is_whole(self.n_solutions):
+        whole_numbers(self.n_atoms, "n_atoms")
+        if not is_whole(self.n_solutions):
             raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
         self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
         self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
@@ -504,7 +424,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
         return Wishes(
             agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
-            n_atoms=_whole_numbers(self.n_atoms, "n_atoms"),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             rules=Rules(self.objective, self.search, self.refit),
             splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
             scoring=self.scoring or self._own_scoring,
@@ -563,19 +483,3 @@ def _joined_paths(paths: Sequence[Path]) -> Path | None:
     parts = ("alpha", "gamma", "error", "standard_error", "agreement", "n_atoms")
     joined: dict[str, Any] = {name: np.concatenate([getattr(path, name) for path in paths]) for name in parts}
     return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
-    """ "tune", a whole number from 1 or a list of them."""
-    if isinstance(value, str) and value == "tune":
-        return value
-    if _is_whole(value):
-        return int(value)
-    several = value.tolist() if isinstance(value, np.ndarray) else value
-    if isinstance(several, list | tuple | range) and len(several) and all(_is_whole(own) for own in several):
-        return tuple(sorted({int(own) for own in several}))
-    raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")

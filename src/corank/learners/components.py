@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -14,9 +14,18 @@ from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
 from corank.learners._kernel_learner import SingleLearner
-from corank.learners._learner import BasisParameters, Expansion, R2Mixin, RankerMixin, candidates, read_comparison, seed
+from corank.learners._learner import (
+    BasisParameters,
+    Expansion,
+    R2Mixin,
+    RankerMixin,
+    candidates,
+    read_comparison,
+    seed,
+    whole_numbers,
+)
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import SHARED, Contents, check_components
+from corank.model_files.schema import COMPONENTS, Contents
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solvers.tuning import Training
 
@@ -24,15 +33,7 @@ from corank.solvers.tuning import Training
 class ComponentLearner(SingleLearner):
     """Least squares on components. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents(
-        {
-            **{word: name for word, name in SHARED.items() if word not in ("rows", "statistics")},
-            "kernel": "_kernel",
-            "n_components": "n_components_",
-            "eigenvalues": "eigenvalues_",
-        },
-        check_components,
-    )
+    _contents: ClassVar[Contents] = COMPONENTS
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
@@ -133,22 +134,12 @@ def _carried(training: Training, basis: Any) -> int:
 
 
 def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
-    """`n_components`: a number, "tune", or a list of numbers."""
-    if isinstance(asked, str):
-        if asked != "tune":
-            raise ValueError(f"n_components {asked!r} is not known; use 'tune', a number or a list of numbers.")
-        return asked
-    single = isinstance(asked, Integral) and not isinstance(asked, bool)
-    try:
-        numbers = [asked] if single else list(asked)
-    except TypeError:
-        numbers = []
-    if not numbers or not all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers):
-        raise ValueError(f"n_components must be a whole number, 'tune' or a list of numbers, got {asked!r}.")
-    wrong = next((int(n) for n in numbers if not 1 <= n <= limit), None)
-    if wrong is not None:
-        raise ValueError(f"n_components = {wrong} must lie between 1 and {limit}, what these rows can carry at most.")
-    return int(asked) if single else tuple(int(n) for n in numbers)
+    """`n_components`: a number, "tune", or a list of numbers, none of them above the limit."""
+    numbers = whole_numbers(asked, "n_components")
+    largest = 1 if isinstance(numbers, str) else numbers if isinstance(numbers, int) else numbers[-1]
+    if largest > limit:
+        raise ValueError(f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most.")
+    return numbers
 
 
 @dataclass(eq=False, repr=False)

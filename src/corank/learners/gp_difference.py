@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameter
 from corank.learners._kernel_learner import KernelLearner
 from corank.learners._learner import RankerMixin
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PARTS, Contents, check_difference
+from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
@@ -79,15 +79,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
     noise: Any = "tune"
     basis: Any = "auto"
 
-    _contents = Contents(
-        {
-            **KernelLearner._contents.fitted,
-            **PARTS,
-            "noise": "noise_",
-            "compared": "_compared",
-        },
-        check_difference,
-    )
+    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")

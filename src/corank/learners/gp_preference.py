@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,9 +12,9 @@ from corank._arrays import Array, FloatArray, Index, to_numpy
 from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import RankerMixin, seed
+from corank.learners._learner import TIED, RankerMixin, seed
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PARTS, SHARED, Contents, check_preference
+from corank.model_files.schema import PREFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows
 from corank.rows import Rows, read_rows
 from corank.solvers.gp_posterior import GaussianPart
@@ -91,16 +91,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     _: KW_ONLY
     average_width: bool = False
 
-    _contents = Contents(
-        {
-            **{word: name for word, name in SHARED.items() if word not in ("statistics", "alpha", "path")},
-            **PARTS,
-            "compared": "_data",
-            "whole": "_whole",
-            "n_iter": "n_iter_",
-        },
-        check_preference,
-    )
+    _contents: ClassVar[Contents] = PREFERENCE_PROCESS
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")
@@ -186,7 +177,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
             )
         data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
         if not len(data):
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            warn_user(TIED)
             amplitude, widths = amplitude or 1.0, "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = PreferenceTask(data, basis, self._whole)

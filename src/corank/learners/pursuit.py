@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -30,10 +29,11 @@ from corank.learners._learner import (
     check_choice,
     read_comparison,
     seed,
+    whole_numbers,
 )
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import FITTED, Contents, check_pursuit
+from corank.model_files.schema import PURSUIT, Contents
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
 from corank.solvers.dictionary import Atoms
@@ -44,28 +44,6 @@ KINDS = "None, row indices, a matrix with the columns of X, 'features' or a func
 
 
 # ---------------------------------------------------------------- n_atoms
-
-
-def read_counts(n_atoms: Any) -> int | tuple[int, ...] | str:
-    """A number of steps, candidates in increasing order, or "tune"."""
-    if isinstance(n_atoms, str):
-        if n_atoms != "tune":
-            raise ValueError(f"n_atoms {n_atoms!r} is not known; use 'tune', a number or a list of numbers.")
-        return n_atoms
-    if isinstance(n_atoms, Integral) and not isinstance(n_atoms, bool):
-        counts = np.asarray([int(n_atoms)])
-    else:
-        try:
-            counts = np.asarray(to_numpy(n_atoms))
-        except (TypeError, ValueError):
-            counts = np.empty(0)
-        if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu":
-            raise ValueError(f"n_atoms must be 'tune', a whole number or a list of whole numbers, got {n_atoms!r}.")
-    if counts.min() < 1:
-        raise ValueError(f"n_atoms must be 1 or more, got {n_atoms!r}.")
-    if isinstance(n_atoms, Integral):
-        return int(n_atoms)
-    return tuple(int(count) for count in np.unique(counts))
 
 
 def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
@@ -217,7 +195,7 @@ NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
 class PursuitLearner(SingleLearner):
     """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents(FITTED, check_pursuit)
+    _contents: ClassVar[Contents] = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
@@ -235,7 +213,7 @@ class PursuitLearner(SingleLearner):
         settings = PursuitSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
-            n_atoms=read_counts(self.n_atoms),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
             cv=self.cv,
             scoring=self.scoring or "squared",

@@ -12,9 +12,9 @@ from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
 from corank.learners._kernel_learner import KernelLearner
-from corank.learners._learner import BasisParameters, RankerMixin, candidates, read_comparison
+from corank.learners._learner import TIED, BasisParameters, RankerMixin, candidates, read_comparison
 from corank.loss import Loss
-from corank.model_files.schema import SHARED, Contents, check_single, demand
+from corank.model_files.schema import TRANSDUCTIVE, Contents
 from corank.problem import ScoredRows
 from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.transduction_fit import Completed, HalfScored, PullPath, complete
@@ -25,20 +25,6 @@ FIXED = (
     "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this model; "
     "fit it again with all rows."
 )
-
-
-def check_transductive(learner: Any) -> None:
-    """Refuse fitted attributes of a model file that do not fit each other."""
-    check_single(learner)
-    demand(learner._rows is None and learner._statistics is None, "sums")
-    demand(type(learner._n_unscored) is int and learner._n_unscored >= 0, "number of rows")
-    demand(type(learner.pull_) is float and 0 < learner.pull_ < np.inf, "pull_")
-    scores = learner.transduction_
-    sound = isinstance(scores, np.ndarray) and scores.dtype == np.float64 and scores.shape == (learner._n_unscored,)
-    demand(sound and bool(np.isfinite(scores).all()), "scores of unscored rows")
-    if isinstance(learner.path_, PullPath):
-        pulls = learner.path_.pull
-        demand(isinstance(pulls, np.ndarray) and pulls.shape == learner.path_.alpha.shape, "path")
 
 
 @dataclass(eq=False, repr=False)
@@ -111,16 +97,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
     weighting: Any = "query"
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = Contents(
-        {
-            **SHARED,
-            "kernel": "_kernel",
-            "pull": "pull_",
-            "transduction": "transduction_",
-            "rows_unscored": "_n_unscored",
-        },
-        check_transductive,
-    )
+    _contents: ClassVar[Contents] = TRANSDUCTIVE
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
@@ -158,7 +135,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
         rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
         problem = ScoredRows(rows, comparison)
         if problem.is_tied:
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            warn_user(TIED)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
         everything = features if more is None else stack_rows([features, more])
         training = Training(problem, np.asarray(to_numpy(rows.index)), everything)

@@ -12,6 +12,7 @@ import numpy as np
 from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
 from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, candidate_rows, make_basis
 from corank.kernels import Kernel, basis_points
+from corank.model_files.packing import storable
 from corank.problem import Problem, ScoredRows
 from corank.rows import Rows
 from corank.sampling import fold_numbers
@@ -25,6 +26,7 @@ PULL_GRID = np.logspace(3, -3, 7)  # in units of what an unscored row weighs in 
 ANY_ALPHA = 1e100  # where only the scale of a system is asked for
 
 
+@storable("PullPath")
 @dataclass(frozen=True)
 class PullPath(Path):
     """Everything that was tried, with the pulls (a,) that go with it: infinite for RankRLS on the scored queries."""

@@ -38,6 +38,7 @@ from corank.basis import (
 from corank.gram import Gram, Statistics
 from corank.kernels import WITH_GAMMA, Kernel, scale_gamma
 from corank.loss import Loss
+from corank.model_files.packing import storable
 from corank.problem import Problem, ScoredRows
 from corank.solvers.co_kernel import CoKernel
 from corank.solvers.coordinate_descent import descend
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
 GRID = np.logspace(-6, 3, 20)  # in units of the mean eigenvalue of the loss
 
 
+@storable("Path")
 @dataclass(frozen=True)
 class Path:
     """Everything that was tried.

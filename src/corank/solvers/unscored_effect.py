@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from corank._arrays import FloatArray, Index, in_order, namespace
+from corank.model_files.packing import storable
 from corank.solvers.co_kernel import CoKernel
 from corank.solvers.folds import N_FOLDS, Folding, Grid, balanced_folds, blocks_of
 from corank.solvers.holdout import (
@@ -189,6 +190,7 @@ def _slope(problems: Sequence[Any], inner: Folding, residuals: Any, offsets: Flo
     return float(best_slope(cross, own)[0])
 
 
+@storable("UnscoredEffect")
 @dataclass(frozen=True)
 class UnscoredEffect:
     """Whether the unscored rows helped, on folds that chose no parameter.

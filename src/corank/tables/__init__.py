@@ -3,7 +3,6 @@
 Every kind of table becomes a `pyarrow.Table`. How its columns become features is the subject of `encoder`.
 """
 
-from corank._messages import near_names
 from corank.tables.columns import (
     LARGEST,
     MISSING,
@@ -53,7 +52,6 @@ __all__ = [
     "is_table_name",
     "is_text",
     "kind_of_file",
-    "near_names",
     "number",
     "numbers",
     "parsed",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
-from corank._messages import near_names
+from corank._messages import did_you_mean
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "none", "?", "-")
 NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
@@ -81,8 +81,7 @@ def column(table: pa.Table, name: str, role: str = "") -> pa.ChunkedArray:
     """The column of that name; `role` is its purpose in one word, for the error where there is no such column."""
     names = table.column_names
     if name not in names:
-        close = near_names(name, names)
-        guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+        guess = did_you_mean(name, names) or "."
         listed = ", ".join(map(repr, names[:MAX_LISTED_COLUMNS]))
         more = f" and {len(names) - MAX_LISTED_COLUMNS} more" if len(names) > MAX_LISTED_COLUMNS else ""
         raise TableError(
