@@ -33,6 +33,15 @@ def count(number: int, what: str, plural: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
+def in_bytes(number: float) -> str:
+    """A number of bytes, such as `12 kB`."""
+    for unit in ("bytes", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
 def held_out_error(error: float | None, spread: float | None, constant: float | None) -> str:
     """A held-out error beside the error of a constant prediction."""
     if error is None:

@@ -12,6 +12,7 @@ from command_line import error, run
 from corank import load
 from corank.cli import fit
 from corank.datasets import make_ranking
+from corank.learners import _kernel_learner
 
 COLUMNS = ("--score", "rating", "--query", "user", "--id", "item")
 
@@ -81,13 +82,13 @@ def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, meth
     words = (*words, "--force", "--json")
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
-    original = fit.with_effect
+    original = _kernel_learner.unscored_effect
 
-    def takes_a_minute(model, step, *, wanted):
-        clock["now"] += 60 if wanted else 0
-        return original(model, step, wanted=wanted)
+    def takes_a_minute(evidence):
+        clock["now"] += 60
+        return original(evidence)
 
-    monkeypatch.setattr(fit, "with_effect", takes_a_minute)
+    monkeypatch.setattr(_kernel_learner, "unscored_effect", takes_a_minute)
     said = json.loads(run(*words).stdout)
     assert said["seconds"] == 60
     assert said["unscored_effect"] is not None

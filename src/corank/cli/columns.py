@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from corank.cli.console import note
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, is_text, numbers, plain, query_column, with_zeros
-from corank.views import View, encoded_views, random_bases, random_split
+from corank.views import View, encoded_views, match_columns, random_bases, random_split
 
 MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes the square of that
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
@@ -68,16 +67,11 @@ def _split(pattern: str, names: Sequence[str]) -> list[str]:
     return [name for name in map(str.strip, pattern.split(",")) if name or name in names]
 
 
-def _matching(pattern: str, names: Sequence[str]) -> list[int]:
-    """Positions of the names that are the pattern, or like it."""
-    return [at for at, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
-
-
 def _matching_names(table: pa.Table, patterns: Sequence[str], option: str) -> set[str]:
     names = table.column_names
     matched: set[str] = set()
     for pattern in [single for several in patterns for single in _split(several, names)]:
-        positions = _matching(pattern, names)
+        positions = match_columns(pattern, names)
         if not positions:
             if not set(pattern) & set("*?["):
                 column(table, pattern, option)  # raises, and says what may have been meant
@@ -116,11 +110,13 @@ def views_of_columns(patterns: Sequence[str], columns: Sequence[str]) -> Any:
 
 
 def _view(pattern: str, columns: Sequence[str]) -> View:
-    named = None if _matching(pattern, columns) else NAMED_VIEW.fullmatch(pattern)
+    named = None if match_columns(pattern, columns) else NAMED_VIEW.fullmatch(pattern)
     name, globs = (pattern, pattern) if named is None else (named[1], named[2])
     positions: set[int] = set()
     for glob in _split(globs, columns):
-        matched = _matching(glob, columns) or _matching(glob.removesuffix("=*"), columns)  # word=*: its categories
+        matched = match_columns(glob, columns) or match_columns(
+            glob.removesuffix("=*"), columns
+        )  # word=*: its categories
         if not matched:
             raise TableError(f"--view {name}: no column is called like {glob!r}{did_you_mean(glob, columns)}")
         positions |= set(matched)

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from corank._messages import did_you_mean
+from corank._messages import did_you_mean, in_bytes
 from corank.cli.files import Spool
 
 COMMANDS = {  # name → the first line of its help; the file of that name is imported when the command is called
@@ -255,16 +255,6 @@ def typed_command(name: str) -> str | None:
 def size_of(path: Path) -> str:
     """Size of a file, such as `12 kB`."""
     return in_bytes(path.stat().st_size)
-
-
-def in_bytes(number: int) -> str:
-    """A number of bytes, such as `12 kB`."""
-    size = float(number)
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
 
 
 # ---- results

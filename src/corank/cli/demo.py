@@ -233,7 +233,7 @@ def compare_guesses(
     return GuessErrors(scored, errors)
 
 
-# ---- what is told
+# ---- what is printed
 
 
 def _procedure(ratings: UserRatings, errors: GuessErrors) -> str:

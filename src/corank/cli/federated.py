@@ -21,9 +21,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank._messages import count
+from corank._messages import count, in_bytes
 from corank.cli.columns import feature_columns, features_of, text_columns
-from corank.cli.console import facts, in_bytes, note, show, size_of
+from corank.cli.console import facts, note, show, size_of
 from corank.cli.files import DASH, check_model_output, check_printed, check_table_output, readable, write_result
 from corank.cli.options import (
     AsJson,

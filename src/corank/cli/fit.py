@@ -10,7 +10,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ TUNING_FACTS = ("gamma_chosen", "gammas_tried")
 SIZE_FACTS = ("alpha", "agreement", "n_components", "n_atoms", "amplitude", "noise", "log_evidence", COIN_TOSSES)
 HELD_OUT_FACTS = ("held_out_error", "held_out_standard_error", "held_out_constant")
 
-Step = Callable[[str], None]  # is told which step begins
+Step = Callable[[str], None]  # is called with the step that begins
 
 
 # ---- the command
@@ -252,7 +252,7 @@ class FitRequest:
     passes: dict[str, Any]
     device: str | None
     checks_effect: bool
-    settings: dict[str, Any] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ranks(self) -> bool:
@@ -424,9 +424,9 @@ def _read_comparisons(
     names = replace(given, winner=given.winner or WINNER, loser=given.loser or LOSER)
     if request.method is MethodName.difference and names.margin is None:
         taken = {names.winner, names.loser, names.count, FIRST, SECOND}
-        fields = [field for field in read_table(file).schema if field.name not in taken and is_number(field.type)]
-        guess = fields[0].name if fields else None
-        remedy = "" if guess is None else f"; --margin {shlex.quote(guess)} would take column {guess!r}"
+        schema = read_table(file).schema
+        numeric = [entry.name for entry in schema if entry.name not in taken and is_number(entry.type)]
+        remedy = f"; --margin {shlex.quote(numeric[0])} would take column {numeric[0]!r}" if numeric else ""
         note(f"no --margin: every win counts as 1{remedy}")
     return pairs, names
 
@@ -459,7 +459,7 @@ def _fitted(request: FitRequest, step: Step) -> tuple[Any, dict[str, Any] | None
 
 
 def _fit_learner(training: TrainingTable, method: MethodName, request: FitRequest, views: Any, step: Step) -> Any:
-    settings = dict(request.settings or {})
+    settings = dict(request.settings)
     if settings["gamma"] == "auto":
         settings["gamma"] = training.automatic_gamma(method, settings["kernel"])
     if method in AGREEING:
@@ -486,7 +486,7 @@ def _compare_ways(training: TrainingTable, request: FitRequest, views: Any, step
     They are compared on a few basis rows; where the scored rows alone do best, the plain learner is fitted to all.
     """
     step(f"comparing ways to learn from {training.size}")
-    settings = {"basis": min(CANDIDATE_ROWS, len(training.features)), **(request.settings or {}), "views": views}
+    settings = {"basis": min(CANDIDATE_ROWS, len(training.features)), **request.settings, "views": views}
     if settings["gamma"] == "auto":
         settings["gamma"] = "scale"
     auto = (AutoRanker if request.ranks else AutoRegressor)(random_state=0, **settings)
@@ -515,7 +515,7 @@ def _without_nan(candidate: dict[str, Any]) -> dict[str, Any]:
     return {name: None if value != value else value for name, value in candidate.items()}  # noqa: PLR0124
 
 
-# ---- what is told
+# ---- what is printed
 
 
 def _result(

@@ -16,8 +16,9 @@ import numpy as np
 import typer
 from rich.text import Text
 
+from corank._messages import in_bytes
 from corank._version import __version__
-from corank.cli.console import facts, grid, in_bytes, show
+from corank.cli.console import facts, grid, show
 from corank.cli.options import AsJson, ModelFile
 from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
 from corank.describe import describe, in_words

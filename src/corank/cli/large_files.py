@@ -34,7 +34,7 @@ def fit_in_passes(request: FitRequest, step: Step) -> Any:
     method, passes = request.method, request.passes
     if method not in STREAMED:
         raise ValueError(f"--method {method} needs its rows in memory; of files in passes learn {', '.join(STREAMED)}")
-    settings = dict(request.settings or {})
+    settings = dict(request.settings)
     if settings["gamma"] == "auto":
         settings["gamma"] = "scale"
     shuffles: bool = passes["shuffle_queries"]

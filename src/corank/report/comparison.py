@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from corank._messages import in_bytes
 from corank._plotting import FAINT, INK, axis
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.data import intake
 from corank.experiments.measures import LOWER_IS_BETTER, READING, TITLES, WITHIN
 from corank.experiments.protocol import MEASURES, Draw, split
 from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
+from corank.learners.registry import learner_records
 from corank.metrics import calibration_error
 from corank.report.model import columns_list, model_parts, parameters
 from corank.report.page import (
@@ -39,19 +41,6 @@ WORST_QUERIES = 10  # listed
 MIN_SCORED = 5  # rows of a listed query: of two or three rows all may be in the wrong order by chance
 COLOURS = {"better": "good", "worse": "bad", "cannot tell": ""}
 EFFECTS = {"better": "helped", "worse": "hurt", "cannot tell": "cannot tell"}
-FIT_METHODS = (  # that `corank fit --method` takes
-    "auto",
-    "rankrls",
-    "rls",
-    "corankrls",
-    "corls",
-    "kpcrank",
-    "kpcr",
-    "pursuit",
-    "matching",
-    "preference",
-    "difference",
-)
 
 
 def write_report(
@@ -232,7 +221,7 @@ def _model_section(comparison: ComparisonResult) -> Section | None:
         lead = "The best model" if name == comparison.ranked()[0] else "The best of corank's models"
         unscored = f" and {result['n_unscored']:,} unscored rows" if method.uses_unscored else " rows"
         call = f"{type(fitted.model).__name__}().fit(X, y, qid=qid) in Python"
-        if name in FIT_METHODS:
+        if name == "auto" or name in [record.method for record in learner_records() if record.in_fit]:
             call = f"corank fit FILE --score … --method {name}"
         about = (
             f"{lead} is {method.title}: {method.about}. Shown as it was fitted in the first repeat, on "
@@ -331,7 +320,7 @@ def _resources_section(comparison: ComparisonResult) -> Section:
             _seconds(row.fit_seconds),
             _seconds(row.predict_seconds),
             "–" if row.tried is None else f"{row.tried:,}",
-            _bytes(row.size),
+            in_bytes(row.size),
         )
         for row in comparison.rows()
     ]
@@ -339,7 +328,7 @@ def _resources_section(comparison: ComparisonResult) -> Section:
     contents = [table("Medians over the repeats, on one thread", head, rows)]
     memory = max(record.memory for record in comparison.records)
     if memory:
-        contents.append(text(f"The most memory that one process held: {_bytes(memory)}.", "soft"))
+        contents.append(text(f"The most memory that one process held: {in_bytes(memory)}.", "soft"))
     if comparison.processes > 1:
         contents.append(text(f"{comparison.processes} fits ran at a time, which makes each of them slower.", "soft"))
     return Section("Time and memory", contents)
@@ -347,14 +336,6 @@ def _resources_section(comparison: ComparisonResult) -> Section:
 
 def _seconds(value: float) -> str:
     return f"{1000 * value:,.1f} ms" if value < 1 else f"{value:,.1f} s"
-
-
-def _bytes(value: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}"
-        value /= 1000
-    return f"{value:.1f} GB"
 
 
 # ---- how it was done
