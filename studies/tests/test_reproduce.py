@@ -205,7 +205,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parents[1])]
-from test_reproduce import slow_parts, made
+from studies.tests.test_reproduce import slow_parts, made
 from studies.papers import Settings, reproduce
 if __name__ == "__main__":
     reproduce(made(slow_parts), Settings(), keep=Path(sys.argv[2]), processes=int(sys.argv[3]))

@@ -549,7 +549,7 @@ def test_bad_protocols_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((DATA.X, DATA.y[:5]), "one score a row"),
+        ((DATA.X, DATA.y[:5]), "one score per row"),
         ((DATA.X, np.full(192, np.nan)), "no scored row"),
         ((DATA.X, np.where(np.arange(192) == 3, np.inf, DATA.y)), "infinite"),
         ((np.where(DATA.X > 2, np.nan, DATA.X), DATA.y), "NaN or infinite"),

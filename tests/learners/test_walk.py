@@ -1,6 +1,7 @@
 """How far a reader has to walk: which files one fit enters, and how often it changes file."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ def walked(fit):
 
 
 def changes(files):
-    return sum(before != after for before, after in zip(files[:-1], files[1:], strict=True))
+    return sum(before != after for before, after in pairwise(files))
 
 
 def test_a_fit_of_one_view_is_a_short_walk():

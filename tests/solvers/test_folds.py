@@ -11,7 +11,7 @@ from corank import RLS, RankRLS
 from corank.loss import Pointwise, WithinQueries
 from corank.problem import ScoredRows
 from corank.rows import Rows
-from corank.sampling import fold_numbers, luck_of
+from corank.sampling import fold_numbers, uniform_draws
 from corank.solvers.folds import N_FOLDS, default_folding
 from corank.solvers.holdout import best_position
 
@@ -85,8 +85,8 @@ def test_fold_numbers_do_not_depend_on_where_they_begin():
 
 def test_luck_belongs_to_row_numbers():
     numbers = np.sort(np.random.default_rng(0).choice(300_000, 1_000, replace=False))
-    np.testing.assert_array_equal(luck_of(numbers, 1), luck_of(np.arange(300_000), 1)[numbers])
-    assert luck_of(numbers[:0], 1).shape == (0,)
+    np.testing.assert_array_equal(uniform_draws(numbers, 1), uniform_draws(np.arange(300_000), 1)[numbers])
+    assert uniform_draws(numbers[:0], 1).shape == (0,)
 
 
 def test_too_little_to_hold_out_has_no_folds():

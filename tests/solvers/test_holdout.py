@@ -253,11 +253,11 @@ def test_comparisons_equal_refitting(basis, n_views, count):
     )
     dual = basis == "all" and (n_views > 1 or len(winners) <= len(np.unique([*winners, *losers])))
     for way in ways_of(Loss("unit"), "all" if dual else "subset"):
-        for scoring in SCORINGS:
+        for scoring, score in SCORINGS.items():
             model = learner(Loss("unit"), basis, n_views, scoring=scoring)
             model._way = way
             model.fit_comparisons(P.X, winners, losers, **options)
-            np.testing.assert_allclose(model.path_.error, mean_error(parts, SCORINGS[scoring]), rtol=1e-6)
+            np.testing.assert_allclose(model.path_.error, mean_error(parts, score), rtol=1e-6)
 
 
 @one_and_two_views
@@ -348,7 +348,7 @@ def test_splitters_see_the_rows_that_are_scored_in_any_view(loss):
 def test_a_split_that_leaves_a_view_nothing_to_train_on_is_refused():
     y = np.stack([P.y, P.y], axis=1)
     y[SCORED[2:], 1] = np.nan
-    with pytest.raises(ValueError, match="cv .* view"):
+    with pytest.raises(ValueError, match=r"cv .* view"):
         learner(Loss("size"), "all", cv=[(SCORED[2:], SCORED[:2])]).fit(P.X, y, qid=P.qid)
 
 

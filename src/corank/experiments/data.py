@@ -1,7 +1,5 @@
-"""The data of a comparison: features, scores and queries, checked once, and how features become numbers in a run.
-
-What came in: how many rows, queries and scores there are, how many of them are tied, and what looks wrong.
-"""
+"""The data of a comparison: features, scores and queries, checked once; their counts and oddities; and how features
+become numbers in a run."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -17,12 +16,12 @@ from scipy import sparse
 from corank._arrays import FloatArray, Index, to_numpy
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
-from corank.views import of_encoded, random_bases, random_split, read_views
+from corank.views import encoded_views, random_bases, random_split, read_views
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Items to compare methods on, one a row.
+    """Items to compare methods on, one per row.
 
     Parameters
     ----------
@@ -43,7 +42,9 @@ class Items:
         n = _n_rows(self.X)
         y = np.asarray(to_numpy(self.y), dtype=np.float64)
         if y.shape != (n,):
-            raise ValueError(f"y has shape {y.shape} for {n} rows of X; give one score a row, NaN where there is none.")
+            raise ValueError(
+                f"y has shape {y.shape} for {n} rows of X; give one score per row, NaN where there is none."
+            )
         if np.isinf(y).any():
             raise ValueError("y has infinite values; give finite scores, and NaN where a row has none.")
         if not (~np.isnan(y)).any():
@@ -78,28 +79,27 @@ class Items:
 
     @cached_property
     def digest(self) -> str:
-        """What results depend on: changes when any number changes."""
-        found = hashlib.sha256()
-        found.update(repr(self.views).encode())
-        for part in (self.y, self.qid):
-            found.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+        """A digest of the data and views: it changes when any number changes."""
+        digest = hashlib.sha256(repr(self.views).encode())
         X: Any = self.X
+        arrays = [self.y, self.qid]
         if hasattr(X, "indptr"):
-            for part in (X.data, X.indices, X.indptr):
-                found.update(np.ascontiguousarray(part).tobytes())
-        elif self.is_table:
-            found.update(_as_arrow_bytes(X))
-        else:
-            found.update(np.ascontiguousarray(X).tobytes())
-        return found.hexdigest()[:16]
+            arrays += [X.data, X.indices, X.indptr]
+        elif not self.is_table:
+            arrays.append(X)
+        for array in arrays:
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        if self.is_table:
+            digest.update(_as_arrow_bytes(X))
+        return digest.hexdigest()[:16]
 
     def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any]:
         """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
         if not self.is_table:
             return self.X[fitted_on], self.X[rows], self.views
         encoder = TableEncoder()
-        first = encoder.fit_transform(_take(self.X, fitted_on))
-        return first, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
+        training = encoder.fit_transform(_take(self.X, fitted_on))
+        return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
 
 
 def _encoded(views: Any, encoder: TableEncoder) -> Any:
@@ -110,7 +110,7 @@ def _encoded(views: Any, encoder: TableEncoder) -> Any:
         return random_split(views, attributes=encoder.attributes_) if fits else random_bases(views)
     if isinstance(views, list | tuple):
         views = read_views(views, len(names), names, np.random.default_rng(0))
-    return of_encoded(views, encoder.attributes_)
+    return encoded_views(views, encoder.attributes_)
 
 
 def read_items(data: Any) -> Items:
@@ -132,13 +132,10 @@ def _n_rows(X: Any) -> int:
 
 def _take(table: Any, rows: Index) -> Any:
     """Rows of a table of any library."""
-    if hasattr(table, "iloc"):
-        return table.iloc[rows]
-    return table.take(rows) if hasattr(table, "take") else table[rows]
+    return nw.from_native(table, eager_only=True)[rows].to_native()
 
 
 def _as_arrow_bytes(table: Any) -> bytes:
-    import narwhals as nw
     import pyarrow as pa
 
     arrow = table if isinstance(table, pa.Table) else nw.from_native(table).to_arrow()
@@ -153,7 +150,7 @@ class Intake:
     """The data in numbers.
 
     tied : share of the pairs of scored rows of a query that have the same score
-    problems : what a user should know of, in sentences
+    problems : oddities that a user should know of, in sentences
     """
 
     rows: int
@@ -169,7 +166,7 @@ class Intake:
 
 
 def intake(items: Items) -> Intake:
-    """Count, and look for what is wrong."""
+    """Count rows, queries and ties, and look for problems."""
     y, codes = items.y[items.scored], np.zeros(len(items), dtype=np.int64) if items.qid is None else items.qid
     sizes = np.bincount(codes)
     with_queries = items.qid is not None
@@ -196,7 +193,7 @@ def _tied(y: FloatArray, codes: Index) -> float:
 
 
 def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
-    found = []
+    problems = []
     if items.qid is not None:
         scored = np.bincount(codes[items.scored], minlength=len(sizes))
         low, high = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
@@ -204,18 +201,20 @@ def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
         np.maximum.at(high, codes[items.scored], items.y[items.scored])
         none = int((scored == 0).sum())
         if none:
-            found.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
+            problems.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
         single, flat = int((scored == 1).sum()), int(((scored > 1) & (low == high)).sum())
         if single:
-            found.append(f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none.")
+            problems.append(f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none.")
         if flat:
-            found.append(f"{flat:,} of {len(sizes):,} queries have the same score throughout: nothing to learn there.")
+            problems.append(
+                f"{flat:,} of {len(sizes):,} queries have the same score throughout: nothing to learn there."
+            )
     if not items.is_table and not sparse.issparse(items.X):
         constant = int((np.ptp(items.X, axis=0) == 0).sum()) if len(items) else 0
         if constant:
-            found.append(f"{constant:,} of {items.X.shape[1]:,} columns are constant.")
+            problems.append(f"{constant:,} of {items.X.shape[1]:,} columns are constant.")
         rows = np.column_stack([items.X, codes])
         repeated = len(rows) - len(np.unique(rows, axis=0))
         if repeated:
-            found.append(f"{repeated:,} rows repeat another row of the same query.")
-    return found
+            problems.append(f"{repeated:,} rows repeat another row of the same query.")
+    return problems

@@ -38,12 +38,12 @@ def measured(
     queries = labels[np.sort(first)]
     place = {label: at for at, label in enumerate(queries.tolist())}
     codes = np.asarray([place[label] for label in labels.tolist()])
-    found = {
+    measures = {
         "disagreement": disagreement_error(scores, predicted, qid=labels, average=False),
         "ndcg": ndcg(scores - min(least, 0.0), predicted, qid=labels, k=10, average=False),
         "rmse": _rmse(scores - predicted, codes, centred=qid is not None) if scale else np.full(len(queries), np.nan),
     }
-    return {"queries": queries.tolist(), **{name: _plain(values) for name, values in found.items()}}
+    return {"queries": queries.tolist(), **{name: _plain(values) for name, values in measures.items()}}
 
 
 def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:

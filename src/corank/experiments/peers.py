@@ -1,12 +1,7 @@
-"""How methods that are not corank's choose their parameters: by held-out error on the scored training rows.
+"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, RankSVM, LightGBM, XGBoost.
 
-Settings come in families that share their work (one decomposition for all alphas, one ensemble for all numbers of
-trees); every method tries as many settings as corank's own learners with views do.
-
-Methods from scikit-learn and NumPy that corank's learners are compared with, each tuned over the same number of
-settings. All settings of a family come from one decomposition.
-
-LightGBM and XGBoost, where installed: one ensemble gives the predictions of every number of trees.
+Each is tuned by held-out error on the scored training rows, over as many settings as corank's learners with views try.
+Settings come in families that share their work: one decomposition for all alphas, one ensemble for all numbers of trees.
 """
 
 from __future__ import annotations
@@ -45,7 +40,7 @@ class MethodRows:
 
 @dataclass(frozen=True)
 class Family:
-    """Settings that are fitted together: `fit(rows, seed)` predicts one column a setting, and says how big a model is."""
+    """Settings that are fitted together: `fit(rows, seed)` gives predictions, one column per setting, and model sizes."""
 
     settings: Sequence[Setting]
     fit: Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]
@@ -101,36 +96,37 @@ def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
     if n < 2:
         units, n = np.arange(len(rows.y)), len(rows.y)
     fold = np.random.default_rng([seed, 2]).permutation(n) % min(FOLDS, n)
-    own = fold[units]
-    return [(np.flatnonzero(own != k), np.flatnonzero(own == k)) for k in range(int(fold.max()) + 1)]
+    fold_of_row = fold[units]
+    return [(np.flatnonzero(fold_of_row != k), np.flatnonzero(fold_of_row == k)) for k in range(int(fold.max()) + 1)]
 
 
 def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
-    """Sum of the errors of the held-out queries (rows), one a setting."""
+    """Sum of the errors of the held-out queries (rows), one per setting."""
     if judge == "rmse":
         residuals = left.y[:, None] - predicted
         if left.qid is not None:
             for query in np.unique(left.qid):
-                own = left.qid == query
-                residuals[own] -= residuals[own].mean(axis=0)
+                of_query = left.qid == query
+                residuals[of_query] -= residuals[of_query].mean(axis=0)
         return np.asarray((residuals**2).sum(axis=0))
     return np.asarray(disagreements(left, predicted).sum(axis=0))
 
 
 def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
-    """Of every query with two different scores and every column: `disagreement_error` for many predictions at once.
+    """`disagreement_error` of every query with two different scores, for many columns of predictions at once.
 
-    O(pairs) a column; held-out queries are small.
+    O(pairs) per column; held-out queries are small.
     """
     codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
-    found = []
+    errors = []
     for query in np.unique(codes):
-        own = np.flatnonzero(codes == query)
-        better, worse = np.nonzero(rows.y[own][:, None] > rows.y[own][None, :])
+        members = np.flatnonzero(codes == query)
+        better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
         if len(better):
-            gaps = predicted[own[better]] - predicted[own[worse]]
-            found.append((np.count_nonzero(gaps < 0, axis=0) + 0.5 * np.count_nonzero(gaps == 0, axis=0)) / len(better))
-    return np.asarray(found).reshape(len(found), predicted.shape[1])
+            gaps = predicted[members[better]] - predicted[members[worse]]
+            wrong = np.count_nonzero(gaps < 0, axis=0) + 0.5 * np.count_nonzero(gaps == 0, axis=0)
+            errors.append(wrong / len(better))
+    return np.asarray(errors).reshape(len(errors), predicted.shape[1])
 
 
 N_WIDTHS = 10
@@ -240,10 +236,10 @@ def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Ind
     better, worse = [], []
     codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
     for query in np.unique(codes):
-        own = np.flatnonzero(codes == query)
-        a, b = np.nonzero(rows.y[own][:, None] > rows.y[own][None, :])
-        better.append(own[a])
-        worse.append(own[b])
+        members = np.flatnonzero(codes == query)
+        a, b = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
+        better.append(members[a])
+        worse.append(members[b])
     first, second = np.concatenate(better), np.concatenate(worse)
     if len(first) > most:
         chosen = np.sort(rng.choice(len(first), most, replace=False))
@@ -284,7 +280,7 @@ def families(
     n_trees: Sequence[int],
     fit: Callable[[MethodRows, Setting, Sequence[int]], tuple[Predict, Size]],
 ) -> list[Family]:
-    """One family a setting: all numbers of trees."""
+    """One family per setting: all numbers of trees."""
 
     def family(setting: Setting) -> Family:
         settings = [{**setting, "trees": n} for n in n_trees]
@@ -294,7 +290,7 @@ def families(
 
 
 def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> tuple[Predict, Size]:
-    """Fit as many trees as are asked for at most; predicts one column for each number of them."""
+    """Fit the largest number of trees with LightGBM; predicts one column for each number of trees."""
     import lightgbm as lgb
 
     fixed: dict[str, Any] = {"num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
@@ -326,7 +322,7 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
 
 
 def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> tuple[Predict, Size]:
-    """The same with XGBoost."""
+    """Fit the largest number of trees with XGBoost; predicts one column for each number of trees."""
     import xgboost as xgb
 
     fixed: dict[str, Any] = {"nthread": 1, "seed": 0, "verbosity": 0, "tree_method": "hist", "base_score": 0.0}
@@ -340,8 +336,8 @@ def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -
 
     def predict(X: Any) -> FloatArray:
         new = xgb.DMatrix(X, nthread=1)
-        parts = [model.predict(new, iteration_range=step, output_margin=True) for step in steps]
-        return np.asarray(level + np.cumsum(np.asarray(parts, dtype=np.float64), axis=0).T)
+        stages = [model.predict(new, iteration_range=step, output_margin=True) for step in steps]
+        return np.asarray(level + np.cumsum(np.asarray(stages, dtype=np.float64), axis=0).T)
 
     return predict, lambda at: len(model[: n_trees[at]].save_raw())
 

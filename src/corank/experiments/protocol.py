@@ -1,9 +1,8 @@
-"""Who is trained on what: the protocol of a comparison and the rows of each of its draws, all from one seed.
+"""The protocol of a comparison: the training, unscored and test rows of every draw, all from one seed, and the one place
+where scores are hidden from methods and come back after the predictions.
 
-Test queries go round: in every five repeats (for a fifth of test queries) each query is a test query once, so that
-averages over repeats weigh all queries alike. Nothing here looks at a score but to find queries with two different ones.
-
-The one place where scores are hidden from methods, and the one place where they come back: after the predictions.
+Test queries take turns: in every five repeats (for a fifth of test queries) each query is a test query once, so that
+averages over repeats weigh all queries alike. Scores are looked at only to find queries with two different ones.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
 FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 6, 20, 2
 AUTOMATIC_SHARE = 0.1
-SCORED_PARTS = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
+SCORED_MULTIPLES = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Protocol:
 
 
 class Draw(NamedTuple):
-    """What one fit is made on: a repeat, and how many of its scored and unscored rows, as a multiple, are used."""
+    """The rows of one fit: a repeat, and multiples of its numbers of scored and unscored rows."""
 
     repeat: int
     scored: float = 1.0
@@ -120,11 +119,11 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
         return main
     few = range(min(protocol.repeats, protocol.rounds))
     sizes = {len(split(items, protocol, Draw(0)).scored): 1.0}
-    for part in SCORED_PARTS:
-        sizes.setdefault(len(split(items, protocol, Draw(0, scored=part)).scored), part)
+    for multiple in SCORED_MULTIPLES:
+        sizes.setdefault(len(split(items, protocol, Draw(0, scored=multiple)).scored), multiple)
     return [
         *main,
-        *(Draw(repeat, scored=part) for part in sizes.values() if part != 1 for repeat in few),
+        *(Draw(repeat, scored=multiple) for multiple in sizes.values() if multiple != 1 for repeat in few),
         *(Draw(repeat, unscored=0.25) for repeat in few),
     ]
 
@@ -161,8 +160,8 @@ def _unscored_rows(
     rng: np.random.Generator,
 ) -> Index:
     """Rows of training queries whose scores are hidden or missing, query by query in a fixed order."""
-    rest = rng.permutation(np.setdiff1d(others, candidates))  # queries in which nothing can be compared
-    order = np.concatenate([candidates[::-1], rest])  # from the far end: scored ones last, so that draws nest
+    without_order = rng.permutation(np.setdiff1d(others, candidates))  # queries without two different scores
+    order = np.concatenate([candidates[::-1], without_order])  # from the far end: scored ones last, so that draws nest
     usable = np.isin(codes, others) & ~(np.isin(codes, kept) & items.scored)
     sizes = np.bincount(codes[usable], minlength=int(codes.max()) + 1)
     chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
@@ -205,7 +204,7 @@ def testable(items: Items) -> Index:
 
 @dataclass(frozen=True)
 class Task:
-    """All that a method gets to see.
+    """Everything that a method gets to see.
 
     Attributes
     ----------
@@ -215,7 +214,7 @@ class Task:
     X_test, qid_test : rows to predict; there are no scores of them here
     views : as methods with views take them
     judge : the measure that decides, for tuning
-    seed : for whatever a method draws
+    seed : for the method's random draws
     """
 
     X: Any
@@ -258,7 +257,7 @@ class HiddenScores:
 
 
 def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, HiddenScores]:
-    """What a method sees of a draw, and the answers it does not see."""
+    """The rows of a draw as a method sees them, and the test scores that it does not see."""
     y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
     X, X_test, views = items.features(rows.train, rows.test)
     qid = None if items.qid is None else items.qid[rows.train]

@@ -1,4 +1,4 @@
-"""What a comparison found: tables with intervals and tests, whether unscored rows helped, curves, and the verdict."""
+"""The result of a comparison: tables with intervals and tests, the effect of unscored rows, curves, and the verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VERSION = 1  # of the file
 
 @dataclass(frozen=True)
 class Record:
-    """One fit: what it was made on, and what came out."""
+    """One fit: its method and draw, its result, time, warnings and memory."""
 
     method: str
     draw: Draw
@@ -81,14 +81,14 @@ class ComparisonResult:
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, float, float], list[Record]]:
-        found: dict[tuple[str, float, float], list[Record]] = {}
+        places: dict[tuple[str, float, float], list[Record]] = {}
         for record in self.records:
-            unscored = record.draw.unscored
-            found.setdefault((record.method, record.draw.scored, unscored), []).append(record)
-        return found
+            place = (record.method, record.draw.scored, record.draw.unscored)
+            places.setdefault(place, []).append(record)
+        return places
 
     def runs(self, method: str, scored: float = 1.0, unscored: float = 1.0) -> list[Record]:
-        """The fits of a method, one a repeat; `scored` and `unscored` as in `Draw`."""
+        """The fits of a method, one per repeat; `scored` and `unscored` as in `Draw`."""
         return self._by_place[method, scored, unscored]
 
     def values(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> FloatArray:
@@ -97,12 +97,13 @@ class ComparisonResult:
         n_queries = 1 if not self.has_queries else int(self.items.qid.max()) + 1
         table = np.full((len(records), n_queries), np.nan)
         for line, record in zip(table, records, strict=True):
-            own = np.asarray(record.result[measure], dtype=float)
-            line[record.result["queries"] if self.has_queries else [0]] = own
+            line[record.result["queries"] if self.has_queries else [0]] = np.asarray(
+                record.result[measure], dtype=float
+            )
         return table
 
     def units(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> FloatArray:
-        """What tests are made on: one value a query, averaged over repeats; without queries one a repeat."""
+        """The values that tests compare: one per query, averaged over repeats; without queries one per repeat."""
         values = self.values(measure, method, scored, unscored)
         return over_repeats(values) if self.has_queries else values[:, 0]
 
@@ -112,7 +113,7 @@ class ComparisonResult:
         return None if np.isnan(values).all() else self._estimate(values)
 
     def _estimate(self, values: FloatArray) -> Estimate:
-        """Of (repeats, queries): bootstrap over draws and queries; without queries the corrected interval over repeats.
+        """Mean and interval of (repeats, queries): bootstrap over both; without queries the corrected interval over repeats.
 
         The mean is that of the units that tests are made on.
         """
@@ -127,7 +128,7 @@ class ComparisonResult:
         return float(self.items.scored.sum()) - n_test, n_test
 
     def _gain(self, first: FloatArray, second: FloatArray) -> tuple[Estimate, float, int]:
-        """Of the first over the second, both (repeats, queries), paired."""
+        """Gain of the first over the second, both (repeats, queries), paired: estimate, p-value, number of units."""
         gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
         if not self.has_queries:
             return self._estimate(gains), corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
@@ -136,19 +137,19 @@ class ComparisonResult:
 
     def _gains(self, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> list[Gain]:
         """Tests that are made together."""
-        found = [self._gain(first, second) for first, second in pairs]
-        corrected = holm([p for _, p, _ in found]) if found else []
-        return [Gain(gain, p, q, n) for (gain, p, n), q in zip(found, corrected, strict=True)]
+        gains = [self._gain(first, second) for first, second in pairs]
+        corrected = holm([p for _, p, _ in gains]) if gains else []
+        return [Gain(gain, p, q, n) for (gain, p, n), q in zip(gains, corrected, strict=True)]
 
     @cached_property
     def _against(self) -> dict[str, Gain]:
-        own = self.values(self.measure, self.baseline)
+        baseline = self.values(self.measure, self.baseline)
         names = [m.name for m in self.methods if m.name != self.baseline and self.estimate(self.measure, m.name)]
-        gains = self._gains([(self.values(self.measure, name), own) for name in names])
+        gains = self._gains([(self.values(self.measure, name), baseline) for name in names])
         return dict(zip(names, gains, strict=True))
 
     def rows(self) -> list[Row]:
-        """One line a method, the baseline first."""
+        """One line per method, the baseline first."""
         order = sorted(self.methods, key=lambda method: method.name != self.baseline)
         return [self._row(method) for method in order]
 
@@ -180,39 +181,39 @@ class ComparisonResult:
             method for method in self.methods if method.uses_unscored and (method.name, 1.0, 0.0) in self._by_place
         ]
         both = [(self.values(self.measure, m.name), self.values(self.measure, m.name, unscored=0.0)) for m in pairs]
-        found = []
+        effects = []
         for method, gain in zip(pairs, self._gains(both), strict=True):
-            with_them, without = (self.estimate(self.measure, method.name, unscored=part) for part in (1.0, 0.0))
+            with_them, without = (self.estimate(self.measure, method.name, unscored=share) for share in (1.0, 0.0))
             assert with_them is not None
             assert without is not None
             n = np.mean([record.result["n_unscored"] for record in self.runs(method.name)])
-            found.append(Effect(method.name, method.title, float(n), gain, with_them, without))
-        return found
+            effects.append(Effect(method.name, method.title, float(n), gain, with_them, without))
+        return effects
 
     def curves(self, over: str = "scored") -> list[LearningCurve]:
         """Error against the number of rows: `over` "scored" or "unscored".
 
-        What a query has in common in all methods and at all points says nothing about them: bands are without it.
+        How hard a query is for all methods at all points says nothing about them: bands leave that out.
         """
         if over not in ("scored", "unscored"):
             raise ValueError(f'over={over!r} is unknown; give "scored" or "unscored".')
-        parts = sorted({getattr(record.draw, over) for record in self.records})
+        multiples = sorted({getattr(record.draw, over) for record in self.records})
         places: dict[str, list[tuple[str, float, float]]] = {}
         for method in self.methods:
-            own = [(method.name, *_place(over, part)) for part in parts]
-            own = [place for place in own if place in self._by_place]
-            if len(own) > 1 and self.estimate(self.measure, method.name) is not None:
-                places[method.name] = own
-        common = self._common([place for own in places.values() for place in own])
+            candidates = [(method.name, *_place(over, multiple)) for multiple in multiples]
+            fitted = [place for place in candidates if place in self._by_place]
+            if len(fitted) > 1 and self.estimate(self.measure, method.name) is not None:
+                places[method.name] = fitted
+        common = self._common([place for fitted in places.values() for place in fitted])
         return [
             LearningCurve(
                 name,
                 self.method(name).title,
                 over,
-                [self._mean(place, f"n_{over}") for place in own],
-                [self._point(place, common) for place in own],
+                [self._mean(place, f"n_{over}") for place in fitted],
+                [self._point(place, common) for place in fitted],
             )
-            for name, own in places.items()
+            for name, fitted in places.items()
         ]
 
     def _mean(self, place: tuple[str, float, float], name: str) -> float:
@@ -229,23 +230,23 @@ class ComparisonResult:
         return self._estimate(self.values(self.measure, *place) - common)
 
     def probabilities(self) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """What came true (0 or 1) and the probability it was given, for every method that gives any."""
-        found = {}
+        """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives any."""
+        probabilities = {}
         for method in self.methods:
             records = self.runs(method.name)
             if "said" in records[0].result:
                 said, came = (
                     np.concatenate([np.asarray(r.result[k], float) for r in records]) for k in ("said", "came")
                 )
-                found[method.name] = (came, said)
-        return found
+                probabilities[method.name] = (came, said)
+        return probabilities
 
     def warnings(self) -> Counter[str]:
-        """What fits were warned of, and how many of them."""
+        """Warnings of fits, and how many fits had each."""
         return Counter(f"{record.method}: {text}" for record in self.records for text in record.warnings)
 
     def verdict(self) -> list[str]:
-        """What it all says, in sentences; the first is the answer."""
+        """The conclusions, in sentences; the first is the answer."""
         titles = {method.name: method.title for method in self.methods}
         order = [titles[name] for name in self.ranked()]
         gains = {titles[name]: gain for name, gain in self._against.items()}
@@ -283,17 +284,17 @@ class ComparisonResult:
             file.write(json.dumps(self.to_dict(), indent=1).encode())
 
     def __repr__(self) -> str:
-        return f"Comparison({len(self.methods)} methods, {len(self.records)} fits)\n" + "\n".join(self.verdict())
+        return f"ComparisonResult({len(self.methods)} methods, {len(self.records)} fits)\n" + "\n".join(self.verdict())
 
 
-def _place(over: str, part: float) -> tuple[float, float]:
-    return (part, 1.0) if over == "scored" else (1.0, part)
+def _place(over: str, multiple: float) -> tuple[float, float]:
+    return (multiple, 1.0) if over == "scored" else (1.0, multiple)
 
 
 def _without_nan(value: Any) -> Any:
-    """Without NaN, which JSON does not know."""
+    """A copy without NaN, which JSON does not know."""
     if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
+        return {key: _without_nan(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
+        return [_without_nan(member) for member in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

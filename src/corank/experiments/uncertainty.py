@@ -1,7 +1,5 @@
-"""How sure a mean is: standard errors and percentile bootstrap intervals, from a fixed seed.
-
-Is a difference more than chance? Paired tests over test queries, or over repeats where there are no queries.
-"""
+"""How sure a mean is: standard errors, bootstrap intervals from a fixed seed, and paired tests of differences, over test
+queries or, without queries, over repeats."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from corank._arrays import FloatArray
 
 RESAMPLES = 10_000
 LEVEL = 0.95
-ENTRIES = 2**22  # numbers held at a time
+BLOCK_ENTRIES = 2**22  # numbers held in memory at a time
 
 
 def standard_error(values: Any) -> float:
-    """Of the mean; NaN for a single value."""
+    """Standard error of the mean; NaN for a single value."""
     values = np.asarray(values, dtype=float)
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
@@ -36,25 +34,25 @@ def two_way_interval(values: Any) -> tuple[float, float]:
     NaN marks queries that were not tested in a draw. O(RESAMPLES · draws · queries).
     """
     values = np.asarray(values, dtype=float)
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
+    is_tested = ~np.isnan(values)
+    filled = np.where(is_tested, values, 0.0)
     means = []
     for draws, queries in _two_way_counts(*values.shape):
         total = ((draws @ filled) * queries).sum(axis=1)
-        counted = ((draws @ known) * queries).sum(axis=1)
+        counted = ((draws @ is_tested) * queries).sum(axis=1)
         means.append(total[counted > 0] / counted[counted > 0])
     return _percentiles(np.concatenate(means))
 
 
 def _counts(rng: np.random.Generator, size: int, resamples: int) -> FloatArray:
-    """How often each of so many is drawn in every resample: (resamples, size)."""
+    """How often each unit is drawn in every resample: (resamples, size)."""
     return rng.multinomial(size, np.full(size, 1 / size), size=resamples).astype(float)
 
 
 @lru_cache(maxsize=4)  # many tables of one shape are looked at in a row
 def _two_way_counts(draws: int, queries: int) -> list[tuple[FloatArray, FloatArray]]:
-    """For all resamples, so many at a time."""
-    rng, step = np.random.default_rng(0), max(1, ENTRIES // max(draws, queries))
+    """Counts of draws and queries for all resamples, in blocks of bounded size."""
+    rng, step = np.random.default_rng(0), max(1, BLOCK_ENTRIES // max(draws, queries))
     sizes = [min(step, RESAMPLES - begin) for begin in range(0, RESAMPLES, step)]
     return [(_counts(rng, draws, size), _counts(rng, queries, size)) for size in sizes]
 
@@ -68,11 +66,11 @@ FEWEST_PAIRS = 6  # below that no signed-rank test can reach 0.05 on both sides
 
 
 def over_repeats(values: Any) -> FloatArray:
-    """One value a query: the mean of the repeats in which it was tested, NaN where there was none. (repeats, queries)"""
+    """One value per query: the mean of the repeats in which it was tested, NaN where there was none. (repeats, queries)"""
     values = np.asarray(values, dtype=float)
-    known = ~np.isnan(values)
-    counts = known.sum(axis=0)
-    sums = np.where(known, values, 0.0).sum(axis=0)
+    is_tested = ~np.isnan(values)
+    counts = is_tested.sum(axis=0)
+    sums = np.where(is_tested, values, 0.0).sum(axis=0)
     return np.asarray(np.divide(sums, counts, out=np.full(values.shape[1], np.nan), where=counts > 0))
 
 

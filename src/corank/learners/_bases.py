@@ -22,10 +22,10 @@ from corank.basis import (
     choose_rows,
     resolve_basis,
 )
-from corank.kernels import WITH_GAMMA, Kernel, check_precomputed, rows_of, scale_gamma
+from corank.kernels import WITH_GAMMA, Kernel, basis_points, check_precomputed, scale_gamma
 from corank.solvers.least_squares import ViewData
 from corank.solvers.tuning import GAMMA_STEPS
-from corank.unscored import HeldRows, UnscoredRows, stacked
+from corank.unscored import HeldRows, UnscoredRows, stack_rows
 from corank.views import View, select
 
 MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
@@ -219,7 +219,7 @@ class ViewBases:
         if self.other_features is not None:
             features.append(_beside(_seen(self.other_features, self.views[position]), features[0]))
             numbers.append(self.others)
-        return np.concatenate(numbers), stacked(features)
+        return np.concatenate(numbers), stack_rows(features)
 
     def _basis(self, position: int, width: float | None) -> tuple[Basis, Index | None]:
         """A view's basis and its row numbers."""
@@ -243,7 +243,7 @@ class ViewBases:
         if isinstance(spec, str):
             return _kernel_basis(kernel, numbers, features), numbers
         rng = np.random.default_rng([self.seed, position])
-        pool = kernel.block(features, rows_of(kernel, features, numbers)) if kernel.precomputed else features
+        pool = kernel.block(features, basis_points(kernel, features, numbers)) if kernel.precomputed else features
         chosen = choose_rows(kernel, pool, min(spec, len(numbers)), self.selection, rng)
         return _kernel_basis(kernel, numbers[chosen], take(features, chosen)), numbers[chosen]
 
@@ -251,7 +251,7 @@ class ViewBases:
 def _kernel_basis(kernel: Kernel, numbers: Index, features: Array) -> KernelBasis:
     if not kernel.precomputed:
         return KernelBasis(kernel, features)
-    points = rows_of(kernel, features, numbers)
+    points = basis_points(kernel, features, numbers)
     return KernelBasis(kernel, points, kernel.block(features, points))
 
 

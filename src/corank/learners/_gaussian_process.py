@@ -5,7 +5,7 @@ Parameters of learners that choose by evidence: kernel width, variances, and a b
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
 from corank.basis import KernelBasis, make_basis
-from corank.kernels import WITH_GAMMA, Kernel, checked
+from corank.kernels import WITH_GAMMA, Kernel, finite_values
 from corank.learners._learner import (
     PRECOMPUTED,
     Expansion,
@@ -117,7 +117,7 @@ class GaussianMixin(Learner):
         """Mean (n,) and covariance (n, n) of the mixture."""
         found = [part.covariance(features, self._points(features)) for part in self._parts]
         mean = self._mixed([own for own, _ in found])
-        return mean, checked(self._mixed([own + _outer(centre - mean) for centre, own in found]))
+        return mean, finite_values(self._mixed([own + _outer(centre - mean) for centre, own in found]))
 
     def _points(self, features: Array) -> Array:
         """The basis points beside features."""
@@ -214,6 +214,18 @@ def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
 WIDTHS = {"tune": "one", "columns": "each", "scale": "given"}
 MOST_COLUMNS = 500  # that can have a width of their own
 IDLE = 1e-3  # the scale of a column that never changes
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class EvidenceParameters:
+    """Parameters that Gaussian processes share, beside those that they learn from the evidence."""
+
+    kernel: Any = "rbf"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    basis_selection: Any = "pivoted"
+    random_state: Any = None
 
 
 class EvidenceLearner(GaussianMixin, OneViewLearner):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -47,7 +47,7 @@ from corank.learners._scans import (
 from corank.learners._suggest import suggest_contested
 from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import SHARED, Contents, check_single
+from corank.model_files.schema import ONE_VIEW, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows, encode_queries, is_collection, read_features, read_scores, read_weights
 from corank.solvers.folds import read_splits
@@ -66,7 +66,7 @@ from corank.solvers.tuning import (
 from corank.solvers.unscored_effect import Evidence, UnscoredEffect, unscored_effect
 from corank.streaming import Scan
 from corank.streaming.passes import Passes
-from corank.streaming.survey import Look, SomeRows, held_rows
+from corank.streaming.survey import NumberedRows, Survey, held_rows
 from corank.unscored import HeldRows, Part, UnscoredRows
 from corank.views import View, read_views
 
@@ -248,7 +248,7 @@ def _has_views(learner: Any) -> bool:
 class _KernelLearner(Learner):
     """Kernel least squares. A learner adds its loss, its parameters and its score."""
 
-    _contents = Contents({**SHARED, "kernel": "_kernel", "whitening": "_whitening"}, check_single)
+    _contents: ClassVar[Contents] = ONE_VIEW
     # what learners with one view do not ask of their users
     views: Any = 1
     agreement: Any = 0.0
@@ -256,7 +256,7 @@ class _KernelLearner(Learner):
     max_iter: Any = 1000
     tol: Any = 1e-8
 
-    _own_scoring: Any = "squared"  # the held-out error where `scoring` is None
+    _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
     _way: Any = "auto"  # how held-out errors are found; see `corank.solvers.holdout`
@@ -493,7 +493,7 @@ class _KernelLearner(Learner):
     def _fit_sums(
         self,
         scan: Scan,
-        look: Look,
+        look: Survey,
         asked: Sequence[Any],
         unscored: Any,
         labels: Any,
@@ -504,7 +504,7 @@ class _KernelLearner(Learner):
         """Fit more scored rows than fit into memory."""
         check_streamed(self, asked, settings, look.n_scored)
         index, pool = look.scored.rows()
-        features = SomeRows(pool, index, look.n_rows)
+        features = NumberedRows(pool, index, look.n_rows)
         rows = UnscoredRows(())
         if self._several:
             rows = UnscoredRows(tuple(scanned_parts(self, scan, look, features, unscored, labels, passes)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -57,7 +57,7 @@ from corank.learners._scans import (
 from corank.learners._update import kept_rows
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
-from corank.model_files.schema import Saveable
+from corank.model_files import Saveable
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import (
     Rows,
@@ -136,6 +136,23 @@ def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = Fa
     return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number from 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
+    """ "tune", a whole number from 1, or several of them in increasing order."""
+    if isinstance(value, str) and value == "tune":
+        return value
+    if is_whole(value):
+        return int(value)
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(numbers, list | tuple | range) or not numbers or not all(map(is_whole, numbers)):
+        raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")
+    return tuple(sorted({int(number) for number in numbers}))
+
+
 def seed(random_state: Any) -> int:
     """None means the same choices every time."""
     return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
@@ -163,6 +180,27 @@ class BriefRequest:
         method = self.request.__get__(instance, owner)
         method.__doc__ = "Say which metadata searches and pipelines hand on: see scikit-learn's metadata routing."
         return method
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """Parameters of learners that choose by held-out errors; a learner declares its own before them."""
+
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    cv: Any = None
+    scoring: Any = None
+    random_state: Any = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BasisParameters(KernelParameters):
+    """Parameters of learners whose basis may be a number of rows."""
+
+    basis_selection: Any = "pivoted"
 
 
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
@@ -253,7 +291,7 @@ class Expansion:
 class Learner(Saveable, QueryEstimator):
     """A fitted learner is one expansion, or one per view, and an intercept. A kind of learner adds how it is fitted."""
 
-    _several = False  # whether fitted attributes are lists with one entry per view
+    _several: ClassVar[bool] = False  # whether fitted attributes are lists with one entry per view
     _auto_basis = (AUTO_LIMIT, AUTO_SIZE)  # rows up to which basis="auto" takes all of them; how many beyond
 
     def _comparison(self) -> Loss:

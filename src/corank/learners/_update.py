@@ -17,7 +17,7 @@ from corank.basis import FeatureBasis, KernelBasis
 from corank.problem import ScoredRows
 from corank.rows import Rows
 from corank.solvers.least_squares import DualSystem, PrimalSystem, Unscored, ViewData, whitened_statistics
-from corank.unscored import HeldRows, UnscoredRows, stacked
+from corank.unscored import HeldRows, UnscoredRows, stack_rows
 
 COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
 FEDERATED = "update cannot ask the sites that this model was agreed with; run the rounds again with the new rows."
@@ -107,7 +107,7 @@ def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
             basis: Any = FeatureBasis(int(scored.features.shape[1]), model._per_view("coef_")[v])
             data.append(ViewData(problem, basis, function.columns, penalty))
             continue
-        features = scored.features if len(others) == 0 else stacked([scored.features, others.features])
+        features = scored.features if len(others) == 0 else stack_rows([scored.features, others.features])
         index: Index = np.concatenate([to_numpy(scored.index), to_numpy(others.index)])
         data.append(ViewData(problem, KernelBasis(function.kernel, features), function.columns, penalty, None, index))
     unscored, shared = UnscoredRows(()), None

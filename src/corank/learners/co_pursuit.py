@@ -20,27 +20,19 @@ from corank.learners._bases import ViewBases
 from corank.learners._kernel_learner import Scored, _KernelLearner
 from corank.learners._learner import (
     Expansion,
+    KernelParameters,
     RankerMixin,
     candidates,
     check_choice,
+    is_whole,
     read_comparison,
     read_shared_parameters,
+    whole_numbers,
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import (
-    Contents,
-    check_expansion,
-    check_path,
-    check_view,
-    demand,
-    is_array,
-    is_finite,
-    is_index,
-    is_list,
-    is_number,
-)
+from corank.model_files.schema import CO_PURSUIT, Contents
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import GreedyPath, Pursued, Rules, ViewAtoms, Wishes, pursue
 from corank.solvers.folds import read_splits, same_scores
@@ -76,83 +68,12 @@ class SparseModel:
     solutions: tuple[SparseSolution, ...]
 
 
-def check_sparse(learner: Any) -> None:
-    """Refuse fitted attributes that do not fit each other."""
-    n_views = len(learner.views_) if isinstance(learner.views_, list) else 0
-    demand(n_views > 0, "views")
-    for name in ("intercept_", "agreement_"):
-        demand(type(getattr(learner, name)) is float and is_number(getattr(learner, name)), name)
-    demand(type(learner._with_queries) is bool and learner.agreement_ >= 0, "note on queries or agreement")
-    for name, least in (("n_features_in_", 1), ("_n_seen", 1), ("_n_scored", 1), ("_n_queries", 1), ("_n_unscored", 0)):
-        demand(type(getattr(learner, name)) is int and getattr(learner, name) >= least, "number of rows or columns")
-    names = getattr(learner, "feature_names_in_", None)
-    demand(names is None or getattr(names, "shape", None) == (learner.n_features_in_,), "names of columns")
-    check_path(learner.path_)
-    path = learner.path_
-    demand(path is None or (path.agreement is not None and path.n_atoms is not None), "path")
-    p = learner.n_atoms_
-    demand(type(p) is int and p > 0 and is_array(learner.objective_, 1) and len(learner.objective_) == p + 1, "steps")
-    demand(is_array(learner._history, 3) and learner._history.shape == (p, p, n_views), "steps")
-    demand(is_finite(learner.objective_) and is_finite(learner._history), "steps")
-    _check_functions(learner, learner.coef_, learner.basis_points_, learner.basis_)
-    demand(all(is_list(own, n_views) for own in (learner.atoms_, learner.steps_, learner.gamma_)), "atoms")
-    for v, (atoms, basis, steps) in enumerate(zip(learner.atoms_, learner.basis_, learner.steps_, strict=True)):
-        demand(np.array_equal(atoms, basis) and len(np.unique(atoms)) == len(atoms), "atoms")
-        demand(is_index(steps, p) and np.array_equal(np.unique(steps), np.unique(atoms)), "steps")
-        demand(learner.gamma_[v] == learner._kernels[v].gamma, "gamma_")
-    words = learner._names
-    demand(is_list(words, p * n_views) and all(isinstance(word, str) for word in words), "names of atoms")
-    demand(isinstance(learner._others, list), "other solutions")
-    for other in learner._others:
-        demand(isinstance(other, dict) and set(other) == {"objective", "atoms", "coefficients", "points"}, "solution")
-        demand(is_number(other["objective"]), "solution")
-        _check_functions(learner, other["coefficients"], other["points"], other["atoms"])
-    learner._comparison()
-
-
-def _check_functions(learner: Any, coefficients: Any, points: Any, index: Any) -> None:
-    """One function a view."""
-    parts = (learner._kernels, coefficients, points, index)
-    demand(all(is_list(part, len(learner.views_)) for part in parts), "views")
-    for view, kernel, own, at, rows in zip(learner.views_, *parts, strict=True):
-        check_view(view, learner.n_features_in_)
-        demand(at is not None, "basis")
-        check_expansion(own, kernel, at, rows, len(view.columns))
-
-
 class SparseViews(_KernelLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
-    _contents = Contents(
-        {
-            "coefficients": "coef_",
-            "intercept": "intercept_",
-            "gamma": "gamma_",
-            "path": "path_",
-            "basis": "basis_",
-            "basis_points": "basis_points_",
-            "n_columns": "n_features_in_",
-            "column_names": "feature_names_in_",
-            "with_queries": "_with_queries",
-            "rows_seen": "_n_seen",
-            "rows_scored": "_n_scored",
-            "queries": "_n_queries",
-            "rows_unscored": "_n_unscored",
-            "kernels": "_kernels",
-            "views": "views_",
-            "agreement": "agreement_",
-            "n_atoms": "n_atoms_",
-            "atoms": "atoms_",
-            "steps": "steps_",
-            "names": "_names",
-            "history": "_history",
-            "objective": "objective_",
-            "others": "_others",
-        },
-        check_sparse,
-    )
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _several = True
+    _contents: ClassVar[Contents] = CO_PURSUIT
+    _several: ClassVar[bool] = True
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
@@ -293,7 +214,8 @@ def _functions(
     return rows, weights, points
 
 
-class CoRankingPursuit(RankerMixin, SparseViews):
+@dataclass(eq=False, repr=False)
+class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows.
 
     .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
@@ -378,48 +300,19 @@ class CoRankingPursuit(RankerMixin, SparseViews):
     [5, 5]
     """
 
+    views: Any = 2
+    n_atoms: Any = "tune"
+    agreement: Any = "tune"
+    objective: Any = "exact"
+    search: Any = "full"
+    refit: Any = "back"
+    n_solutions: int = 1
+    beta: float = 0.0
+    weighting: Any = "size"
+
     # what learners with a norm penalty ask of their users, and this one does not
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
-
-    def __init__(
-        self,
-        views: Any = 2,
-        n_atoms: Any = "tune",
-        agreement: Any = "tune",
-        objective: Any = "exact",
-        search: Any = "full",
-        refit: Any = "back",
-        n_solutions: int = 1,
-        beta: float = 0.0,
-        weighting: Any = "size",
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.n_atoms = n_atoms
-        self.agreement = agreement
-        self.objective = objective
-        self.search = search
-        self.refit = refit
-        self.n_solutions = n_solutions
-        self.beta = beta
-        self.weighting = weighting
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
@@ -468,8 +361,8 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         candidates(self.agreement, "agreement", ("tune",), zero=True)
-        _whole_numbers(self.n_atoms, "n_atoms")
-        if not _is_whole(self.n_solutions):
+        whole_numbers(self.n_atoms, "n_atoms")
+        if not is_whole(self.n_solutions):
             raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
         read_shared_parameters(self)
 
@@ -535,7 +428,7 @@ class CoRankingPursuit(RankerMixin, SparseViews):
         nothing = bases.n_unscored == 0 or len(scored.problems) == 1
         return Wishes(
             agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
-            n_atoms=_whole_numbers(self.n_atoms, "n_atoms"),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             rules=Rules(self.objective, self.search, self.refit),
             splits=given,
             scoring=self.scoring or "rescaled",
@@ -584,19 +477,3 @@ class CoRankingPursuit(RankerMixin, SparseViews):
 
 def _error(pursued: Pursued) -> float:
     return float("inf") if pursued.path is None else float(pursued.path.error[pursued.path.best])
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
-    """ "tune", a whole number from 1 or a list of them."""
-    if isinstance(value, str) and value == "tune":
-        return value
-    if _is_whole(value):
-        return int(value)
-    several = value.tolist() if isinstance(value, np.ndarray) else value
-    if isinstance(several, list | tuple | range) and len(several) and all(_is_whole(own) for own in several):
-        return tuple(sorted({int(own) for own in several}))
-    raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")

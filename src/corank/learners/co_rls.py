@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
 
 from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import R2Mixin, RankerMixin, read_comparison
+from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
 from corank.loss import Loss, Pointwise, WithinQueries
-from corank.model_files.schema import SHARED, Contents, check_several
-
-_VIEWS = Contents(
-    {
-        **SHARED,
-        "kernels": "_kernels",
-        "views": "views_",
-        "agreement": "agreement_",
-        "sweeps": "n_iter_",
-        "rows_unscored": "_n_unscored",
-        "compared": "_compared",
-        "whitenings": "_whitenings",
-        "disagreement": "_disagreement",
-        "effect": "_effect",
-    },
-    check_several,
-)
+from corank.model_files.schema import SEVERAL_VIEWS, Contents
 
 
-class CoRLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -96,48 +82,18 @@ class CoRLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
     'helped'
     """
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = _VIEWS
-    _several = True
+    views: Any = 2
+    alpha: Any = "tune"
+    agreement: Any = "tune"
+    basis: Any = "auto"
+    fit_intercept: bool = True
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
 
-    def __init__(
-        self,
-        views: Any = 2,
-        alpha: Any = "tune",
-        agreement: Any = "tune",
-        basis: Any = "auto",
-        fit_intercept: bool = True,
-        solver: str = "direct",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.alpha = alpha
-        self.agreement = agreement
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
 
     def _comparison(self) -> Loss:
         return Pointwise()
@@ -174,7 +130,8 @@ class CoRLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
         return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
-class CoRankRLS(RankerMixin, _KernelLearner):
+@dataclass(eq=False, repr=False)
+class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones.
 
     .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -244,51 +201,20 @@ class CoRankRLS(RankerMixin, _KernelLearner):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = _VIEWS
-    _several = True
-    _own_scoring = "rescaled"
+    views: Any = 2
+    alpha: Any = "tune"
+    agreement: Any = "tune"
+    basis: Any = "auto"
+    weighting: Any = "size"
+    beta: float = 0.0
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
 
-    def __init__(
-        self,
-        views: Any = 2,
-        alpha: Any = "tune",
-        agreement: Any = "tune",
-        basis: Any = "auto",
-        weighting: Any = "size",
-        beta: float = 0.0,
-        solver: str = "direct",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.alpha = alpha
-        self.agreement = agreement
-        self.basis = basis
-        self.weighting = weighting
-        self.beta = beta
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
+    _own_scoring: ClassVar[Any] = "rescaled"
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)

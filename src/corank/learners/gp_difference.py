@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, in_one_thread
 from corank.basis import KernelBasis
-from corank.learners._gaussian_process import EvidenceLearner
+from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import RankerMixin
 from corank.learners._update import update_model
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PARTS, SHARED, Contents, check_difference
+from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
@@ -26,7 +27,8 @@ from corank.unscored import UnscoredRows
 SMALL = 400  # basis rows up to which one thread is fastest
 
 
-class DifferenceGP(RankerMixin, EvidenceLearner):
+@dataclass(eq=False, repr=False)
+class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on score differences within queries, or on observed margins; exact.
 
     .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
@@ -74,42 +76,12 @@ class DifferenceGP(RankerMixin, EvidenceLearner):
     True
     """
 
-    _contents = Contents(
-        {
-            **SHARED,
-            "kernel": "_kernel",
-            "whitening": "_whitening",
-            **PARTS,
-            "noise": "noise_",
-            "compared": "_compared",
-        },
-        check_difference,
-    )
+    amplitude: Any = "tune"
+    gamma: Any = "tune"
+    noise: Any = "tune"
+    basis: Any = "auto"
 
-    def __init__(
-        self,
-        amplitude: Any = "tune",
-        gamma: Any = "tune",
-        noise: Any = "tune",
-        basis: Any = "auto",
-        *,
-        kernel: Any = "rbf",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        random_state: Any = None,
-    ) -> None:
-        self.amplitude = amplitude
-        self.gamma = gamma
-        self.noise = noise
-        self.basis = basis
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.random_state = random_state
+    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")

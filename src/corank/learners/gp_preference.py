@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from corank._arrays import Array, FloatArray, Index, to_numpy
 from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.learners._gaussian_process import EvidenceLearner
-from corank.learners._learner import RankerMixin, seed
+from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners._learner import TIED, RankerMixin, seed
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PARTS, SHARED, Contents, check_preference
+from corank.model_files.schema import PREFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows
 from corank.rows import Rows, read_rows
 from corank.solvers.gp_posterior import GaussianPart
@@ -34,7 +34,8 @@ MARGINS = "margins do not go with PreferenceGP, which learns from who won alone;
 SETTLED = 1e-5  # sites that move by less are as good as still
 
 
-class PreferenceGP(RankerMixin, EvidenceLearner):
+@dataclass(eq=False, repr=False)
+class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on comparisons: who beats whom, how sure that is, and what to ask next.
 
     .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
@@ -83,43 +84,14 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
     True
     """
 
-    _contents = Contents(
-        {
-            **{word: name for word, name in SHARED.items() if word not in ("statistics", "alpha", "path")},
-            **PARTS,
-            "compared": "_data",
-            "whole": "_whole",
-            "n_iter": "n_iter_",
-        },
-        check_preference,
-    )
+    amplitude: Any = "tune"
+    gamma: Any = "tune"
+    basis: Any = "auto"
+    max_pairs: int = 5_000
+    _: KW_ONLY
+    average_width: bool = False
 
-    def __init__(
-        self,
-        amplitude: Any = "tune",
-        gamma: Any = "tune",
-        basis: Any = "auto",
-        max_pairs: int = 5_000,
-        *,
-        average_width: bool = False,
-        kernel: Any = "rbf",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        random_state: Any = None,
-    ) -> None:
-        self.amplitude = amplitude
-        self.gamma = gamma
-        self.basis = basis
-        self.max_pairs = max_pairs
-        self.average_width = average_width
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.random_state = random_state
+    _contents: ClassVar[Contents] = PREFERENCE_PROCESS
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")
@@ -205,7 +177,7 @@ class PreferenceGP(RankerMixin, EvidenceLearner):
             )
         data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
         if not len(data):
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            warn_user(TIED)
             amplitude, widths = amplitude or 1.0, "given"
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = PreferenceTask(data, basis, self._whole)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -19,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
 from corank.gram import CHUNK_ROWS
-from corank.kernels import Kernel, is_registered, registered_function, rows_of
+from corank.kernels import Kernel, basis_points, is_registered, registered_function
 from corank.learners._learner import (
     Expansion,
+    KernelParameters,
     OneViewLearner,
     R2Mixin,
     RankerMixin,
@@ -29,10 +29,11 @@ from corank.learners._learner import (
     check_choice,
     read_comparison,
     seed,
+    whole_numbers,
 )
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import FITTED, Contents, check_pursuit
+from corank.model_files.schema import PURSUIT, Contents
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
 from corank.solvers.dictionary import Atoms
@@ -43,28 +44,6 @@ KINDS = "None, row indices, a matrix with the columns of X, 'features' or a func
 
 
 # ---------------------------------------------------------------- n_atoms
-
-
-def read_counts(n_atoms: Any) -> int | tuple[int, ...] | str:
-    """A number of steps, candidates in increasing order, or "tune"."""
-    if isinstance(n_atoms, str):
-        if n_atoms != "tune":
-            raise ValueError(f"n_atoms {n_atoms!r} is not known; use 'tune', a number or a list of numbers.")
-        return n_atoms
-    if isinstance(n_atoms, Integral) and not isinstance(n_atoms, bool):
-        counts = np.asarray([int(n_atoms)])
-    else:
-        try:
-            counts = np.asarray(to_numpy(n_atoms))
-        except (TypeError, ValueError):
-            counts = np.empty(0)
-        if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu":
-            raise ValueError(f"n_atoms must be 'tune', a whole number or a list of whole numbers, got {n_atoms!r}.")
-    if counts.min() < 1:
-        raise ValueError(f"n_atoms must be 1 or more, got {n_atoms!r}.")
-    if isinstance(n_atoms, Integral):
-        return int(n_atoms)
-    return tuple(int(count) for count in np.unique(counts))
 
 
 def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
@@ -84,7 +63,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     """The dictionary of a fit, checked against X, whose columns the estimator knows."""
     everything, features = training.everything, training.problem.features
     if dictionary is None:
-        points = rows_of(kernel, features, training.index) if kernel.precomputed else features
+        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
         return Atoms(points, training.index)
     if isinstance(dictionary, str) and dictionary == "features":
         if kernel.name != "linear":
@@ -97,7 +76,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
         dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
         if dictionary.ndim == 1:
             index = read_atom_rows(to_numpy(dictionary), int(everything.shape[0]))
-            return Atoms(rows_of(kernel, everything, index), index)
+            return Atoms(basis_points(kernel, everything, index), index)
     if kernel.precomputed:
         raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
     return Atoms(read_points(estimator, dictionary, features))
@@ -216,7 +195,7 @@ NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
 class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents(FITTED, check_pursuit)
+    _contents: ClassVar[Contents] = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
@@ -234,7 +213,7 @@ class PursuitLearner(OneViewLearner):
         settings = PursuitSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
-            n_atoms=read_counts(self.n_atoms),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
             cv=self.cv,
             scoring=self.scoring or "squared",
@@ -401,7 +380,8 @@ class PursuitLearner(OneViewLearner):
         return np.asarray([known.get(float(number), np.nan) for number in numbers])
 
 
-class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner):  # type: ignore[misc]
     r"""Regression on a few atoms, picked greedily: kernel matching pursuit.
 
     .. math:: \min \sum_i w_i \Big(s_i - \bar s - \sum_{p=1}^P a_p k(x_i, z_p)\Big)^2
@@ -462,34 +442,10 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
     5
     """
 
-    def __init__(
-        self,
-        n_atoms: Any = "tune",
-        refit: Any = "back",
-        dictionary: Any = None,
-        fit_intercept: bool = True,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.refit = refit
-        self.dictionary = dictionary
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_atoms: Any = "tune"
+    refit: Any = "back"
+    dictionary: Any = None
+    fit_intercept: bool = True
 
     def _comparison(self) -> Loss:
         return Pointwise()
@@ -515,7 +471,8 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
         return self._fit_labelled(X, y, qid, sample_weight)
 
 
-class RankingPursuit(RankerMixin, PursuitLearner):
+@dataclass(eq=False, repr=False)
+class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     r"""Ranking by a few atoms, picked greedily for the score differences within queries.
 
     .. math:: \min \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2,
@@ -566,36 +523,11 @@ class RankingPursuit(RankerMixin, PursuitLearner):
     True
     """
 
-    def __init__(
-        self,
-        n_atoms: Any = "tune",
-        refit: Any = "back",
-        beta: float = 0.0,
-        weighting: Any = "size",
-        dictionary: Any = None,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.refit = refit
-        self.beta = beta
-        self.weighting = weighting
-        self.dictionary = dictionary
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_atoms: Any = "tune"
+    refit: Any = "back"
+    beta: float = 0.0
+    weighting: Any = "size"
+    dictionary: Any = None
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)

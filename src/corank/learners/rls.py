@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 
 from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import R2Mixin, RankerMixin, read_comparison
+from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
 from corank.loss import Loss, Pointwise
 
 
-class RLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class RLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
     r"""Regularised least squares (kernel ridge regression) with its alpha chosen by leave-one-out.
 
     .. math:: \min_f \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -69,34 +71,9 @@ class RLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        alpha: Any = "tune",
-        basis: Any = "auto",
-        fit_intercept: bool = True,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    alpha: Any = "tune"
+    basis: Any = "auto"
+    fit_intercept: bool = True
 
     def _comparison(self) -> Loss:
         return Pointwise()
@@ -119,7 +96,8 @@ class RLS(R2Mixin, RegressorMixin, _KernelLearner):  # type: ignore[misc]
         return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
 
-class RankRLS(RankerMixin, _KernelLearner):
+@dataclass(eq=False, repr=False)
+class RankRLS(RankerMixin, BasisParameters, _KernelLearner):
     r"""Ranking by regularised least squares on score differences within queries.
 
     .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
@@ -174,36 +152,10 @@ class RankRLS(RankerMixin, _KernelLearner):
     True
     """
 
-    def __init__(
-        self,
-        alpha: Any = "tune",
-        basis: Any = "auto",
-        weighting: Any = "size",
-        beta: float = 0.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.basis = basis
-        self.weighting = weighting
-        self.beta = beta
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    alpha: Any = "tune"
+    basis: Any = "auto"
+    weighting: Any = "size"
+    beta: float = 0.0
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)

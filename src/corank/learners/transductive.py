@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,9 +11,17 @@ from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
 from corank._messages import warn_user
 from corank.kernels import Kernel
 from corank.learners._bases import MAX_COLUMNS
-from corank.learners._learner import TIED, OneViewLearner, RankerMixin, candidates, read_comparison, seed
+from corank.learners._learner import (
+    TIED,
+    BasisParameters,
+    OneViewLearner,
+    RankerMixin,
+    candidates,
+    read_comparison,
+    seed,
+)
 from corank.loss import Loss
-from corank.model_files.schema import SHARED, Contents, check_single, demand
+from corank.model_files.schema import TRANSDUCTIVE, Contents
 from corank.problem import ScoredRows
 from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.folds import read_splits
@@ -26,7 +34,7 @@ from corank.solvers.transduction_fit import (
     fit_scored,
 )
 from corank.solvers.tuning import Candidates, Training
-from corank.unscored import StreamedRows, UnscoredRows, is_stream, stacked
+from corank.unscored import StreamedRows, UnscoredRows, is_stream, stack_rows
 
 FIXED = (
     "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this model; "
@@ -34,21 +42,8 @@ FIXED = (
 )
 
 
-def check_transductive(learner: Any) -> None:
-    """Refuse fitted attributes of a model file that do not fit each other."""
-    check_single(learner)
-    demand(learner._rows is None and learner._statistics is None, "sums")
-    demand(type(learner._n_unscored) is int and learner._n_unscored >= 0, "number of rows")
-    demand(type(learner.pull_) is float and 0 < learner.pull_ < np.inf, "pull_")
-    scores = learner.transduction_
-    sound = isinstance(scores, np.ndarray) and scores.dtype == np.float64 and scores.shape == (learner._n_unscored,)
-    demand(sound and bool(np.isfinite(scores).all()), "scores of unscored rows")
-    if isinstance(learner.path_, PullPath):
-        pulls = learner.path_.pull
-        demand(isinstance(pulls, np.ndarray) and pulls.shape == learner.path_.alpha.shape, "path")
-
-
-class TransductiveRankRLS(RankerMixin, OneViewLearner):
+@dataclass(eq=False, repr=False)
+class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     r"""Ranking of items that are known in advance, whose scores are completed along with the fit.
 
     .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
@@ -111,48 +106,13 @@ class TransductiveRankRLS(RankerMixin, OneViewLearner):
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = Contents(
-        {
-            **SHARED,
-            "kernel": "_kernel",
-            "pull": "pull_",
-            "transduction": "transduction_",
-            "rows_unscored": "_n_unscored",
-        },
-        check_transductive,
-    )
+    alpha: Any = "tune"
+    pull: Any = 1.0
+    basis: Any = "auto"
+    weighting: Any = "query"
 
-    def __init__(
-        self,
-        alpha: Any = "tune",
-        pull: Any = 1.0,
-        basis: Any = "auto",
-        weighting: Any = "query",
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.pull = pull
-        self.basis = basis
-        self.weighting = weighting
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = TRANSDUCTIVE
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
@@ -192,7 +152,7 @@ class TransductiveRankRLS(RankerMixin, OneViewLearner):
         if problem.is_tied:
             warn_user(TIED)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
-        everything = features if more is None else stacked([features, more])
+        everything = features if more is None else stack_rows([features, more])
         training = Training(problem, np.asarray(to_numpy(rows.index)), everything)
         if len(rows) == everything.shape[0]:
             return self._fit_alone(training, pull, with_queries=qid is not None)

@@ -24,7 +24,7 @@ import numpy as np
 from corank._arrays import Array, FloatArray, Index, Mask, device, in_order, like, namespace, take, to_numpy
 from corank.basis import FeatureMap, KernelBasis, Whitening
 from corank.gram import N_TARGETS, Accumulator
-from corank.kernels import checked
+from corank.kernels import finite_values
 from corank.problem import ScoredRows
 from corank.solvers.atom_search import AtomSearch, Costs, Step, make_search
 from corank.solvers.folds import Folding, Splits, default_folding, given_folding, row_numbers, same_scores, split_units
@@ -77,7 +77,7 @@ class ViewAtoms:
     @classmethod
     def of(cls, views: Sequence[ViewData], unscored: Unscored | None, numbers: Sequence[Index]) -> ViewAtoms:
         """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held a block at a time."""
-        scored = [checked(view.basis.features(view.problem.features)) for view in views]
+        scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
             return cls(views, scored, None, numbers)
         return cls(views, scored, unscored_sums(views, unscored), numbers)
@@ -126,7 +126,7 @@ def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
         left -= len(piece.queries)
         rows, zeros = SideBySide.of(piece.features, columns), xp.zeros(len(piece.queries), **place)
         sums.add(rows, zeros, piece.queries, piece.weights, whole=left == 0)  # no query is open after the last
-    return checked(sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS])
+    return finite_values(sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS])
 
 
 class Scores:

@@ -35,7 +35,7 @@ from corank._arrays import (
 from corank._messages import warn_user
 from corank.basis import EIGENVALUE_CUT, Basis, BasisSpec, KernelBasis, Selection, Whitening, make_basis
 from corank.gram import N_TARGETS, Gram, Statistics
-from corank.kernels import Kernel, checked
+from corank.kernels import Kernel, finite_values
 from corank.loss import PairLoss, QueryLoss, WithinQueries
 from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.rows import Rows
@@ -191,7 +191,7 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
 
     O(n² count) a step of the iteration for few components of many rows, else O(n³); n² numbers of memory.
     """
-    matrix = checked(basis.gram)
+    matrix = finite_values(basis.gram)
     xp = namespace(matrix)
     n = int(matrix.shape[0])
     own = like(np.ones(n), matrix) if weights is None else weights

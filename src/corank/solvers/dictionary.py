@@ -21,7 +21,7 @@ from scipy.linalg.blas import dsymv
 from corank._arrays import Array, Index, float64, in_order, is_sparse, like, namespace, segment_sum, take
 from corank.basis import KernelBasis
 from corank.gram import CHUNK_ROWS, WRITE_ROWS
-from corank.kernels import NATIVE, Kernel, checked
+from corank.kernels import NATIVE, Kernel, finite_values
 from corank.loss import QueryLoss
 
 LENGTH_ENTRIES = 2**19  # of a block whose squares are summed
@@ -82,7 +82,7 @@ class InBlocks:
             return namespace(block).stack([found[number] for number in range(len(sets))])
 
         parts = list(in_order(lengths, range(0, self.size, step), whole.root_weights))
-        return checked(namespace(parts[0]).concat(parts, axis=1))
+        return finite_values(namespace(parts[0]).concat(parts, axis=1))
 
 
 class SquaredRoots:

@@ -9,8 +9,10 @@ import numpy as np
 from corank._arrays import Array, like, namespace, symmetrised, take
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
+from corank.model_files.packing import storable
 
 
+@storable("GaussianPart")
 @dataclass(frozen=True)
 class GaussianPart:
     """A Gaussian process: mean Σ c_i k(x, z_i), covariance amplitude · k − Φ Q Φᵀ.

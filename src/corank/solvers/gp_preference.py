@@ -25,7 +25,7 @@ from corank._arrays import (
     to_numpy,
 )
 from corank.basis import KernelBasis, pivoted_rows
-from corank.kernels import Kernel, checked, product, squared_norms
+from corank.kernels import Kernel, finite_values, product, squared_norms
 from corank.solvers.expectation_propagation import Posterior, Sites, propagate
 from corank.solvers.pair_data import PairData
 
@@ -95,7 +95,7 @@ def fit_kernel(
     data, basis = task.data, task.with_kernel(kernel)
     reference = np.empty(0) if is_sparse(data.features) else data.features
     with in_one_thread(reference, wanted=basis.size <= SMALL):
-        features = amplitude**0.5 * data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+        features = amplitude**0.5 * data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
         return FittedKernel(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
 
 
@@ -356,7 +356,7 @@ def _usual_variance(task: PreferenceTask) -> float:
     own = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
     if float(np.ptp(own)) <= 1e-9 * float(own.max()):
         return float(own[0]) or 1.0
-    features = data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+    features = data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
     return 0.5 * float(np.mean(to_numpy(squared_norms(features)))) or 1.0 if len(data) else 1.0
 
 

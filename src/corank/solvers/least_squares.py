@@ -34,7 +34,7 @@ from corank._arrays import (
 )
 from corank.basis import Basis, FeatureBasis, FeatureMap
 from corank.gram import Accumulator, Gram, Statistics
-from corank.kernels import Kernel, checked
+from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
 from corank.problem import ComparedRows, Problem
 from corank.solvers.co_kernel import CoKernel, SpectralCurve
@@ -545,12 +545,12 @@ class DualSystem(System):
             basis, features = view.basis, view.problem.features
             n = int(features.shape[0])
             if isinstance(basis, FeatureBasis):
-                block = checked(Kernel("linear").block(features, features))
+                block = finite_values(Kernel("linear").block(features, features))
             elif self.n_unscored:
                 block = basis.gram[:n, :n]
             else:
                 points = basis.points if basis.size == n else take(basis.points, np.arange(n))
-                block = checked(basis.kernel.block(features, points))
+                block = finite_values(basis.kernel.block(features, points))
             xp = namespace(block)
             self._largest = max(self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty)
             blocks.append(block if view.penalty == 1 else block / view.penalty)

@@ -10,8 +10,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from corank._arrays import Array, FloatArray, Index, dtype_name, is_sparse, like, namespace, segment_sum, take, to_numpy
+from corank.model_files.packing import storable
 
 
+@storable("Compared")
 @dataclass(frozen=True)
 class PairData:
     """Comparisons between items, each pair of winner and loser once.

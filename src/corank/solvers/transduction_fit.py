@@ -10,7 +10,8 @@ import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
 from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, Selection, candidate_rows, make_basis
-from corank.kernels import Kernel, rows_of
+from corank.kernels import Kernel, basis_points
+from corank.model_files.packing import storable
 from corank.problem import Problem, ScoredRows
 from corank.rows import Rows
 from corank.solvers.folds import Splits, default_folding, read_splits, split_codes
@@ -56,6 +57,7 @@ class TransductionSettings:
         return not isinstance(self.alpha, float) or self.gamma == "tune" or isinstance(self.gamma, tuple)
 
 
+@storable("PullPath")
 @dataclass(frozen=True)
 class PullPath(Path):
     """Everything that was tried, with the pulls (a,) that go with it: infinite for RankRLS on the scored queries."""
@@ -181,7 +183,7 @@ def complete(data: HalfScored, settings: TransductionSettings, pull: Candidates)
         basis, rows = inductive.view.basis, inductive.view.rows
         return Completed(scores, completion.coefficients, basis, rows, alpha, chosen, path)
     kernel, features, rows = inductive.kernel, data.training.everything, np.arange(len(layout.order))
-    basis = KernelBasis(kernel, rows_of(kernel, features, rows) if kernel.precomputed else features)
+    basis = KernelBasis(kernel, basis_points(kernel, features, rows) if kernel.precomputed else features)
     coefficients = take(completion.coefficients, np.argsort(layout.order))
     return Completed(scores, coefficients, basis, rows, alpha, chosen, path)
 

@@ -19,6 +19,7 @@ from corank.basis import BasisSpec, FeatureMap, candidate_rows
 from corank.gram import Statistics
 from corank.kernels import WITH_GAMMA, Kernel, scale_gamma
 from corank.loss import Loss
+from corank.model_files.packing import storable
 from corank.problem import Problem
 from corank.solvers.coordinate_descent import descend
 from corank.solvers.folds import N_FOLDS, Folding, Splits, default_folding, given_folding, has_item_form
@@ -36,8 +37,8 @@ from corank.solvers.least_squares import DualSystem, JointFeatures, PrimalSystem
 from corank.solvers.unscored_effect import Evidence
 from corank.streaming import Scan
 from corank.streaming.passes import Passes
-from corank.streaming.sums import Folds, Summing
-from corank.streaming.survey import Look
+from corank.streaming.sums import Folds, SumJob
+from corank.streaming.survey import Survey
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +55,7 @@ MAX_KEPT_SIZE = 2_000  # rows of the matrix of a system that a model keeps to ju
 # ---------------------------------------------------------------- what was tried
 
 
+@storable("Path")
 @dataclass(frozen=True)
 class Path:
     """Everything that was tried.
@@ -267,7 +269,7 @@ class ScoredScan:
     """
 
     scan: Scan
-    look: Look
+    look: Survey
     passes: Passes
     comparison: Loss
     level: float = 0.0
@@ -292,7 +294,7 @@ class ScoredScan:
     def summed(self, features: Any, folds: Folds | None, columns: list[Index] | None = None) -> Statistics:
         """One pass: the sums of every fold. O(n r (r + d))."""
         items = self.comparison.needs_queries and self.n_queries == 1
-        job = Summing(self.comparison, features, features.size, "scored", columns, folds, items, self.level)
+        job = SumJob(self.comparison, features, features.size, "scored", columns, folds, items, self.level)
         self._n_passes += 1
         name, what = f"sums-scored-{self._n_passes}", "summing scored rows"
         return self.passes.run(self.scan, job, name, what, self.look.n_rows).closed()  # type: ignore[no-any-return]

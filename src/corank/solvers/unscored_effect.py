@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from corank._arrays import FloatArray, Index, in_order
+from corank.model_files.packing import storable
 from corank.solvers.co_kernel import CoKernel
 from corank.solvers.folds import N_FOLDS, Folding, balanced_folds, fold_blocks, same_scores
 from corank.solvers.holdout import (
@@ -186,6 +187,7 @@ def _round_errors(
     return result
 
 
+@storable("UnscoredEffect")
 @dataclass(frozen=True)
 class UnscoredEffect:
     """Whether the unscored rows helped, on folds that chose no parameter.
