@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-studies test-slow lint reproduce bench docs torch browser release-check clean
+.PHONY: help demo test test-slow test-studies test-kernels test-all lint reproduce bench docs torch browser release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
-	@echo "make test    run the tests"
+	@echo "make test    run the tests (minutes)"
+	@echo "make test-all  run every test: also real processes, every block of the documentation, the studies, other BLAS kernels"
 	@echo "make test-studies  run the tests of the studies"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
@@ -27,14 +28,21 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/corank demo
 
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
-
-test-studies: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal studies/tests
+	$(PYTEST)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow tests
+
+test-studies: $(STAMP)
+	$(PYTEST) -m "slow or not slow" studies/tests
+
+# Processors round differently: the numerical tests hold under another BLAS kernel and another number of threads too.
+test-kernels: $(STAMP)
+	OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=4 OMP_NUM_THREADS=4 $(PYTEST) tests/solvers tests/learners
+
+test-all: test test-slow test-studies test-kernels
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -65,7 +73,8 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --group docs
 	rm -rf docs/reference docs/gallery-of  # pages of names that are no more would be left behind
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W -n --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/docs_check.py docs/_build/html
 
 release-check: $(STAMP)
 	$(BIN)/python tools/release_check.py

@@ -48,8 +48,8 @@ def _kpcrank(data: Data, n_components: Any) -> peers.Predict:
 
 def _every_number(data: Data) -> tuple[Floats, Floats]:
     from corank.basis import KernelBasis
-    from corank.comparison import Queries
     from corank.kernels import Kernel
+    from corank.loss import WithinQueries as Queries
     from corank.problem import ScoredRows
     from corank.rows import Rows
     from corank.solvers.components import RowComponents, row_components
@@ -120,7 +120,7 @@ def pursuit_20k(quick: bool) -> list[Contender]:
     def passes() -> None:
         from corank.basis import KernelBasis
         from corank.kernels import Kernel
-        from corank.solvers.predict import predict_in_blocks
+        from corank.solvers.prediction import predict_in_blocks
 
         basis = KernelBasis(Kernel("rbf", data.gamma), data.X)
         for _ in range(atoms):

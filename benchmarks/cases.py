@@ -14,16 +14,7 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.peers import Floats, Integers, Predict
-from benchmarks.registry import (
-    Contender,
-    Target,
-    Work,
-    case,
-    cholesky_work,
-    fit_work,
-    linear_work,
-    predict_work,
-)
+from benchmarks.registry import Contender, Target, Work, case, cholesky_work, fit_work, linear_work, predict_work
 
 QUERY_SIZE = 40
 N_COLUMNS = 50

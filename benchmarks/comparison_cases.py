@@ -74,7 +74,7 @@ def preference_basis(quick: bool) -> list[Contender]:
     """One sweep of expectation propagation on a basis of 300 out of 20,000 items with 50,000 comparisons, beside the product
     of that many features with themselves, and the whole fit at a fixed kernel for its memory. Bound: N r² flops, half of the
     r x r products."""
-    from corank.solvers.ep import propagate
+    from corank.solvers.expectation_propagation import propagate
 
     n, count, size = (500, 1_000, 30) if quick else (20_000, 50_000, 300)
     data = make_comparisons(n, count)

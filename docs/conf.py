@@ -1,7 +1,11 @@
 """Sphinx configuration."""
 
+import importlib.util
 import os
 import re
+from pathlib import Path
+
+from sphinx.util.fileutil import copy_asset
 
 import corank
 
@@ -19,7 +23,12 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py.md5"]
+exclude_patterns = [
+    "_build",
+    "auto_examples/**/*.ipynb",
+    "auto_examples/**/*.py.md5",
+    "**sg_execution_times.rst",  # loads scripts and styles from other sites
+]
 templates_path = ["_templates"]
 
 # ---- what a page looks like
@@ -27,6 +36,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "corank"
 html_static_path = ["_static"]
 html_css_files = ["corank.css"]
+smartquotes = False  # "tune" in a description is a value to type
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -46,14 +56,45 @@ myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]
 
-# ---- reference: one page a name
+# ---- formulas: MathJax lies beside the pages, so that they show without a network
+mathjax_path = "mathjax/startup.js"
+mathjax3_config = {"loader": {"load": ["input/tex", "output/chtml", "a11y/assistive-mml"]}}
+_MATHJAX = (  # what these three need, of the twenty megabytes of the package
+    "startup.js",
+    "core.js",
+    "input/tex.js",
+    "input/tex/extensions",
+    "output/chtml.js",
+    "output/chtml/fonts",
+    "a11y/assistive-mml.js",
+)
+
+# ---- reference: one page per name
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 default_role = "autolink"
 rst_prolog = ".. currentmodule:: corank"  # so that `RankRLS` is found, in examples too
 napoleon_use_rtype = False
+napoleon_use_param = False  # the types of parameters are descriptions ("row indices"), not names to be linked
 napoleon_custom_sections = ["Returns"]  # sentences, not types
+
+# ---- references that lead nowhere are errors, but for these
+nitpicky = True
+nitpick_ignore_regex = [
+    # documented by other projects, whose lists of names are not fetched when these pages are built
+    (
+        r"py:.*",
+        r"(numpy|scipy|sklearn|pandas|polars|pyarrow|matplotlib|torch|dask|distributed|collections\.abc)(\..*)?",
+    ),
+    (r"py:class", r"ndarray"),
+    # parameters, attributes and file formats in backticks, which become links where something of that name can be imported
+    (r"py:obj", r"([A-Z]\w*\.)?[a-z]\w*"),
+    # internal: met in annotations and descriptions of documented names, without a page of their own
+    (r"py:obj", r"corank\.tables"),
+    (r"py:class", r"Column|corank\.experiments\.\w+\.Record"),
+    (r"py:exc", r"ModelFileError"),
+]
 
 # ---- examples
 sphinx_gallery_conf = {
@@ -96,6 +137,16 @@ def entries_in_words(_app, _what, _name, _object, _options, lines):
         at += 1
 
 
+def copy_mathjax(app):
+    """Copy MathJax from its package to the static files of the pages."""
+    package = importlib.util.find_spec("sphinx-mathjax-offline")
+    source = Path(package.origin).parent / "static" / "mathjax"
+    for name in _MATHJAX:
+        target = Path(app.outdir, "_static", "mathjax", name)
+        copy_asset(source / name, target if (source / name).is_dir() else target.parent)
+
+
 def setup(app):
-    """Read docstrings before napoleon does."""
+    """Read docstrings before napoleon does, and bring MathJax along."""
     app.connect("autodoc-process-docstring", entries_in_words, priority=400)
+    app.connect("builder-inited", copy_mathjax)

@@ -18,13 +18,24 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import machine, sources
 
-from corank.drawing import FAINT, axis
-from corank.report.origins import LIBRARIES, origins, versions
+from corank._plotting import FAINT, axis
+from corank.report.page import (
+    LIBRARIES,
+    Html,
+    Section,
+    bullets,
+    facts,
+    folded,
+    origins,
+    page,
+    picture,
+    verdict,
+    versions,
+)
 from corank.report.page import Cell as PageCell
-from corank.report.page import Html, Section, bullets, facts, folded, page, picture, verdict
 from corank.report.page import table as html_table
 from corank.report.page import text as paragraph
-from corank.report.plots_of_comparisons import COLOURS, MARKERS
+from corank.report.plots import COLOURS, MARKERS
 from corank.tables import check_target
 from studies.run import StudyRun
 from studies.study import (
@@ -350,7 +361,7 @@ def study_page(run: StudyRun, command: str | None) -> Html:
         Section("Notes", [bullets(outcome.notes)] if outcome.notes else []),
         Section("How it was done", [paragraph(run.study.about), *_protocol(run), *origins(command)]),
     ]
-    return page(run.study.title, lead, [section for section in sections if section.parts])
+    return page(run.study.title, lead, [section for section in sections if section.contents])
 
 
 def summary_page(runs: Sequence[StudyRun], skipped: dict[str, str], command: str | None) -> Html:
@@ -377,11 +388,13 @@ def _findings_table(findings: Sequence[Finding]) -> Html:
         )
         for finding in findings
     ]
-    return html_table("Claims, and what came out", ("source", "claim", "verdict", "evidence"), rows, words=(1, 2, 3))
+    return html_table(
+        "Claims, and what came out", ("source", "claim", "verdict", "evidence"), rows, text_columns=(1, 2, 3)
+    )
 
 
 def _table_html(table: Table) -> list[Html]:
-    html = [html_table(table.title, table.columns, text_rows(table), words=text_columns(table))]
+    html = [html_table(table.title, table.columns, text_rows(table), text_columns=text_columns(table))]
     html += [paragraph(table.note, "soft")] if table.note else []
     return [folded(table.title, *html)] if table.details else html
 

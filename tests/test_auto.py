@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from corank import RLS, AutoRanker, AutoRegressor, CoRankRLS, CoRLS, RankRLS, View
+from corank.auto import Candidate, _choose
 from corank.datasets import make_two_views
-from corank.selection import Candidate, _choose
-from corank.solvers.effect import Nested
-from corank.solvers.folding import Grid
-from corank.solvers.holdout import HeldOut, balanced_folds
-from corank.solvers.path import GRID
+from corank.solvers.folds import balanced_folds
+from corank.solvers.holdout import Grid, HeldOut
+from corank.solvers.tuning import GRID
+from corank.solvers.unscored_effect import Nested
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 RNG = np.random.default_rng(0)

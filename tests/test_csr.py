@@ -6,9 +6,11 @@ from brute_force import small_problem
 from scipy import sparse
 from sklearn.model_selection import ShuffleSplit
 
+import corank.gram
+import corank.solvers.folds
 import corank.solvers.holdout
-import corank.solvers.predict
-import corank.statistics
+import corank.solvers.least_squares
+import corank.solvers.prediction
 from corank import RLS, RankRLS
 
 PROBLEM = small_problem(seed=31, sizes=(1, 30, 40, 20, 39), d=12)
@@ -26,9 +28,13 @@ every_learner = pytest.mark.parametrize("learner", [RLS, RankRLS])
 @pytest.fixture
 def never_dense(monkeypatch):
     """Small blocks, and an error where all of X becomes dense at once; rows of kernel values may."""
-    monkeypatch.setattr(corank.statistics, "GRAM_ENTRIES", 1)  # blocks of 64 rows
-    for module in (corank.solvers.predict, corank.solvers.holdout):
+    monkeypatch.setattr(corank.gram, "GRAM_ENTRIES", 1)  # blocks of 64 rows
+    for module in (corank.solvers.prediction, corank.solvers.holdout):
         monkeypatch.setattr(module, "BLOCK_ENTRIES", 1)
+    for module in (corank.solvers.folds, corank.solvers.least_squares):  # as with many rows
+        monkeypatch.setattr(module, "FEW_UNITS", 0)
+    for module in (corank.solvers.folds, corank.solvers.holdout):
+        monkeypatch.setattr(module, "MAX_UNIT_FEATURES", 0)
 
     def watched(name):
         original = getattr(sparse.csr_array, name)

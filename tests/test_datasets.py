@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from corank.datasets import RankingData, _jokes, load_jokes, make_ranking, make_two_views
+from corank.datasets import RankingData, load_jokes, make_ranking, make_two_views
+from corank.datasets import jokes as _jokes
 
 
 @pytest.fixture(scope="module")

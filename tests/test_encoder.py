@@ -208,7 +208,10 @@ def test_every_kind_of_table_gives_the_same_matrix(library: str) -> None:
     encoder = TableEncoder().fit(FRAMES[library](COLUMNS))
     assert encoder.dropped_ == expected.dropped_
     assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
-    np.testing.assert_array_equal(encoder.transform(FRAMES[library](COLUMNS)), expected.transform(pa.table(COLUMNS)))
+    # columns lie in memory otherwise in every library, and are added up in another order
+    np.testing.assert_allclose(
+        encoder.transform(FRAMES[library](COLUMNS)), expected.transform(pa.table(COLUMNS)), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_order_of_columns_does_not_matter_and_others_are_ignored() -> None:
@@ -357,7 +360,7 @@ def fitted_or_skipped(table: pa.Table, **parameters: Any) -> TableEncoder:
         raise
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(table=tables, max_categories=st.integers(1, 3), scale=st.booleans())
 def test_any_table_becomes_finite_numbers_and_survives_the_file(
     table: pa.Table, max_categories: int, scale: bool
@@ -379,7 +382,7 @@ def test_any_table_becomes_finite_numbers_and_survives_the_file(
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(table=tables, order=st.permutations(range(6)))
 def test_order_of_rows_does_not_matter(table: pa.Table, order: list[int]) -> None:
     encoder = fitted_or_skipped(table, max_categories=2)

@@ -16,7 +16,7 @@ TIES = ["skip", "half"]
 
 
 def brute_force_error(y, score, weight, ties):
-    """004 eq. 1 over the ordered pairs of one query: half of |sign - sign| over the number of pairs."""
+    """[Pahikkala2007] eq. 1 over the ordered pairs of one query: half of |sign - sign| over the number of pairs."""
     cost = total = 0.0
     for i in range(len(y)):
         for j in range(len(y)):
@@ -48,18 +48,18 @@ def tables(draw, weights=(1.0,)):
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(table=tables())
 def test_disagreement_equals_counting_every_pair(ties, table):
     y, score, qid, weight = table
     expected = brute_force_errors(y, score, qid, weight, ties)
     np.testing.assert_array_equal(disagreement_error(y, score, qid, ties=ties, average=False), expected)
     if not np.isnan(expected).all():
-        assert disagreement_error(y, score, qid, ties=ties) == pytest.approx(np.nanmean(expected), rel=1e-15)
+        assert disagreement_error(y, score, qid, ties=ties) == pytest.approx(np.nanmean(expected), rel=1e-12)
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(table=tables(weights=(0.0, 1e-6, 0.3, 1.0, 7.0, 1e6)))
 def test_weighted_disagreement_equals_weighing_every_pair(ties, table):
     y, score, qid, weight = table
@@ -68,7 +68,7 @@ def test_weighted_disagreement_equals_weighing_every_pair(ties, table):
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(table=tables(), seed=st.integers(0, 2**32 - 1))
 def test_disagreement_ignores_row_order_and_monotone_transforms(ties, table, seed):
     y, score, qid, _ = table
@@ -94,7 +94,7 @@ def test_queries_of_every_size_equal_counting_every_pair(ties):
     np.testing.assert_allclose(errors, brute_force_errors(y, score, qid, weight, ties), rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_rows", [65_535, 65_537, 100_000])
+@pytest.mark.parametrize("n_rows", [65_535, 65_537])
 def test_large_query_agrees_with_kendall(n_rows):
     rng = np.random.default_rng(1)
     y = rng.normal(size=n_rows)
@@ -233,8 +233,9 @@ def test_ndcg_equals_scikit_learn_query_by_query(k):
     y[qid == "d"] = 0  # no gain
     expected = [ndcg_score([y[qid == q]], [score[qid == q]], k=k) for q in "cab"]
     y, score, qid = (np.append(a, extra) for a, extra in ((y, np.nan), (score, 9.0), (qid, "c")))
-    np.testing.assert_array_equal(ndcg(y, score, qid, k=k, average=False), [*expected, np.nan, np.nan])
-    assert ndcg(y, score, qid, k=k) == pytest.approx(np.mean(expected), rel=1e-15)
+    # logarithms and sums of arrays of another length may round otherwise
+    np.testing.assert_allclose(ndcg(y, score, qid, k=k, average=False), [*expected, np.nan, np.nan], rtol=1e-12)
+    assert ndcg(y, score, qid, k=k) == pytest.approx(np.mean(expected), rel=1e-12)
 
 
 def test_average_precision_equals_scikit_learn_query_by_query():
@@ -244,9 +245,9 @@ def test_average_precision_equals_scikit_learn_query_by_query():
     y[[0, 5, 8]] = True
     y[qid == "d"] = False
     expected = [average_precision_score(y[qid == q], score[qid == q]) for q in "cab"]
-    np.testing.assert_array_equal(average_precision(y, score, qid, average=False), [*expected, np.nan])
+    np.testing.assert_allclose(average_precision(y, score, qid, average=False), [*expected, np.nan], rtol=1e-12)
     with_unscored = np.append(y.astype(float), np.nan), np.append(score, 9), np.append(qid, "c")
-    assert average_precision(*with_unscored) == pytest.approx(np.mean(expected), rel=1e-15)
+    assert average_precision(*with_unscored) == pytest.approx(np.mean(expected), rel=1e-12)
 
 
 class Column(BaseEstimator):
@@ -287,7 +288,7 @@ def test_scorers_read_the_queries_from_groups(items, name, metric, sign):
     expected = [sign * metric(y[test], X[test, 1], users[test]) for test in tests]
     np.testing.assert_array_equal(result["test_score"], expected)
     assert search.best_params_ == {"column": 1}
-    assert search.best_score_ == np.mean(expected)
+    assert search.best_score_ == pytest.approx(np.mean(expected), rel=1e-12)
 
 
 def test_disagreement_scorer_uses_weights_where_passed(items):

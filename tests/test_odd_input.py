@@ -48,7 +48,9 @@ def test_a_few_rows(basis, learner, alpha, n, scoring):
 @every_alpha
 def test_one_query_is_no_query(basis, alpha):
     one = make(RankRLS, basis, alpha).fit(X, Y, qid=["only"] * N).predict(X)
-    np.testing.assert_array_equal(one, make(RankRLS, basis, alpha).fit(X, Y).predict(X))
+    none = make(RankRLS, basis, alpha).fit(X, Y).predict(X)
+    # means within queries may be added in another order than the mean of all; 1e-6: a small alpha magnifies that
+    np.testing.assert_allclose(one, none, rtol=0, atol=1e-6 * np.ptp(none))
 
 
 @every_basis

@@ -1,4 +1,4 @@
-"""Blocks are worked off by threads; nobody else notices."""
+"""Blocks are worked on by several threads: results, order and the limits of BLAS stay as they are."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from corank import RankRLS
-from corank._backend import in_order
+from corank._arrays import in_order
 
 RNG = np.random.default_rng(0)
 X, Y, QID = RNG.normal(size=(20_000, 8)), RNG.normal(size=20_000), np.arange(20_000) // 10

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.solvers.cogreedy import CUT, NOTHING
-from corank.solvers.cosearch import DEAD, SINGULAR, TIE
+from corank.solvers.atom_search import DEAD, SINGULAR, TIE
+from corank.solvers.co_pursuit import CUT, NOTHING
 from studies.batched_fits.batches import Batch, Kernels, LossRoot, Mask
 from studies.batched_fits.pursuit import Directions, PursuitPaths
 from studies.data import Floats, Integers
@@ -113,7 +113,7 @@ class _PairCosts:
 def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objective: str, refit: str) -> PursuitPaths:
     """Greedy steps of both views; predictions are the mean of the views. O(u N₁ N₂) per step.
 
-    objective : "exact", each step makes F least; "paper", one residual for both views (docs/mathematics.md, section 1)
+    objective : "exact", each step makes F least; "paper", one residual for both views (docs/mathematics.md, section 1.5)
     refit : "basic", weights stay as they entered; "back", all weights fitted again after every step
     """
     costs, (people, n) = _PairCosts(views, agreement), views.target.shape
@@ -150,7 +150,7 @@ def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objecti
 
 
 def _promised(views: TwoViews, residual: Floats, n: int, bond: float, objective: str) -> list[Floats]:
-    """What a step with each atom promises, e (docs/mathematics.md, section 1): (u, atoms) per view."""
+    """What a step with each atom promises, e (docs/mathematics.md, section 1.5): (u, atoms) per view."""
     first, second, between = residual[:, :n], residual[:, n : 2 * n], residual[:, 2 * n :]
     if objective == "paper":
         mean = (first + second) / 2

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.solvers.greedy import DEAD, NOTHING, TIE
+from corank.solvers.pursuit import DEAD, NOTHING, TIE
 from studies.batched_fits.batches import Kernels, LossRoot
 from studies.data import Floats, Integers
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from corank import KPCR, RLS, CoRankRLS, KPCRank, RankRLS, View
-from corank.experiments.intervals import two_way_interval
+from corank.experiments.uncertainty import two_way_interval
 from corank.metrics import disagreement_error
 from studies.data import (
     JESTER,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.experiments.significance import signed_rank
+from corank.experiments.uncertainty import signed_rank
 from studies.batched_fits.protocol import GROUPS
 from studies.data import Floats
 from studies.papers.pursuit_ratings import (

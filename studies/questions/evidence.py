@@ -11,8 +11,8 @@ from benchmarks.comparison_cases import make_comparisons
 from corank import PreferenceGP
 from corank.basis import KernelBasis
 from corank.kernels import Kernel, scale_gamma
-from corank.solvers.compared import Compared
-from corank.solvers.preference import Ascent, Search, Task
+from corank.solvers.gp_preference import Ascent, EvidenceSearch, PreferenceTask
+from corank.solvers.pair_data import PairData
 from studies.questions.methods import Results
 from studies.study import Outcome, Part, Result, Settings, Study, Table
 
@@ -32,9 +32,9 @@ def run(settings: Settings, rng: np.random.Generator, gamma: str) -> Result:
     learner = PreferenceGP(gamma=gamma).fit_comparisons(data.X, data.winners, data.losers)
     used = np.unique(np.concatenate([data.winners, data.losers]))
     items, winners, losers = data.X[used], np.searchsorted(used, data.winners), np.searchsorted(used, data.losers)
-    compared = Compared.merged(items, winners, losers, np.ones(len(winners)))
+    compared = PairData.merged(items, winners, losers, np.ones(len(winners)))
     basis = KernelBasis(Kernel("rbf", scale_gamma(items)), items)
-    ascent = Ascent(Task(compared, basis, whole=True), Search(None, WIDTHS[gamma]))
+    ascent = Ascent(PreferenceTask(compared, basis, whole=True), EvidenceSearch(None, WIDTHS[gamma]))
     rng = np.random.default_rng(0)
     evidence = []
     for _ in range(N_STARTS):

@@ -20,8 +20,7 @@ from scipy import sparse
 
 from corank import View, random_split
 from corank.experiments import Task, known_methods
-from corank.experiments.intervals import two_way_interval
-from corank.experiments.significance import corrected_resampled, holm, over_repeats, signed_rank
+from corank.experiments.uncertainty import corrected_resampled, holm, over_repeats, signed_rank, two_way_interval
 from corank.metrics import disagreement_error
 from studies.data import CORA, JESTER, RANKING, SUSHI, Floats, Rankings, Ratings, cora, jester, rankings, sushi
 from studies.questions.cora import labelled

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from corank import random_split
-from corank.experiments.intervals import two_way_interval
-from corank.experiments.trees import lightgbm_stages, xgboost_stages
-from corank.experiments.tuning import Rows, Setting, disagreements
+from corank.experiments.peers import MethodRows, Setting, disagreements, lightgbm_stages, xgboost_stages
+from corank.experiments.uncertainty import two_way_interval
 from corank.metrics import disagreement_error
 from studies.data import RANKING, Floats, Integers, Rankings, rankings
 from studies.questions.methods import (
@@ -129,7 +128,7 @@ def settings_of(library: str, *, quick: bool) -> list[Setting]:
 
 def fit_tuned(library: str, scored: Rankings, grid: list[Setting]) -> tuple[Callable[[Floats], Floats], dict[str, Any]]:
     """The prediction of the best setting, and that setting."""
-    train, rows = STAGES[library], Rows(scored.X, scored.y, scored.qid)
+    train, rows = STAGES[library], MethodRows(scored.X, scored.y, scored.qid)
     folds = list(_leave_query_out(rows))
     errors = []  # (settings, numbers of trees)
     for setting in grid:
@@ -141,7 +140,7 @@ def fit_tuned(library: str, scored: Rankings, grid: list[Setting]) -> tuple[Call
     return lambda X: predict(X)[:, 0], {**setting, "trees": n_trees, "fits": len(grid) * len(folds) + 1}
 
 
-def _leave_query_out(scored: Rows) -> Iterator[tuple[Rows, Rows]]:
+def _leave_query_out(scored: MethodRows) -> Iterator[tuple[MethodRows, MethodRows]]:
     """All queries but one, and that one; a query whose scores are all the same has no error to be left out for."""
     assert scored.qid is not None
     for query in np.unique(scored.qid):

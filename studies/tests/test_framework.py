@@ -244,8 +244,8 @@ def test_parts_have_names_of_their_own():
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parents[1])]
-from test_framework import slow_parts, made
+sys.path.insert(0, str(Path(sys.argv[1]).parents[1]))
+from studies.tests.test_framework import slow_parts, made
 from studies.run import Ways, run_study
 from studies.study import Settings
 if __name__ == "__main__":

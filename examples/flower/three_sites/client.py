@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from corank.cli.federated.data import site_of
+from corank.cli.federated import site_of
 from corank.federated import Site
 from corank.federated.flower import client_app
 from corank.federated.settings import read_site

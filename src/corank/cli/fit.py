@@ -1,216 +1,147 @@
-"""`corank fit`: a table and the name of its score column, or a table of comparisons beside it → a model file."""
+"""`corank fit`: a table and the name of its score column, or a table of comparisons beside it → a model file.
+
+In the order of the file: the command, the rows it learns from, the learner that it fits to them, and what it tells about
+the model. Files that do not fit into memory are fitted by `large_files`.
+"""
 
 from __future__ import annotations
 
 import json
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import typer
+from numpy.typing import NDArray
+from rich.text import Text
 
-from corank.cli.choice import Asked, fitted
-from corank.cli.console import working
-from corank.cli.inputs import given, given_too, svmlight_columns, title_of
-from corank.cli.methods import (
-    Method,
-    Weighting,
+from corank._arrays import check_device
+from corank._messages import count
+from corank.auto import AutoRanker, AutoRegressor
+from corank.cli.columns import feature_columns, note_ids, views_of
+from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
+from corank.cli.console import command, facts, note, show, size_of, typed_command, working
+from corank.cli.files import (
+    DASH,
+    check_model_output,
+    check_report_output,
+    readable,
+    readable_or_none,
+    svmlight_columns,
+    title_of,
+)
+from corank.cli.options import (
+    AGREEING,
+    AUTO,
+    BY_EVIDENCE,
+    LEARNERS,
+    RANKERS,
+    Alpha,
+    Amplitude,
+    AsJson,
+    Atoms,
+    BasisRows,
+    CheckpointFolder,
+    Comparisons,
+    Components,
+    CountColumn,
+    DaskAddress,
+    Device,
+    DroppedColumns,
+    Effect,
+    FeatureColumns,
+    FitItems,
+    FitOut,
+    FitReport,
+    FitTable,
+    Force,
+    Gamma,
+    InputFormat,
+    ItemColumn,
+    Kernel,
+    LoserColumn,
+    MarginColumn,
+    MethodName,
+    MethodOption,
+    Noise,
+    QueryColumn,
+    Quiet,
+    ScoreColumn,
+    ShuffleQueries,
+    UnscoredRows,
+    ViewColumns,
+    WeightingOption,
+    WinnerColumn,
     check_goes_with,
     check_views,
     check_what_to_learn_from,
     is_streamed,
-    number_or_word,
-    own_options,
+    method_options,
+    number_or_text,
 )
-from corank.cli.options import (
-    MANY_ROWS,
-    TABLE,
-    WHO_BEAT_WHOM,
-    AsJson,
-    Drop,
-    Effect,
-    Features,
-    Force,
-    IdLeftOut,
-    Quiet,
-    Read,
-    Shuffle,
-    View,
-)
-from corank.cli.outcome import note_no_better, result_of, show_outcome, write_page
-from corank.cli.outputs import check_model_output, check_report_output
+from corank.cli.show import columns_table, widths_table
+from corank.describe import COIN_TOSSES, describe, in_words
+from corank.encoder import TableEncoder
+from corank.kernels import WITH_GAMMA
+from corank.learners.registry import learner_class
+from corank.rows import encode_queries
+from corank.tables import TableError, column, is_number, query_column, read_table, score_column
+from corank.views import random_bases
 
-if TYPE_CHECKING:
-    from corank.cli.training import Source
+MAX_ROWS_TO_TUNE_GAMMA = 1_500  # scored rows or comparisons for which seven kernel widths are tried in seconds
+CANDIDATE_ROWS = 200  # that span each function while methods are compared, which then takes seconds
+NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
+CHECKS_EFFECT = "checking whether unscored rows help"
+FUNCTION_FACTS = ("features", "feature_names")
+TUNING_FACTS = ("gamma_chosen", "gammas_tried")
+SIZE_FACTS = ("alpha", "agreement", "n_components", "n_atoms", "amplitude", "noise", "log_evidence", COIN_TOSSES)
+HELD_OUT_FACTS = ("held_out_error", "held_out_standard_error", "held_out_constant")
 
-SETTINGS = "How it learns"  # a panel of the help
+Step = Callable[[str], None]  # is called with the step that begins
+
+
+# ---- the command
 
 
 def fit(
     context: typer.Context,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help=f"Table of items: {TABLE}. A folder or pattern of such files need not fit into memory.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Where to save the model, by custom NAME.corank.", show_default=False)],
-    score: Annotated[
-        str | None, typer.Option(help="Column with the scores; empty = unscored.", show_default=False)
-    ] = None,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that says which rows compete with each other; all queries share one scoring function.",
-            show_default=False,
-        ),
-    ] = None,
-    method: Annotated[
-        Method,
-        typer.Option(
-            metavar="NAME",
-            help="auto learns from unscored rows too where the scores show that it helps; by itself it ranks with --query "
-            "or --comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of "
-            "items) rank; rls, kpcr and matching predict scores; corankrls and corls learn from unscored rows; preference "
-            "and difference (from who wins, or by how much) say how sure they are and what to ask next.",
-        ),
-    ] = Method.auto,
-    features: Features = None,
-    drop: Drop = None,
-    id: IdLeftOut = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(
-            help="Table that describes the items which FILE scores, by the names in --id.", show_default=False
-        ),
-    ] = None,
-    kernel: Annotated[
-        str, typer.Option(rich_help_panel=SETTINGS, help="How alike two rows are: rbf, linear, poly, cosine, …")
-    ] = "rbf",
-    gamma: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=SETTINGS,
-            help="Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale. "
-            "preference and difference also know columns: one width for each.",
-        ),
-    ] = "auto",
-    basis: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS,
-            help="Rows that span the model: auto, all, features or a number.",
-            show_default="auto",
-        ),
-    ] = None,
-    alpha: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS,
-            help="Strength of smoothing: tune, a number, or several to try.",
-            show_default="tune",
-        ),
-    ] = None,
-    components: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS, help="Number of components of kpcrank and kpcr, or tune.", show_default="tune"
-        ),
-    ] = None,
-    atoms: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS,
-            help="Number of items that make up a pursuit's model, or tune.",
-            show_default="tune",
-        ),
-    ] = None,
-    amplitude: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS,
-            help="Variance of the scores in preference and difference, or tune.",
-            show_default="tune",
-        ),
-    ] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS, help="Variance of the noise in difference, or tune.", show_default="tune"
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=SETTINGS, help="Where to compute: cuda for a GPU (needs PyTorch).", show_default="CPU"
-        ),
-    ] = None,
-    weighting: Annotated[
-        Weighting | None,
-        typer.Option(
-            rich_help_panel=SETTINGS, help="What counts the same: items (size), pairs (unit) or queries (query)."
-        ),
-    ] = None,
-    comparisons: Annotated[
-        Path | None,
-        typer.Option(
-            help="Table of who beat whom, by the names in --item, in place of --score; also the answered questions of "
-            "`corank suggest`. A tie: two rows, a win for each, or with difference a margin of 0.",
-            show_default=False,
-            rich_help_panel=WHO_BEAT_WHOM,
-        ),
-    ] = None,
-    winner: Annotated[
-        str | None, typer.Option(help="Its column of winners.", show_default="winner", rich_help_panel=WHO_BEAT_WHOM)
-    ] = None,
-    loser: Annotated[
-        str | None, typer.Option(help="Its column of losers.", show_default="loser", rich_help_panel=WHO_BEAT_WHOM)
-    ] = None,
-    margin: Annotated[
-        str | None,
-        typer.Option(
-            help="Its column that says by how much, 0 = a tie.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
-        ),
-    ] = None,
-    times: Annotated[
-        str | None,
-        typer.Option(
-            "--count", help="Its column that says how often.", show_default=False, rich_help_panel=WHO_BEAT_WHOM
-        ),
-    ] = None,
-    view: View = None,
-    unscored: Annotated[
-        str | None,
-        typer.Option(
-            help="More rows without scores: file, folder or pattern (corankrls, corls).",
-            show_default=False,
-            rich_help_panel=MANY_ROWS,
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for what is done so far: the same command goes on from there.",
-            show_default=False,
-            rich_help_panel=MANY_ROWS,
-        ),
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler whose workers do the work.",
-            show_default=False,
-            rich_help_panel=MANY_ROWS,
-        ),
-    ] = None,
-    shuffle_queries: Shuffle = False,
+    file: FitTable,
+    out: FitOut,
+    score: ScoreColumn = None,
+    query: QueryColumn = None,
+    method: MethodOption = MethodName.auto,
+    features: FeatureColumns = None,
+    drop: DroppedColumns = None,
+    id: ItemColumn = None,
+    items: FitItems = None,
+    kernel: Kernel = "rbf",
+    gamma: Gamma = "auto",
+    basis: BasisRows = None,
+    alpha: Alpha = None,
+    components: Components = None,
+    atoms: Atoms = None,
+    amplitude: Amplitude = None,
+    noise: Noise = None,
+    device: Device = None,
+    weighting: WeightingOption = None,
+    comparisons: Comparisons = None,
+    winner: WinnerColumn = None,
+    loser: LoserColumn = None,
+    margin: MarginColumn = None,
+    times: CountColumn = None,
+    view: ViewColumns = None,
+    unscored: UnscoredRows = None,
+    checkpoint: CheckpointFolder = None,
+    dask: DaskAddress = None,
+    shuffle_queries: ShuffleQueries = False,
     effect: Effect = True,
-    report: Annotated[
-        Path | None, typer.Option(help="Also write a page about the model, NAME.html.", show_default=False)
-    ] = None,
-    format: Read = None,
+    report: FitReport = None,
+    format: InputFormat = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -222,15 +153,13 @@ def fit(
     To learn one person's taste, fit on that person's rows, without --query.
     In place of scores, --comparisons takes a second table: who beat whom.
     """
-    pairs = {"winner": winner, "loser": loser, "margin": margin, "count": times}
-    source_file = given(context, file, format)
-    score, query = svmlight_columns(source_file, score, query, compared=comparisons is not None)
-    check_what_to_learn_from(score, id, items, comparisons, pairs, method)
-    items_file, comparisons_file = given_too(context, items), given_too(context, comparisons)
-    for read in (source_file, items_file, comparisons_file):
-        check_model_output(out, read, force=force)
-    if report is not None:
-        check_report_output(report, source_file, force=force)
+    pair_columns = {"winner": winner, "loser": loser, "margin": margin, "count": times}
+    table = readable(context, file, format)
+    score, query = svmlight_columns(table, score, query, compared=comparisons is not None)
+    check_what_to_learn_from(score, id, items, comparisons, pair_columns, method)
+    items_table, comparisons_table = readable_or_none(context, items), readable_or_none(context, comparisons)
+    check_model_output(out, table, items_table, comparisons_table, force=force)
+    check_report_output(report, table, force=force)
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
     passes = {"unscored": unscored, "checkpoint": checkpoint, "dask": dask}
@@ -239,71 +168,422 @@ def fit(
             check_goes_with(name, method)
     check_views(view or [])
     if device is not None:
-        from corank._backend import check_device
-
         check_device(device)
-    streamed = is_streamed(source_file, {"items": items, "comparisons": comparisons}, passes)
-    asked = Asked(
-        ranks=query is not None or comparisons is not None,
-        compared=comparisons is not None,
-        views=bool(view) or unscored is not None,
-        smoothing=alpha is not None,
-        streamed=streamed,
-        effect=effect,
+    request = FitRequest(
+        table=table,
+        items=items_table,
+        comparisons=comparisons_table,
+        columns={"score": score, "query": query, "id": id},
+        pair_columns=PairColumns(**pair_columns),
+        features=features or [],
+        dropped=drop or [],
+        views=view or [],
+        method=method,
+        chooses_alpha=alpha is None,
+        streamed=is_streamed(table, {"items": items, "comparisons": comparisons}, passes),
+        passes={**passes, "shuffle_queries": shuffle_queries},
+        device=device,
+        checks_effect=effect,
     )
-    own = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
-    own |= {"amplitude": amplitude, "noise": noise}
-    began = time.perf_counter()
-    with working(quiet=quiet, status=not streamed) as doing:
-        doing(f"reading {title_of(file)}")
-        from corank.cli.pairs import PairColumns
-        from corank.cli.training import Source
+    limited = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
+    limited |= {"amplitude": amplitude, "noise": noise}
 
-        method = asked.settled(method)
-        options = {"kernel": kernel, "gamma": number_or_word(gamma), **own_options(method, own, asked.plain)}
-        source = Source(
-            source_file,
-            items_file,
-            {"score": score, "query": query, "id": id},
-            features or [],
-            drop or [],
-            comparisons_file,
-            PairColumns(**pairs),
-            with_margins=method is not Method.preference,
-            notes_margins=method is Method.difference,
-        )
-        more = {"device": device, "shuffle_queries": shuffle_queries}
-        model, compared = _fitted(source, method, asked, options, view or [], {**passes, **more}, doing)
-        doing(f"writing {out.name}")
+    began = time.perf_counter()
+    with working(quiet=quiet, status=not request.streamed) as step:
+        step(f"reading {title_of(file)}")
+        request = request.with_method()
+        options = method_options(request.method, limited, request.plain_method)
+        request = replace(request, settings={"kernel": kernel, "gamma": number_or_text(gamma), **options})
+        model, comparison = _fitted(request, step)
+        step(f"writing {out.name}")
         model.save(out, overwrite=force)
-        result = result_of(model, out, time.perf_counter() - began, compared)
-        note_no_better(result)
+        description = describe(model)
+        result = _result(model, description, comparison, out, time.perf_counter() - began)
+        _note_no_better(result)
+        title = f"{result['method']} fitted on {title_of(file)}"
+        sentences = _sentences(description, result)
         if report is not None:
-            doing(f"writing {report.name}")
-            write_page(model, result, file, comparisons, report, force=force)
+            from corank.report import write_model_report  # slow to import
+
+            step(f"writing {report.name}")
+            about = {"summary": sentences, "columns": result["columns"], "command": typed_command("fit")}
+            write_model_report(model, report, title=title, overwrite=force, **about)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:
-        show_outcome(result, file, items, comparisons, out)
+        columns = [columns_table(result["columns"])] if result["columns"] else []
+        saved = {"saved as": f"{out} ({size_of(out)})"}
+        show(facts(title, sentences | saved), *columns, *widths_table(result))
+        show(*_next_commands(result, items or file, out, joined=items is not None))
 
 
-def _fitted(
-    source: Source,
-    method: Method,
-    asked: Asked,
-    options: dict[str, Any],
-    views: list[str],
-    passes: dict[str, Any],
-    doing: Callable[[str], None],
-) -> tuple[Any, dict[str, Any] | None]:
-    """The model and, where methods were compared, what came of it."""
-    if asked.streamed:
-        from corank.cli.bigger import fit_in_passes
+@dataclass(frozen=True)
+class FitRequest:
+    """What is to be fitted, on what.
 
-        return fit_in_passes(source, method, options, views, passes, doing, effect=asked.effect), None
-    from corank.cli.training import read_training
-    from corank.cli.viewing import views_of
+    Attributes
+    ----------
+    table : path of a table of items
+    items : path of a table that describes the items which `table` scores, or None where that does it
+    comparisons : path of a table of comparisons, which takes the place of a score column, or None
+    columns : names of the score, query and id columns, None where there is none
+    pair_columns : names of the columns of the table of comparisons
+    features, dropped, views : names and patterns of columns, as in `feature_columns` and `views_of`
+    method : the learner; auto where the rows decide
+    chooses_alpha : whether the strength of smoothing is tuned
+    streamed : whether rows are read in passes
+    passes : unscored rows, checkpoint, Dask scheduler and whether queries are brought together, for rows in passes
+    device : where to compute, or None
+    checks_effect : whether to find out if unscored rows helped
+    settings : parameters of the learner
+    """
 
-    training = read_training(source, doing)
-    agreeing = views_of(views, training.encoder, list(training.encoder.get_feature_names_out()))
-    return fitted(training.on(passes["device"]), method, asked, options, agreeing, doing)
+    table: Path
+    items: Path | None
+    comparisons: Path | None
+    columns: dict[str, str | None]
+    pair_columns: PairColumns
+    features: Sequence[str]
+    dropped: Sequence[str]
+    views: Sequence[str]
+    method: MethodName
+    chooses_alpha: bool
+    streamed: bool
+    passes: dict[str, Any]
+    device: str | None
+    checks_effect: bool
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the order counts, with queries or comparisons; else scores are predicted."""
+        return self.columns["query"] is not None or self.comparisons is not None
+
+    @property
+    def plain_method(self) -> MethodName:
+        """The learner for scored rows alone."""
+        return MethodName.rankrls if self.ranks else MethodName.rls
+
+    @property
+    def has_views(self) -> bool:
+        """Whether views or more unscored rows are given, which asks for a learner with views."""
+        return bool(self.views) or self.passes["unscored"] is not None
+
+    def with_method(self) -> FitRequest:
+        """The request with its learner, which stays auto only where the rows decide."""
+        if self.method is not AUTO:
+            return self
+        agreeing = MethodName.corankrls if self.ranks else MethodName.corls
+        method = agreeing if self.has_views else self.plain_method
+        if self.streamed:
+            other = "" if self.has_views else f"; --method {agreeing} learns from unscored rows too"
+            note(f"rows are read in passes, so no methods are compared: this is --method {method}{other}")
+        elif self.comparisons is None and self.chooses_alpha:
+            return self
+        return replace(self, method=method)
+
+
+# ---- rows to learn from
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """A table to learn from.
+
+    Attributes
+    ----------
+    file : path of the table
+    columns : names of the score, query and id columns, None where there is none
+    features : (n_rows, n_features)
+    scores : (n_rows,), NaN where unscored; None where comparisons take their place
+    queries : (n_rows,) numbers of the queries, or None
+    names : what the id column calls the rows, or None
+    pairs, pair_columns : the comparisons and the names of their columns, or None
+    """
+
+    file: Path
+    columns: dict[str, str | None]
+    encoder: TableEncoder
+    features: NDArray[np.float64]
+    scores: NDArray[np.float64] | None
+    queries: NDArray[np.int64] | None
+    names: Sequence[str] | None
+    pairs: ReadPairs | None
+    pair_columns: PairColumns | None
+
+    @property
+    def n_scored(self) -> int:
+        """Number of rows with a score, or in a comparison."""
+        if self.pairs is not None:
+            return self.pairs.n_items
+        assert self.scores is not None
+        return int(np.count_nonzero(~np.isnan(self.scores)))
+
+    @property
+    def size(self) -> str:
+        """What there is to learn from, such as `12 scored rows`."""
+        return count(self.n_scored, "scored row") if self.pairs is None else count(self.pairs.number, "comparison")
+
+    @property
+    def remembered(self) -> dict[str, str | int | None]:
+        """What a model file keeps of the table."""
+        queries = None if self.queries is None else len(np.unique(self.queries))
+        counts = {**self.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        if self.pairs is None or self.pair_columns is None:
+            return counts
+        return {**counts, **asdict(self.pair_columns), "comparisons": self.pairs.number}
+
+    def automatic_gamma(self, method: MethodName, kernel: str) -> str:
+        """How a learner chooses its kernel width where none is given."""
+        if method in BY_EVIDENCE:
+            return "tune"
+        size = self.n_scored if self.pairs is None else max(self.n_scored, len(self.pairs.winners))
+        tunes = kernel in WITH_GAMMA and size <= MAX_ROWS_TO_TUNE_GAMMA and method not in AGREEING
+        return "tune" if tunes else "scale"
+
+    def fit(self, model: Any) -> None:
+        """Fit a model on the table."""
+        if self.pairs is not None:
+            model.fit_comparisons(self.features, **self.pairs.arguments(), qid=self.queries)
+        else:
+            model.fit(self.features, self.scores, qid=self.queries)
+
+    def check_scores(self, *, ranks: bool) -> None:
+        """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""
+        if self.scores is None:
+            return
+        score, query = self.columns["score"], self.columns["query"] if ranks else None
+        if self.n_scored == 0:
+            raise TableError(f"score column {score!r} of {self.file} is empty: there is nothing to learn from")
+        if self.n_scored == 1:
+            raise TableError(f"score column {score!r} of {self.file} has a single score: at least two are needed")
+        queries = np.zeros(len(self.scores)) if query is None or self.queries is None else self.queries
+        scored = ~np.isnan(self.scores)
+        order = np.lexsort((self.scores[scored], queries[scored]))
+        compete = np.diff(queries[scored][order]) == 0
+        if not compete.any():
+            raise TableError(
+                f"no two rows of one {query!r} have a score in {score!r}, so none can be compared: "
+                "leave out --query to compare all rows"
+            )
+        if not np.any(compete & (np.diff(self.scores[scored][order]) != 0)):
+            within = "" if query is None else f" within every {query!r}"
+            raise TableError(f"all scores in {score!r} are the same{within}: there is nothing to learn")
+
+
+def _read_training(request: FitRequest, step: Step) -> TrainingTable:
+    """Read what there is to learn from and encode the features."""
+    columns, file = request.columns, request.table
+    score, query, item = columns["score"], columns["query"], columns["id"]
+    text = [name for name in (query, item) if name is not None]
+    table = read_table(file, text=text)
+    if request.items is not None:
+        assert item is not None
+        table = joined(table, file, request.items, item, text)
+    scores = None if score is None else score_column(table, score)
+    if request.comparisons is not None and query is not None:
+        _check_query_column(table, request.comparisons, query, file)
+    queries = None if query is None else np.asarray(encode_queries(query_column(table, query), len(table))[0])
+    pairs, pair_columns = (None, None) if request.comparisons is None else _read_comparisons(request, table, queries)
+    names = None if item is None else [str(name) for name in column(table, item, "id").to_pylist()]
+    features = feature_columns(table, columns, request.features, request.dropped)
+    step(f"encoding {count(len(table), 'row')}")
+    encoder = TableEncoder()
+    numbers: Any = encoder.fit_transform(table.select(features))
+    note_ids(table, [name for name in features if name not in encoder.dropped_])
+    if request.device is not None:
+        from torch import as_tensor
+
+        numbers = as_tensor(np.asarray(numbers), device=request.device)
+    return TrainingTable(file, columns, encoder, numbers, scores, queries, names, pairs, pair_columns)
+
+
+def _check_query_column(table: pa.Table, comparisons: Path, query: str, file: Path) -> None:
+    if query not in table.column_names and query in read_table(comparisons).column_names:
+        raise TableError(
+            f"column {query!r} is in {comparisons}, but --query must be a column of the items, {file}: it says which items "
+            "compete; who answered cannot be learned from"
+        )
+
+
+def _read_comparisons(
+    request: FitRequest, table: pa.Table, queries: NDArray[np.int64] | None
+) -> tuple[ReadPairs, PairColumns]:
+    """The comparisons, and what their columns are called."""
+    file, item, query = request.comparisons, request.columns["id"], request.columns["query"]
+    assert file is not None
+    assert item is not None
+    pairs = read_pairs(
+        file,
+        NamedItems(request.table, item, table),
+        request.pair_columns,
+        with_margins=request.method is not MethodName.preference,
+        query=None if query is None or queries is None else (query, queries),
+    )
+    given = request.pair_columns
+    names = replace(given, winner=given.winner or WINNER, loser=given.loser or LOSER)
+    if request.method is MethodName.difference and names.margin is None:
+        taken = {names.winner, names.loser, names.count, FIRST, SECOND}
+        schema = read_table(file).schema
+        numeric = [entry.name for entry in schema if entry.name not in taken and is_number(entry.type)]
+        remedy = f"; --margin {shlex.quote(numeric[0])} would take column {numeric[0]!r}" if numeric else ""
+        note(f"no --margin: every win counts as 1{remedy}")
+    return pairs, names
+
+
+# ---- the learner
+
+
+def _fitted(request: FitRequest, step: Step) -> tuple[Any, dict[str, Any] | None]:
+    """The model and, where ways to learn were compared, what came of it."""
+    if request.streamed:
+        from corank.cli.large_files import fit_in_passes
+
+        return fit_in_passes(request, step), None
+    training, comparison = _read_training(request, step), None
+    views = views_of(request.views, training.encoder, list(training.encoder.get_feature_names_out()))
+    method = request.method
+    training.check_scores(ranks=(request.plain_method if method is AUTO else method) in RANKERS)
+    n_unscored = len(training.features) - training.n_scored
+    if method is AUTO and not request.has_views and (n_unscored == 0 or isinstance(views, random_bases)):
+        method = request.plain_method  # nothing to agree on, or a single column that cannot be divided
+    if method is AUTO:
+        model, comparison = _compare_ways(training, request, views, step)
+    else:
+        model = with_effect(_fit_learner(training, method, request, views, step), step, wanted=request.checks_effect)
+    model.encoder_ = training.encoder
+    model.table_ = {**training.remembered, **({} if comparison is None else comparison.pop("remembered"))}
+    if training.names is not None and hasattr(model, "atoms_"):
+        model.name_atoms([training.names[row] for row in model.atoms_])
+    return model, comparison
+
+
+def _fit_learner(training: TrainingTable, method: MethodName, request: FitRequest, views: Any, step: Step) -> Any:
+    settings = dict(request.settings)
+    if settings["gamma"] == "auto":
+        settings["gamma"] = training.automatic_gamma(method, settings["kernel"])
+    if method in AGREEING:
+        settings["views"] = views
+    model = learner_class(LEARNERS[method])(**settings)
+    step(f"fitting {type(model).__name__} on {training.size}")
+    training.fit(model)
+    return model
+
+
+def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
+    """The model with whether unscored rows helped, which takes several fits; or a model that does not look for it."""
+    if not wanted:
+        return model._at_a_glance()
+    if hasattr(type(model), "unscored_effect_"):
+        step(CHECKS_EFFECT)
+        _ = model.unscored_effect_  # is kept in the model
+    return model
+
+
+def _compare_ways(training: TrainingTable, request: FitRequest, views: Any, step: Step) -> tuple[Any, dict[str, Any]]:
+    """The best of the ways that `AutoRanker` or `AutoRegressor` compares, and what each came to.
+
+    They are compared on a few basis rows; where the scored rows alone do best, the plain learner is fitted to all.
+    """
+    step(f"comparing ways to learn from {training.size}")
+    settings = {"basis": min(CANDIDATE_ROWS, len(training.features)), **request.settings, "views": views}
+    if settings["gamma"] == "auto":
+        settings["gamma"] = "scale"
+    auto = (AutoRanker if request.ranks else AutoRegressor)(random_state=0, **settings)
+    auto._compare(training.features, training.scores, qid=training.queries)
+    effect = None
+    if request.checks_effect:
+        step(CHECKS_EFFECT)
+        effect = auto.unscored_effect_
+    chosen, *reasons = auto.reason_.splitlines()
+    remembered = {"auto_chosen": chosen.removeprefix("Chosen: ").rstrip("."), "auto_reason": " ".join(reasons)}
+    if effect is not None:
+        remembered |= {"auto_verdict": effect.verdict, "auto_unscored": str(effect).removeprefix("unscored rows: ")}
+    if auto.chosen_ == "supervised":
+        model = _fit_learner(training, request.plain_method, request, views, step)
+    else:
+        model = auto._fit_chosen(training.features, training.scores, {"qid": training.queries}, {})._at_a_glance()
+    return model, {
+        "chosen": auto.chosen_,
+        "candidates": [_without_nan(asdict(candidate)) for candidate in auto.candidates_],
+        "unscored_effect": None if effect is None else asdict(effect),
+        "remembered": remembered,
+    }
+
+
+def _without_nan(candidate: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in candidate.items()}  # noqa: PLR0124
+
+
+# ---- what is printed
+
+
+def _result(
+    model: Any, description: dict[str, Any], comparison: dict[str, Any] | None, out: Path, seconds: float
+) -> dict[str, Any]:
+    """Everything that is worth knowing, as JSON has it; `comparison` is what came of `--method auto`."""
+    functions = description.get("views", [description])
+    effect = getattr(model, "unscored_effect_", None)
+    effects = {} if effect is None else {"unscored_effect": asdict(effect)}
+    if comparison is not None:
+        effects = {"unscored_effect": comparison.pop("unscored_effect"), "auto": comparison}
+
+    def selected(names: Sequence[str]) -> dict[str, Any]:
+        return {name: description[name] for name in names if name in description}
+
+    return {
+        "model": str(out),
+        "method": description["method"],
+        **model.table_,
+        "queries_without_scores": description["queries_without_scores"],
+        **effects,
+        "columns": [] if model.encoder_ is None else model.encoder_.summary(),
+        **selected(FUNCTION_FACTS),
+        "kernel": functions[0]["kernel"],  # with views that of the first stands for all
+        "gamma": functions[0]["gamma"],
+        **selected(TUNING_FACTS),
+        "basis": sum(function["basis"] for function in functions),
+        **selected(SIZE_FACTS),
+        "tried": description["tried"] // description["gammas_tried"],
+        **selected(HELD_OUT_FACTS),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _note_no_better(result: dict[str, Any]) -> None:
+    """Say so where the model has learned nothing that helps on rows it has not seen."""
+    error, constant = result["held_out_error"], result["held_out_constant"]
+    by_errors = error is not None and constant is not None and error > NO_BETTER * constant
+    if not by_errors and not (COIN_TOSSES in result and result["log_evidence"] <= result[COIN_TOSSES]):
+        return
+    subject = "who wins" if result.get("comparisons") else repr(result["score"])
+    reasons = f"perhaps the features say nothing about {subject}"
+    if result["query"] is not None:
+        query = repr(result["query"])
+        reasons += f", what is good differs from {query} to {query}, as all share one function, or too few of {query} "
+        reasons += "have several different scores to tell"
+    note(f"held out, the model is no better than {'a constant' if by_errors else 'coin tosses'}: {reasons}")
+
+
+def _sentences(description: dict[str, Any], result: dict[str, Any]) -> dict[str, str]:
+    """The model in words."""
+    sentences = in_words(description)
+    del sentences["what"]
+    if result["queries"] is not None:
+        sentences["queries"] = (
+            f"all share one scoring function; {result['query']} says which rows compete and is not a feature"
+        )
+    return sentences | {"time": f"{result['seconds']:.1f} s"}
+
+
+def _next_commands(result: dict[str, Any], file: Path, out: Path, *, joined: bool) -> list[Text]:
+    """What to run next; a table that is `joined` describes more items than those with scores."""
+    lines = [command(f"corank rank {out} NEW_FILE --out ranked.csv")]
+    if "log_evidence" in result:
+        all_scored = result["score"] is not None and result["scored"] == result["rows"]
+        pool = "NEW_FILE" if (all_scored and not joined) or file == DASH else file
+        lines.append(command(f"corank suggest {out} {pool} --out questions.csv", "  or: "))
+    elif result.get("comparisons"):
+        hint = "--method preference also says how sure it is, and what to ask next (corank suggest)"
+        lines.append(Text(hint, style="dim"))
+    return lines

@@ -1,11 +1,20 @@
 """Comparing methods on data: which is best, by how much, and whether unscored rows helped."""
 
 from corank.experiments.compare import compare
-from corank.experiments.items import Items
-from corank.experiments.masking import Task
+from corank.experiments.data import Items
 from corank.experiments.methods import Method, known_methods, register_method
-from corank.experiments.outcome import Comparison
-from corank.experiments.protocol import Protocol
-from corank.experiments.tuning import Fitted
+from corank.experiments.peers import FittedMethod
+from corank.experiments.protocol import Protocol, Task
+from corank.experiments.result import ComparisonResult
 
-__all__ = ["Comparison", "Fitted", "Items", "Method", "Protocol", "Task", "compare", "known_methods", "register_method"]
+__all__ = [
+    "ComparisonResult",
+    "FittedMethod",
+    "Items",
+    "Method",
+    "Protocol",
+    "Task",
+    "compare",
+    "known_methods",
+    "register_method",
+]

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers, Items, read_items
+from corank._arrays import FloatArray, Index
+from corank.experiments.data import Items, read_items
 from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
-from corank.experiments.masking import Answers, Task, masked
 from corank.experiments.measures import measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
-from corank.experiments.outcome import Comparison, Record
-from corank.experiments.protocol import Draw, Protocol, check_enough, draws_of, split
-from corank.experiments.tuning import Fitted
+from corank.experiments.peers import FittedMethod
+from corank.experiments.protocol import Draw, HiddenScores, Protocol, Task, check_enough, draws_of, masked, split
+from corank.experiments.result import ComparisonResult, Record
 
 N_PAIRS = 400  # whose probabilities are looked at in a run
 Job = tuple[Method, Draw]
@@ -33,7 +33,7 @@ def compare(
     keep: str | Path | None = None,
     fresh: bool = False,
     progress: Callable[[int, int], Any] | None = None,
-) -> Comparison:
+) -> ComparisonResult:
     """Compare methods on data whose scores are partly hidden from them.
 
     Parameters
@@ -49,7 +49,7 @@ def compare(
     processes : int, default=1
         Fits at a time. More than one starts processes: call it under ``if __name__ == "__main__":`` then.
     keep : folder, default=None
-        Where finished fits are kept: the same call goes on where it was interrupted.
+        Where finished fits are kept: the same call continues an interrupted one.
     fresh : bool, default=False
         Leave kept fits aside.
     progress : default=None
@@ -58,7 +58,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    ComparisonResult
         `rows()`, `verdict()`, `effects()`, `curves()`; print it.
 
     Examples
@@ -66,8 +66,8 @@ def compare(
     >>> from corank.datasets import make_ranking
     >>> from corank.experiments import Protocol, compare
     >>> data = make_ranking(n_queries=30, query_size=8, random_state=0)
-    >>> found = compare(data, ["ridge", "rankrls"], Protocol(repeats=5, curves=False, scored_share=0.5))
-    >>> [row.method for row in found.rows()]
+    >>> result = compare(data, ["ridge", "rankrls"], Protocol(repeats=5, curves=False, scored_share=0.5))
+    >>> [row.method for row in result.rows()]
     ['ridge', 'rankrls']
     """
     items, protocol = read_items(data), protocol or Protocol()
@@ -79,7 +79,7 @@ def compare(
         raise ValueError(f"processes must be a whole number of at least 1, got {processes!r}.")
     begin = time.perf_counter()
     jobs = {_key(items, protocol, job): job for job in _jobs(chosen, items, protocol)}
-    done, failures = attempt_jobs(
+    finished, failures = attempt_jobs(
         run,
         (items, protocol),
         list(jobs.items()),
@@ -89,19 +89,18 @@ def compare(
     )
     failed = _failed(chosen, jobs, failures, name)
     records = [
-        Record(method.name, draw, one.result, one.seconds, one.warnings, one.memory)
+        Record(method.name, draw, **vars(finished[key][0]))
         for key, (method, draw) in jobs.items()
         if method.name not in failed
-        for one in [done[key][0]]
     ]
-    return Comparison(
+    return ComparisonResult(
         items,
         protocol,
         tuple(method for method in chosen if method.name not in failed),
         name,
         tuple(records),
         processes,
-        sum(now for _, now in done.values()),
+        sum(ran_now for _, ran_now in finished.values()),
         round(time.perf_counter() - begin, 2),
         failed,
     )
@@ -113,10 +112,10 @@ def _failed(
     """Methods that are left out because a fit of theirs failed, and why; an error where too little is left."""
     failed: dict[str, str] = {}
     for method in methods:
-        own = [key for key, (other, _) in jobs.items() if other.name == method.name]
-        wrong = [failures[key] for key in own if key in failures]
-        if wrong:
-            failed[method.name] = f"{len(wrong)} of {len(own)} fits failed; the first: {wrong[0]}"
+        keys = [key for key, (other, _) in jobs.items() if other.name == method.name]
+        errors = [failures[key] for key in keys if key in failures]
+        if errors:
+            failed[method.name] = f"{len(errors)} of {len(keys)} fits failed; the first: {errors[0]}"
     if baseline in failed or len(methods) - len(failed) < 2:
         raise JobsFailed("; ".join(f"{name}: {why}" for name, why in failed.items()))
     return failed
@@ -152,7 +151,7 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     }
 
 
-def _probabilities(fitted: Fitted, task: Task) -> tuple[Integers, Integers, Floats] | None:
+def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, FloatArray] | None:
     """Pairs of test rows of a query, and with what probability the first beats the second, for models that say so."""
     if not hasattr(fitted.model, "predict_comparison"):
         return None
@@ -166,7 +165,7 @@ def _probabilities(fitted: Fitted, task: Task) -> tuple[Integers, Integers, Floa
 
 
 def _came_true(
-    answers: Answers, predicted: Floats, pairs: tuple[Integers, Integers, Floats] | None
+    answers: HiddenScores, predicted: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
 ) -> dict[str, list[Any]]:
     """Probabilities and whether they came true; pairs of equal scores are left out."""
     if pairs is None:
@@ -189,7 +188,7 @@ def _jobs(methods: Sequence[Method], items: Items, protocol: Protocol) -> list[J
 
 
 def _key(items: Items, protocol: Protocol, job: Job) -> str:
-    """All that a result depends on."""
+    """Everything that a result depends on."""
     method, draw = job
     asked = {key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")}
     distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
@@ -198,13 +197,13 @@ def _key(items: Items, protocol: Protocol, job: Job) -> str:
 
 
 def _flags(method: Method) -> list[Any]:
-    """What of a method changes its record, beside how it fits, and the libraries under all of them."""
+    """Properties of a method that change its record, and versions of the libraries below it."""
     below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
     return [method.name, method.scale, method.uses_unscored, below]
 
 
 def _named(fit: Any) -> list[Any]:
-    """A way to fit by its name, its code and what it was given, so that a changed function is not taken for the old one."""
+    """A fit function by name, code and arguments, so that a changed function is not mistaken for the old one."""
     inner = getattr(fit, "func", fit)
     name = [getattr(inner, "__module__", ""), getattr(inner, "__qualname__", type(inner).__qualname__)]
     given = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
@@ -223,15 +222,15 @@ def _named(fit: Any) -> list[Any]:
 
 
 def _body(code: Any) -> list[Any]:
-    """Code by what it does, that of functions inside it too."""
+    """Code as a value that changes with what it does, including functions defined inside it."""
     if code is None:
         return []
-    inside = [_body(one) if hasattr(one, "co_code") else one for one in code.co_consts]
-    return [code.co_code.hex(), code.co_names, inside]
+    constants = [_body(constant) if hasattr(constant, "co_code") else constant for constant in code.co_consts]
+    return [code.co_code.hex(), code.co_names, constants]
 
 
 def _state(owner: Any) -> Any:
-    """What an object that is called, or whose method is, holds."""
+    """Attributes of a callable object, or of the object whose method is called."""
     return vars(owner) if hasattr(owner, "__dict__") else repr(owner)
 
 

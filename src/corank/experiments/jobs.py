@@ -1,7 +1,7 @@
 """Runs many independent jobs, several processes at a time with BLAS on one thread each, and keeps every finished one.
 
-A finished job is one small JSON file, written whole or not at all, under a name that follows from all that its result
-depends on: whoever is interrupted goes on where it stopped. What a job computes is the business of the caller.
+A finished job is one small JSON file, written whole or not at all, under a name that follows from everything its result
+depends on: an interrupted run goes on where it stopped. What a job computes is the caller's business.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from threadpoolctl import threadpool_limits
 import corank
 from corank.tables import replacing
 
-Run: TypeAlias = Callable[[Any, Any], dict[str, Any]]  # what all jobs share, a job → what is written as JSON
+Run: TypeAlias = Callable[[Any, Any], dict[str, Any]]  # shared data, a job → a result that JSON can hold
 Advance: TypeAlias = Callable[[], None]
-_shared: dict[str, Any] = {}  # of a process that does jobs: sent once, not with every job
+_shared: dict[str, Any] = {}  # data of a process that runs jobs: sent once, not with every job
 
 
 class JobsFailed(RuntimeError):
@@ -45,7 +45,7 @@ class JobsFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Done:
-    """A finished job: what it gave, how long it took, what it was warned of, and the most memory its process has held."""
+    """A finished job: its result, seconds, warnings, and the peak memory of its process in bytes."""
 
     result: dict[str, Any]
     seconds: float
@@ -61,7 +61,7 @@ class Keep:
     fresh: bool = False
 
     def path(self, key: str) -> Path:
-        """Where the job with this key is."""
+        """The file of the job with this key."""
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
     def read(self, key: str) -> Done | None:
@@ -99,12 +99,17 @@ def run_jobs(
     processes: int = 1,
     progress: Callable[[int, int], Any] | None = None,
 ) -> tuple[list[Done], int]:
-    """Every job done, in order, and how many of them were done now; JobsFailed where one fails. As `attempt_jobs`."""
-    found, failures = attempt_jobs(run, shared, jobs, keep=keep, processes=processes, progress=progress)
+    """Every finished job, in order, and how many of them ran now; JobsFailed if one fails.
+
+    Parameters
+    ----------
+    run, shared, jobs, keep, processes, progress : see `attempt_jobs`
+    """
+    finished, failures = attempt_jobs(run, shared, jobs, keep=keep, processes=processes, progress=progress)
     if failures:
-        told = "\n".join(f"{job}: {failures[key]}" for key, job in jobs if key in failures)
-        raise JobsFailed(f"{len(failures)} of {len(jobs)} fits failed:\n{told}")
-    return [found[key][0] for key, _ in jobs], sum(now for _, now in found.values())
+        reasons = "\n".join(f"{job}: {failures[key]}" for key, job in jobs if key in failures)
+        raise JobsFailed(f"{len(failures)} of {len(jobs)} fits failed:\n{reasons}")
+    return [finished[key][0] for key, _ in jobs], sum(ran_now for _, ran_now in finished.values())
 
 
 def attempt_jobs(
@@ -116,38 +121,38 @@ def attempt_jobs(
     processes: int = 1,
     progress: Callable[[int, int], Any] | None = None,
 ) -> tuple[dict[str, tuple[Done, bool]], dict[str, str]]:
-    """By key: every job that was done, with whether it was done now, and what went wrong with the others.
+    """By key: every finished job, with whether it ran now, and the error of every other job.
 
     Parameters
     ----------
     run : function of a module, called with `shared` and a job; the only part that computes
-    shared : what all jobs need, sent to each process once
-    jobs : pairs of a key, which says all that the result depends on, and the job
+    shared : data that all jobs need, sent to each process once
+    jobs : pairs of a key, which names everything the result depends on, and the job
     keep : where finished jobs are kept and looked for
-    processes : at a time; 1 works in this process
+    processes : number of processes; 1 works in this process
     progress : called with the number of jobs and of those that are there already; gives a context of an `advance`
     """
-    found: dict[str, tuple[Done, bool]] = {}
+    finished: dict[str, tuple[Done, bool]] = {}
     if keep is not None and not keep.fresh:
-        found = {key: (done, False) for key, _ in jobs if (done := keep.read(key)) is not None}
-    missing = [(key, job) for key, job in jobs if key not in found]
+        finished = {key: (done, False) for key, _ in jobs if (done := keep.read(key)) is not None}
+    missing = [(key, job) for key, job in jobs if key not in finished]
     failures: dict[str, str] = {}
     with (progress or quiet)(len(jobs), len(jobs) - len(missing)) as advance:
         for key, outcome in _outcomes(run, shared, missing, processes):
             if isinstance(outcome, Done):
                 if keep is not None:
                     keep.write(key, outcome)
-                found[key] = (outcome, True)
+                finished[key] = (outcome, True)
             else:
                 failures[key] = outcome
             advance()
-    return found, failures
+    return finished, failures
 
 
 def _outcomes(
     run: Run, shared: Any, jobs: Sequence[tuple[str, Any]], processes: int
 ) -> Iterator[tuple[str, Done | str]]:
-    """Every job with what it gave or what went wrong, as they finish."""
+    """The key of every job with its result or its error, in the order in which jobs finish."""
     if processes == 1 or len(jobs) < 2:
         with threadpool_limits(limits=1):
             for key, job in jobs:
@@ -157,9 +162,9 @@ def _outcomes(
         min(processes, len(jobs)), multiprocessing.get_context("spawn"), initializer=_begin, initargs=(shared,)
     )
     try:
-        waiting: dict[Future[Done | str], str] = {pool.submit(_attempt_shared, run, job): key for key, job in jobs}
-        for future in as_completed(waiting):
-            yield waiting.pop(future), future.result()
+        keys: dict[Future[Done | str], str] = {pool.submit(_attempt_shared, run, job): key for key, job in jobs}
+        for future in as_completed(keys):
+            yield keys.pop(future), future.result()
     except BrokenProcessPool as error:
         raise JobsFailed("a process was ended from outside, perhaps for want of memory: try fewer --jobs") from error
     finally:
@@ -167,15 +172,15 @@ def _outcomes(
 
 
 def _begin(shared: Any) -> None:
-    """For the life of a process, which an interruption ends without many words."""
+    """Prepare a process for its jobs: one BLAS thread, and an end when the parent ends or is interrupted."""
     threadpool_limits(limits=1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _shared["it"] = shared
+    _shared["data"] = shared
 
 
 def _end_with_parent() -> None:
-    """Whoever waits for jobs of a process that was killed waits for ever."""
+    """End this process when its parent was killed. (joblib's workers live on then.)"""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -183,11 +188,11 @@ def _end_with_parent() -> None:
 
 
 def _attempt_shared(run: Run, job: Any) -> Done | str:
-    return _attempt(run, _shared["it"], job)
+    return _attempt(run, _shared["data"], job)
 
 
 def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
-    """Run a job, noting how long it took and what it was warned of."""
+    """Run a job and record its time and warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin = time.perf_counter()
@@ -196,12 +201,12 @@ def _attempt(run: Run, shared: Any, job: Any) -> Done | str:
         except Exception as error:  # noqa: BLE001  (a fit that fails must not end the others)
             return f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - begin
-    told = tuple(sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught}))
-    return Done(result, round(seconds, 4), told, _peak_memory())
+    messages = tuple(sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught}))
+    return Done(result, round(seconds, 4), messages, _peak_memory())
 
 
 def _peak_memory() -> int:
-    """The most bytes this process has held; 0 where the system does not say."""
+    """Peak memory of this process in bytes; 0 where the system does not report it."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -211,7 +216,7 @@ def _peak_memory() -> int:
 
 
 def written(value: Any) -> str:
-    """A key: the same value gives the same text in every process, so where an object lies in memory is left out."""
+    """A key: the same value gives the same text in every process, so memory addresses are left out."""
     return json.dumps(value, sort_keys=True, default=lambda other: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(other)))
 
 
@@ -242,12 +247,12 @@ def version_of(*names: str) -> str | None:
 
 @contextmanager
 def quiet(total: int, done: int) -> Iterator[Advance]:
-    """Tell nothing."""
+    """Show nothing."""
     yield lambda: None
 
 
 def shown_on(console: Console, name: str, *, lines: bool = True) -> Callable[[int, int], Any]:
-    """A bar on a terminal; elsewhere, where `lines` are wanted, one at every tenth."""
+    """A bar on a terminal; elsewhere, if `lines`, one line at every tenth."""
 
     @contextmanager
     def progress(total: int, done: int) -> Iterator[Advance]:
@@ -265,12 +270,12 @@ def shown_on(console: Console, name: str, *, lines: bool = True) -> Callable[[in
             return
         count, begin = done, time.perf_counter()
 
-        def tell() -> None:
+        def print_tenths() -> None:
             nonlocal count
             count += 1
             if lines and count * 10 // total > (count - 1) * 10 // total:
                 console.print(f"{name}: {count} of {total}, {time.perf_counter() - begin:.0f} s", highlight=False)
 
-        yield tell
+        yield print_tenths
 
     return progress

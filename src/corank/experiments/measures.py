@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers
+from corank._arrays import FloatArray, Index
 from corank.metrics import disagreement_error, ndcg
 
 TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
@@ -19,7 +19,9 @@ WITHIN = ", each query less its mean"
 LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
 
 
-def measured(scores: Floats, predicted: Floats, qid: Integers | None, least: float, *, scale: bool) -> dict[str, Any]:
+def measured(
+    scores: FloatArray, predicted: FloatArray, qid: Index | None, least: float, *, scale: bool
+) -> dict[str, Any]:
     """Every measure for every test query, in order of first appearance; NaN where undefined.
 
     Parameters
@@ -36,15 +38,15 @@ def measured(scores: Floats, predicted: Floats, qid: Integers | None, least: flo
     queries = labels[np.sort(first)]
     place = {label: at for at, label in enumerate(queries.tolist())}
     codes = np.asarray([place[label] for label in labels.tolist()])
-    found = {
+    measures = {
         "disagreement": disagreement_error(scores, predicted, qid=labels, average=False),
         "ndcg": ndcg(scores - min(least, 0.0), predicted, qid=labels, k=10, average=False),
         "rmse": _rmse(scores - predicted, codes, centred=qid is not None) if scale else np.full(len(queries), np.nan),
     }
-    return {"queries": queries.tolist(), **{name: _plain(values) for name, values in found.items()}}
+    return {"queries": queries.tolist(), **{name: _plain(values) for name, values in measures.items()}}
 
 
-def _rmse(residuals: Floats, codes: Integers, *, centred: bool) -> Floats:
+def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:
     """Of each query; `centred`: its mean taken out, as the level of a ranking means nothing."""
     sizes = np.bincount(codes)
     if centred:
@@ -52,5 +54,5 @@ def _rmse(residuals: Floats, codes: Integers, *, centred: bool) -> Floats:
     return np.asarray(np.sqrt(np.bincount(codes, weights=residuals**2) / sizes))
 
 
-def _plain(values: Floats) -> list[float | None]:
+def _plain(values: FloatArray) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), 9) for value in values]

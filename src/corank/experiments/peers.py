@@ -1,11 +1,14 @@
-"""Methods from scikit-learn and NumPy that corank's learners are compared with, each tuned over the same number of
-settings. All settings of a family come from one decomposition.
+"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, RankSVM, LightGBM, XGBoost.
+
+Each is tuned by held-out error on the scored training rows, over as many settings as corank's learners with views try.
+Settings come in families that share their work: one decomposition for all alphas, one ensemble for all numbers of trees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse
@@ -13,9 +16,118 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from corank.experiments.items import Floats, Integers
-from corank.experiments.masking import Task
-from corank.experiments.tuning import SETTINGS, Family, Fitted, Predict, Rows, Setting, fit_tuned
+from corank._arrays import FloatArray, Index
+from corank.experiments.protocol import Task
+
+SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
+FOLDS = 3
+Setting: TypeAlias = dict[str, Any]
+Predict: TypeAlias = Callable[[Any], FloatArray]  # rows → (n, settings)
+
+
+@dataclass(frozen=True)
+class MethodRows:
+    """Scored rows, those of a query together."""
+
+    X: Any
+    y: FloatArray
+    qid: Index | None
+
+    def take(self, rows: Any) -> MethodRows:
+        """Some of them."""
+        return MethodRows(self.X[rows], self.y[rows], None if self.qid is None else self.qid[rows])
+
+
+@dataclass(frozen=True)
+class Family:
+    """Settings that are fitted together: `fit(rows, seed)` gives predictions, one column per setting, and model sizes."""
+
+    settings: Sequence[Setting]
+    fit: Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]
+
+
+@dataclass(frozen=True)
+class FittedMethod:
+    """A method after fitting.
+
+    Attributes
+    ----------
+    predict : rows → (n,) scores
+    chosen : the parameters that were chosen
+    tried : number of settings that were compared; None where nothing was held out
+    size : bytes that predictions need
+    model : the learner, where it is one of corank
+    """
+
+    predict: Callable[[Any], FloatArray]
+    chosen: Setting
+    tried: int | None
+    size: int
+    model: Any = None
+
+
+def fit_tuned(families: Sequence[Family], task: Task) -> FittedMethod:
+    """The setting with the least held-out error, fitted on all scored rows; among equals the first one."""
+    rows = grouped(*task.scored)
+    errors = [np.zeros(len(family.settings)) for family in families]
+    for kept, left in folds(rows, task.seed):
+        for family, total in zip(families, errors, strict=True):
+            predict, _ = family.fit(rows.take(kept), task.seed)
+            total += _errors(rows.take(left), predict(rows.X[left]), task.judge)
+    best = int(np.argmin([total.min() for total in errors]))
+    at = int(np.argmin(errors[best]))
+    predict, size = families[best].fit(rows, task.seed)
+    chosen = families[best].settings[at]
+    return FittedMethod(lambda X: predict(X)[:, at], dict(chosen), sum(map(len, errors)), size(at))
+
+
+def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
+    """Rows of a query together, as trees want them; the order is kept otherwise."""
+    if qid is None:
+        return MethodRows(X, y, None)
+    order = np.argsort(qid, kind="stable")
+    return MethodRows(X[order], y[order], qid[order])
+
+
+def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
+    """Rows to fit on and rows to judge on: whole queries where there are several, else rows."""
+    units = np.arange(len(rows.y)) if rows.qid is None else np.unique(rows.qid, return_inverse=True)[1]
+    n = int(units.max()) + 1
+    if n < 2:
+        units, n = np.arange(len(rows.y)), len(rows.y)
+    fold = np.random.default_rng([seed, 2]).permutation(n) % min(FOLDS, n)
+    fold_of_row = fold[units]
+    return [(np.flatnonzero(fold_of_row != k), np.flatnonzero(fold_of_row == k)) for k in range(int(fold.max()) + 1)]
+
+
+def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
+    """Sum of the errors of the held-out queries (rows), one per setting."""
+    if judge == "rmse":
+        residuals = left.y[:, None] - predicted
+        if left.qid is not None:
+            for query in np.unique(left.qid):
+                of_query = left.qid == query
+                residuals[of_query] -= residuals[of_query].mean(axis=0)
+        return np.asarray((residuals**2).sum(axis=0))
+    return np.asarray(disagreements(left, predicted).sum(axis=0))
+
+
+def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
+    """`disagreement_error` of every query with two different scores, for many columns of predictions at once.
+
+    O(pairs) per column; held-out queries are small.
+    """
+    codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
+    errors = []
+    for query in np.unique(codes):
+        members = np.flatnonzero(codes == query)
+        better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
+        if len(better):
+            gaps = predicted[members[better]] - predicted[members[worse]]
+            wrong = np.count_nonzero(gaps < 0, axis=0) + 0.5 * np.count_nonzero(gaps == 0, axis=0)
+            errors.append(wrong / len(better))
+    return np.asarray(errors).reshape(len(errors), predicted.shape[1])
+
 
 N_WIDTHS = 10
 N_BASIS = 300  # of Nystroem
@@ -23,7 +135,7 @@ MOST_PAIRS = 4_000  # of the pairwise transform
 SVM_SETTINGS = 20  # each costs a fit of its own
 
 
-def widths(X: Any) -> Floats:
+def widths(X: Any) -> FloatArray:
     """Kernel widths around 1 / (columns · variance): (N_WIDTHS,)."""
     square = X.multiply(X).mean() if hasattr(X, "multiply") else np.mean(np.square(X))
     variance = float(square - X.mean() ** 2)
@@ -31,38 +143,40 @@ def widths(X: Any) -> Floats:
     return np.asarray(scale * np.logspace(-1.5, 1.0, N_WIDTHS))
 
 
-def ridge(task: Task) -> Fitted:
+def ridge(task: Task) -> FittedMethod:
     """Ridge regression on the columns, each query's mean score taken out."""
     alphas = np.logspace(-4, 5, SETTINGS)
     return fit_tuned([Family([{"alpha": float(alpha)} for alpha in alphas], _ridge_path(alphas))], task)
 
 
-def kernel_ridge(task: Task) -> Fitted:
+def kernel_ridge(task: Task) -> FittedMethod:
     """Kernel ridge regression (rbf) on the scores."""
     alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
     return fit_tuned([_width_family(gamma, alphas, _kernel_path) for gamma in widths(task.scored[0])], task)
 
 
-def nystroem(task: Task) -> Fitted:
+def nystroem(task: Task) -> FittedMethod:
     """Ridge regression on features of Nystroem's kernel approximation."""
     alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
     return fit_tuned([_width_family(gamma, alphas, _nystroem_path) for gamma in widths(task.scored[0])], task)
 
 
-def rank_svm(task: Task) -> Fitted:
+def rank_svm(task: Task) -> FittedMethod:
     """A linear support vector machine on differences of rows of a query."""
     families = [Family([{"C": float(C)}], _pairwise(float(C))) for C in np.logspace(-5, 2, SVM_SETTINGS)]
     return fit_tuned(families, task)
 
 
 def _width_family(
-    gamma: float, alphas: Floats, path: Callable[[Rows, float, Floats, int], tuple[Predict, Callable[[int], int]]]
+    gamma: float,
+    alphas: FloatArray,
+    path: Callable[[MethodRows, float, FloatArray, int], tuple[Predict, Callable[[int], int]]],
 ) -> Family:
     settings: Sequence[Setting] = [{"gamma": float(gamma), "alpha": float(alpha)} for alpha in alphas]
     return Family(settings, lambda rows, seed: path(rows, gamma, alphas, seed))
 
 
-def _targets(rows: Rows) -> tuple[Floats, float]:
+def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
     """Scores less their mean, or less the means of their queries where the level of a query means nothing."""
     if rows.qid is None:
         return rows.y - rows.y.mean(), float(rows.y.mean())
@@ -71,8 +185,8 @@ def _targets(rows: Rows) -> tuple[Floats, float]:
     return rows.y - means[codes], 0.0
 
 
-def _ridge_path(alphas: Floats) -> Callable[[Rows, int], tuple[Predict, Callable[[int], int]]]:
-    def fit(rows: Rows, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _ridge_path(alphas: FloatArray) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
+    def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
         X = rows.X.toarray() if hasattr(rows.X, "toarray") else np.asarray(rows.X, dtype=np.float64)
         centre, (y, level) = X.mean(axis=0), _targets(rows)
         U, s, Vt = linalg.svd(X - centre, full_matrices=False)
@@ -83,7 +197,7 @@ def _ridge_path(alphas: Floats) -> Callable[[Rows, int], tuple[Predict, Callable
     return fit
 
 
-def _kernel_path(rows: Rows, gamma: float, alphas: Floats, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _kernel_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) -> tuple[Predict, Callable[[int], int]]:
     """Dual weights of every alpha from one eigendecomposition, O(n³)."""
     y, level = _targets(rows)
     values, vectors = linalg.eigh(rbf_kernel(rows.X, gamma=gamma))
@@ -92,17 +206,19 @@ def _kernel_path(rows: Rows, gamma: float, alphas: Floats, seed: int) -> tuple[P
     return (lambda new: np.asarray(rbf_kernel(new, rows.X, gamma=gamma) @ weights + level)), lambda at: size
 
 
-def _nystroem_path(rows: Rows, gamma: float, alphas: Floats, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _nystroem_path(
+    rows: MethodRows, gamma: float, alphas: FloatArray, seed: int
+) -> tuple[Predict, Callable[[int], int]]:
     n = min(N_BASIS, len(rows.y))
     map_ = Nystroem(gamma=gamma, n_components=n, random_state=seed).fit(rows.X)
-    inner = Rows(map_.transform(rows.X), rows.y, rows.qid)
+    inner = MethodRows(map_.transform(rows.X), rows.y, rows.qid)
     predict, _ = _ridge_path(alphas)(inner, seed)
     size = 8 * n * (n + 1 + int(rows.X.shape[1]))
     return (lambda new: predict(map_.transform(new))), lambda at: size
 
 
-def _pairwise(C: float) -> Callable[[Rows, int], tuple[Predict, Callable[[int], int]]]:
-    def fit(rows: Rows, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _pairwise(C: float) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
+    def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
         first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
         sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
         differences = rows.X[first] - rows.X[second]
@@ -115,17 +231,135 @@ def _pairwise(C: float) -> Callable[[Rows, int], tuple[Predict, Callable[[int], 
     return fit
 
 
-def pairs_of(rows: Rows, most: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Index, Index]:
     """Row numbers (better, worse) of pairs of a query with different scores; at most so many, drawn at random."""
     better, worse = [], []
     codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
     for query in np.unique(codes):
-        own = np.flatnonzero(codes == query)
-        a, b = np.nonzero(rows.y[own][:, None] > rows.y[own][None, :])
-        better.append(own[a])
-        worse.append(own[b])
+        members = np.flatnonzero(codes == query)
+        a, b = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
+        better.append(members[a])
+        worse.append(members[b])
     first, second = np.concatenate(better), np.concatenate(worse)
     if len(first) > most:
         chosen = np.sort(rng.choice(len(first), most, replace=False))
         first, second = first[chosen], second[chosen]
     return first, second
+
+
+N_TREES = tuple(range(2, 101, 2))
+LEVELS = 32  # of relevance, which LightGBM and XGBoost want as whole numbers
+LIGHTGBM = (
+    {"num_leaves": 4, "min_data_in_leaf": 20, "feature_fraction": 0.3, "learning_rate": 0.1},
+    {"num_leaves": 8, "min_data_in_leaf": 5, "feature_fraction": 0.3, "learning_rate": 0.1},
+    {"num_leaves": 16, "min_data_in_leaf": 20, "feature_fraction": 1.0, "learning_rate": 0.1},
+    {"num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 1.0, "learning_rate": 0.05},
+)
+XGBOOST = (
+    {"max_depth": 2, "min_child_weight": 1.0, "colsample_bytree": 0.3, "learning_rate": 0.1},
+    {"max_depth": 3, "min_child_weight": 0.1, "colsample_bytree": 0.3, "learning_rate": 0.1},
+    {"max_depth": 5, "min_child_weight": 1.0, "colsample_bytree": 1.0, "learning_rate": 0.1},
+    {"max_depth": 3, "min_child_weight": 1.0, "colsample_bytree": 1.0, "learning_rate": 0.05},
+)
+assert len(LIGHTGBM) * len(N_TREES) == len(XGBOOST) * len(N_TREES) == SETTINGS
+Size = Callable[[int], int]
+
+
+def lightgbm(task: Task) -> FittedMethod:
+    """LightGBM: lambdarank with queries, least squares without."""
+    return fit_tuned(families(LIGHTGBM, N_TREES, lightgbm_stages), task)
+
+
+def xgboost(task: Task) -> FittedMethod:
+    """XGBoost: pairwise ranking with queries, least squares without."""
+    return fit_tuned(families(XGBOOST, N_TREES, xgboost_stages), task)
+
+
+def families(
+    grid: Sequence[Setting],
+    n_trees: Sequence[int],
+    fit: Callable[[MethodRows, Setting, Sequence[int]], tuple[Predict, Size]],
+) -> list[Family]:
+    """One family per setting: all numbers of trees."""
+
+    def family(setting: Setting) -> Family:
+        settings = [{**setting, "trees": n} for n in n_trees]
+        return Family(settings, lambda rows, seed: fit(rows, setting, n_trees))
+
+    return [family(setting) for setting in grid]
+
+
+def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> tuple[Predict, Size]:
+    """Fit the largest number of trees with LightGBM; predicts one column for each number of trees."""
+    import lightgbm as lgb
+
+    fixed: dict[str, Any] = {"num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
+    if rows.qid is None:
+        level, labels, group = float(rows.y.mean()), rows.y - rows.y.mean(), None
+        fixed |= {"objective": "regression", "boost_from_average": False}
+    else:
+        level, labels, group = 0.0, levels(rows.y), group_sizes(rows.qid)
+        fixed |= {"objective": "lambdarank"}
+        if not is_graded(rows.y):
+            fixed["label_gain"] = list(range(LEVELS))
+    data = lgb.Dataset(_matrix(rows.X), labels, group=group, params={"verbosity": -1})
+    model = lgb.train(fixed | setting, data, num_boost_round=max(n_trees))
+    grown = model.num_trees()  # fewer than asked for where nothing is left to split
+
+    def leaves(X: Any) -> Index:
+        return np.asarray(model.predict(_matrix(X), pred_leaf=True), dtype=np.int64).reshape(X.shape[0], grown)
+
+    counts = leaves(rows.X).max(axis=0) + 1  # training rows reach every leaf
+    values = np.zeros((grown, int(counts.max())))
+    for tree, count in enumerate(counts.tolist()):
+        values[tree, :count] = [model.get_leaf_output(tree, leaf) for leaf in range(count)]
+    last = np.minimum(n_trees, grown) - 1
+
+    def predict(X: Any) -> FloatArray:
+        return np.asarray(level + np.cumsum(values[np.arange(grown), leaves(X)], axis=1)[:, last])
+
+    return predict, lambda at: len(model.model_to_string(num_iteration=n_trees[at]))
+
+
+def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> tuple[Predict, Size]:
+    """Fit the largest number of trees with XGBoost; predicts one column for each number of trees."""
+    import xgboost as xgb
+
+    fixed: dict[str, Any] = {"nthread": 1, "seed": 0, "verbosity": 0, "tree_method": "hist", "base_score": 0.0}
+    if rows.qid is None:
+        level, objective, labels = float(rows.y.mean()), "reg:squarederror", rows.y - rows.y.mean()
+    else:
+        level, objective, labels = 0.0, "rank:pairwise", levels(rows.y)
+    data = xgb.DMatrix(rows.X, label=labels, qid=rows.qid, nthread=1)
+    model = xgb.train({"objective": objective} | fixed | setting, data, num_boost_round=max(n_trees))
+    steps = list(zip([0, *n_trees[:-1]], n_trees, strict=True))
+
+    def predict(X: Any) -> FloatArray:
+        new = xgb.DMatrix(X, nthread=1)
+        stages = [model.predict(new, iteration_range=step, output_margin=True) for step in steps]
+        return np.asarray(level + np.cumsum(np.asarray(stages, dtype=np.float64), axis=0).T)
+
+    return predict, lambda at: len(model[: n_trees[at]].save_raw())
+
+
+def _matrix(X: Any) -> Any:
+    """LightGBM knows CSR matrices, but not CSR arrays."""
+    return sparse.csr_matrix(X) if hasattr(X, "indptr") else X
+
+
+def is_graded(y: FloatArray) -> bool:
+    """Whether scores are whole numbers from 0 on, few enough to be levels of relevance."""
+    return bool((y >= 0).all() and (y == np.round(y)).all() and y.max() < LEVELS)
+
+
+def levels(y: FloatArray) -> Index:
+    """Scores as levels of relevance: as they are, or by quantiles."""
+    if is_graded(y):
+        return y.astype(np.int64)
+    borders = np.quantile(y, np.linspace(0, 1, LEVELS + 1)[1:-1])
+    return np.searchsorted(borders, y, side="right").astype(np.int64)
+
+
+def group_sizes(qid: Index) -> Index:
+    """Rows of each query; they stand together."""
+    return np.diff(np.flatnonzero(np.r_[True, qid[1:] != qid[:-1], True]))

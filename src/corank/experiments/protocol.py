@@ -1,23 +1,25 @@
-"""Who is trained on what: the protocol of a comparison and the rows of each of its draws, all from one seed.
+"""The protocol of a comparison: the training, unscored and test rows of every draw, all from one seed, and the one place
+where scores are hidden from methods and come back after the predictions.
 
-Test queries go round: in every five repeats (for a fifth of test queries) each query is a test query once, so that
-averages over repeats weigh all queries alike. Nothing here looks at a score but to find queries with two different ones.
+Test queries take turns: in every five repeats (for a fifth of test queries) each query is a test query once, so that
+averages over repeats weigh all queries alike. Scores are looked at only to find queries with two different ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from corank.experiments.items import Floats, Integers, Items
+from corank._arrays import FloatArray, Index
+from corank.experiments.data import Items
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
 FEWEST_QUERIES, FEWEST_ROWS, FEWEST_SCORED = 6, 20, 2
 AUTOMATIC_SHARE = 0.1
-SCORED_PARTS = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
+SCORED_MULTIPLES = (0.25, 0.5, 2.0, 4.0)  # of the scored rows, for curves
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Protocol:
 
 
 class Draw(NamedTuple):
-    """What one fit is made on: a repeat, and how many of its scored and unscored rows, as a multiple, are used."""
+    """The rows of one fit: a repeat, and multiples of its numbers of scored and unscored rows."""
 
     repeat: int
     scored: float = 1.0
@@ -85,12 +87,12 @@ class Draw(NamedTuple):
 class Split:
     """Row numbers of a draw."""
 
-    scored: Integers
-    unscored: Integers
-    test: Integers
+    scored: Index
+    unscored: Index
+    test: Index
 
     @property
-    def train(self) -> Integers:
+    def train(self) -> Index:
         """Scored rows first."""
         return np.concatenate([self.scored, self.unscored])
 
@@ -117,11 +119,11 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
         return main
     few = range(min(protocol.repeats, protocol.rounds))
     sizes = {len(split(items, protocol, Draw(0)).scored): 1.0}
-    for part in SCORED_PARTS:
-        sizes.setdefault(len(split(items, protocol, Draw(0, scored=part)).scored), part)
+    for multiple in SCORED_MULTIPLES:
+        sizes.setdefault(len(split(items, protocol, Draw(0, scored=multiple)).scored), multiple)
     return [
         *main,
-        *(Draw(repeat, scored=part) for part in sizes.values() if part != 1 for repeat in few),
+        *(Draw(repeat, scored=multiple) for multiple in sizes.values() if multiple != 1 for repeat in few),
         *(Draw(repeat, unscored=0.25) for repeat in few),
     ]
 
@@ -149,17 +151,17 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
 
 def _unscored_rows(
     items: Items,
-    codes: Integers,
-    candidates: Integers,
-    kept: Integers,
-    others: Integers,
+    codes: Index,
+    candidates: Index,
+    kept: Index,
+    others: Index,
     protocol: Protocol,
     draw: Draw,
     rng: np.random.Generator,
-) -> Integers:
+) -> Index:
     """Rows of training queries whose scores are hidden or missing, query by query in a fixed order."""
-    rest = rng.permutation(np.setdiff1d(others, candidates))  # queries in which nothing can be compared
-    order = np.concatenate([candidates[::-1], rest])  # from the far end: scored ones last, so that draws nest
+    without_order = rng.permutation(np.setdiff1d(others, candidates))  # queries without two different scores
+    order = np.concatenate([candidates[::-1], without_order])  # from the far end: scored ones last, so that draws nest
     usable = np.isin(codes, others) & ~(np.isin(codes, kept) & items.scored)
     sizes = np.bincount(codes[usable], minlength=int(codes.max()) + 1)
     chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
@@ -167,7 +169,7 @@ def _unscored_rows(
     return np.flatnonzero(np.isin(codes, chosen) & usable)
 
 
-def _test_units(units: Integers, protocol: Protocol, repeat: int) -> Integers:
+def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:
     """One fold of a round of folds."""
     rounds = protocol.rounds
     order = np.random.default_rng([protocol.seed, repeat // rounds, 1]).permutation(units)
@@ -177,24 +179,91 @@ def _test_units(units: Integers, protocol: Protocol, repeat: int) -> Integers:
     return order[repeat % rounds :: rounds]
 
 
-def _within(units: Integers, sizes: Integers, most: int, least: int) -> Integers:
+def _within(units: Index, sizes: Index, most: int, least: int) -> Index:
     """The first units that hold at most so many rows together, but not fewer than `least` of them."""
     total = np.cumsum(sizes[units])
     return units[: max(least, int(np.searchsorted(total, most, side="right")))] if most > 0 else units[:0]
 
 
-def _units_of_rows(items: Items) -> Integers:
+def _units_of_rows(items: Items) -> Index:
     """The query of every row; the row itself where there are none."""
     return items.qid if items.qid is not None else np.arange(len(items))
 
 
-def testable(items: Items) -> Integers:
+def testable(items: Items) -> Index:
     """What can be tested on: queries with two different scores; scored rows where there are no queries."""
     if items.qid is None:
         return np.flatnonzero(items.scored)
     codes, y = items.qid[items.scored], items.y[items.scored]
-    low: Floats = np.full(int(items.qid.max()) + 1, np.inf)
-    high: Floats = np.full(int(items.qid.max()) + 1, -np.inf)
+    low: FloatArray = np.full(int(items.qid.max()) + 1, np.inf)
+    high: FloatArray = np.full(int(items.qid.max()) + 1, -np.inf)
     np.minimum.at(low, codes, y)
     np.maximum.at(high, codes, y)
     return np.flatnonzero(high > low)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that a method gets to see.
+
+    Attributes
+    ----------
+    X : training rows, those with a score first
+    y : (n,) their scores, NaN where hidden or missing
+    qid : (n,) query numbers, or None
+    X_test, qid_test : rows to predict; there are no scores of them here
+    views : as methods with views take them
+    judge : the measure that decides, for tuning
+    seed : for the method's random draws
+    """
+
+    X: Any
+    y: FloatArray
+    qid: Index | None
+    X_test: Any
+    qid_test: Index | None
+    views: Any
+    judge: str
+    seed: int
+
+    @property
+    def n_scored(self) -> int:
+        """Number of scored rows; they come first."""
+        return int(np.count_nonzero(~np.isnan(self.y)))
+
+    @property
+    def scored(self) -> tuple[Any, FloatArray, Index | None]:
+        """Features, scores and queries of the scored rows, for methods that know no others."""
+        n = self.n_scored
+        return self.X[:n], self.y[:n], None if self.qid is None else self.qid[:n]
+
+
+class HiddenScores:
+    """Scores of the test rows, locked away until predictions for all of them are handed over."""
+
+    def __init__(self, scores: FloatArray, qid: Index | None, least: float) -> None:
+        self._scores = scores
+        self.qid = qid
+        self.least = least
+
+    def unlock(self, predictions: Any) -> FloatArray:
+        """The scores, in exchange for finite predictions: (n_test,)."""
+        given = np.asarray(predictions)
+        if given.shape != self._scores.shape:
+            raise ValueError(f"predictions have shape {given.shape} for {len(self._scores)} test rows.")
+        if not np.isfinite(given).all():
+            raise ValueError("predictions have NaN or infinite values.")
+        return self._scores
+
+
+def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, HiddenScores]:
+    """The rows of a draw as a method sees them, and the test scores that it does not see."""
+    y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
+    X, X_test, views = items.features(rows.train, rows.test)
+    qid = None if items.qid is None else items.qid[rows.train]
+    qid_test = None if items.qid is None else items.qid[rows.test]
+    least = float(items.y[items.scored].min())
+    return (
+        Task(X, y, qid, X_test, qid_test, views, judge, seed),
+        HiddenScores(items.y[rows.test], qid_test, least),
+    )

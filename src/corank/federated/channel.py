@@ -1,4 +1,4 @@
-"""How a coordinator reaches its sites: what every transport can do, and the one inside a process."""
+"""How a coordinator reaches its sites: the protocol of every transport, and the transport inside one process."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from corank.federated.journal import note
-from corank.federated.messages import Message, MessageError, decoded
+from corank.federated.messages import Message, MessageError, decoded, note
 from corank.federated.site import Refused, Site
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why there is no answer of a site."""
+    """The reason why a site gave no answer."""
 
     reason: str
 
 
 def refused(why: str) -> Fault:
-    """A site that does not do what it was asked for."""
+    """The fault of a site that refused a request."""
     return Fault(f"it refused: {why.rstrip('.')}")
 
 
@@ -45,7 +44,7 @@ class Channel(Protocol):
 
 
 class Party(Protocol):
-    """Whoever answers: a `Site` in a run, or a finished model."""
+    """The side that answers: a `Site` in a run, or a finished model."""
 
     name: str
 
@@ -74,7 +73,7 @@ def answered(party: Party, message: Message) -> Message:
 class InProcess:
     """Sites in this process; messages still become bytes and back, as on any wire.
 
-    record : whoever wants to see every message: called with "to" or "from", the site and the bytes
+    record : called with "to" or "from", the site and the bytes of every message
     """
 
     def __init__(self, sites: Sequence[Site]) -> None:
@@ -91,12 +90,12 @@ class InProcess:
             self.received += len(content)
 
     def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
-        """All at once."""
+        """Introductions of all sites."""
         missing = {name: Fault("it is not there") for name in sites if name not in self.sites}
         return {**missing, **{name: self._from(name, self.sites[name].hello()) for name in sites if name in self.sites}}
 
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
-        """One after the other."""
+        """Ask the sites in order."""
         return {name: self._asked(name, question) for name, question in questions.items()}
 
     def _asked(self, name: str, question: Message) -> Message | Fault:

@@ -1,24 +1,305 @@
-"""The coordinator: rounds of predictions on shared items until all sites agree as far as they ever will (001 sect. 4)."""
+"""The coordinator: rounds of predictions on shared items until the sites' models stop changing ([Brefeld2006] section 4).
+
+The plan of a run and its report; checks before the first round that all sites hold the same items; extrapolation from
+past rounds, and the estimated distance to the solution.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from corank.federated.agreeing import RunStopped, check_items, introduced
+from corank._arrays import FloatArray
 from corank.federated.channel import Channel, Fault
-from corank.federated.journal import note
-from corank.federated.messages import FloatArray, Message, Terms
-from corank.federated.plan import Plan, Report, Round
-from corank.federated.rounds import Distance, Extrapolation, disagreement, spread
-from corank.federated.shared import Fingerprint
-from corank.federated.state import StateError, read_state, write_state
+from corank.federated.messages import VERSION, Message, Terms, note
+from corank.federated.shared_items import Fingerprint, SharedItemsError, first_difference
+from corank.model_files.container import StateError, read_state, write_state
 from corank.tables import LARGEST
+
+LEAST, MOST = 20, 100  # differences that extrapolation looks back on
+NUMBERS = 1 << 24  # that it may keep of each kind; few differences where there are many items
+WORSE = 10.0  # a residual that has grown by this factor: forget the past
+DEPENDENT = 1e-13  # a difference that others explain but for this share says nothing new
+
+
+class Extrapolation:
+    """Anderson's acceleration of x → F(x) for an affine F: the mix of past steps that leaves the least residual.
+
+    With as many steps kept as there are, these are the iterates of GMRES (Walker and Ni 2011): as few evaluations of F
+    as any method that sees nothing else can need. O(k N) per step for N numbers and k past steps, by a QR decomposition
+    that grows; when it is full, the older half is forgotten.
+
+    Parameters
+    ----------
+    memory : steps to look back on; None as many as fit, 0 is the plain iteration
+    """
+
+    def __init__(self, memory: int | None = None) -> None:
+        self.memory = memory
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over, as after a change of F."""
+        self._moves: list[FloatArray] = []  # of x and F(x) − x together: how far a step goes
+        self._residuals: list[FloatArray] = []  # differences of F(x) − x = Q R
+        self._q: list[FloatArray] = []
+        self._r: list[FloatArray] = []  # columns
+        self._last: tuple[FloatArray, FloatArray] | None = None
+
+    def next(self, x: FloatArray, image: FloatArray) -> FloatArray:
+        """Where to evaluate next, after F(x) = image."""
+        most = min(MOST, max(LEAST, NUMBERS // x.size)) if self.memory is None else self.memory
+        if most == 0:
+            return image
+        residual = image - x
+        if self._last is not None and np.linalg.norm(residual) > WORSE * np.linalg.norm(self._last[1]):
+            self.forget()
+        if self._last is not None:
+            if len(self._q) == most:
+                self._keep_newer(most // 2)
+            change = residual - self._last[1]
+            self._add((x - self._last[0] + change).ravel(), change.ravel())
+        self._last = (x, residual)
+        if not self._q:
+            return image
+        triangle = np.zeros((len(self._r), len(self._r)))
+        for k, column in enumerate(self._r):
+            triangle[: len(column), k] = column
+        sizes = np.linalg.norm(triangle, axis=0)
+        right = np.asarray([q @ residual.ravel() for q in self._q])
+        mix = np.linalg.lstsq(triangle / sizes, right, rcond=1e-12)[0] / sizes
+        moved = np.zeros(x.size)
+        for share, move in zip(mix, self._moves, strict=True):
+            moved += share * move
+        return np.asarray(image - moved.reshape(x.shape))
+
+    def _add(self, move: FloatArray, change: FloatArray) -> None:
+        """One more column of the decomposition, orthogonalised twice; none where it is a mix of the others."""
+        left, column = change.copy(), np.zeros(len(self._q) + 1)
+        for _ in range(2):
+            for k, q in enumerate(self._q):
+                share = float(q @ left)
+                column[k] += share
+                left -= share * q
+        column[-1] = np.linalg.norm(left)
+        if column[-1] <= DEPENDENT * np.linalg.norm(change):
+            return
+        self._q.append(left / column[-1])
+        self._r.append(column)
+        self._moves.append(move)
+        self._residuals.append(change)
+
+    def _keep_newer(self, count: int) -> None:
+        moves, residuals = self._moves[-count:], self._residuals[-count:]
+        self._moves, self._residuals, self._q, self._r = [], [], [], []
+        for move, change in zip(moves, residuals, strict=True):
+            self._add(move, change)
+
+
+@dataclass
+class Distance:
+    """How far from the fixed point, judged from residuals alone.
+
+    A small step is not a small error where every step gains little: with a contraction of rho per round the error is
+    rho / (1 − rho) residuals. Extrapolation says itself how far it thinks it has to go.
+    """
+
+    before: float | None = None
+    steps: list[float] = field(default_factory=list)
+
+    def left(self, residual: float, step: float, *, extrapolated: bool) -> float:
+        """The estimated error of the latest values; `step` is how far extrapolation goes."""
+        before, self.before = self.before, residual
+        if residual == 0:
+            return 0.0
+        if before is None:
+            return np.inf
+        if extrapolated:
+            self.steps = [*self.steps[-1:], step]
+            return max(*self.steps, residual)  # one lucky step is not enough
+        rho = residual / before
+        return residual * rho / (1 - rho) if rho < 1 else np.inf
+
+
+def spread(values: FloatArray) -> float:
+    """The size of predictions (M, m), one mean taken out: what errors are measured against."""
+    return float(np.linalg.norm(values - values.mean())) or 1.0
+
+
+def disagreement(values: FloatArray) -> float:
+    """Root mean square of the differences from the sites' mean, (M, m)."""
+    return float(np.sqrt(np.mean((values - values.mean(axis=0)) ** 2)))
+
+
+class RunStopped(ConnectionError):
+    """A run that cannot go on; says which site, why, and what to do."""
+
+
+def introduced(channel: Channel, sites: Sequence[str]) -> dict[str, Message]:
+    """Every site's hello, checked for what sites need to have in common beside the items."""
+    hellos: dict[str, Message] = {}
+    for name, hello in channel.hello(sites).items():
+        if isinstance(hello, Fault):
+            raise RunStopped(f"site {name!r} did not join: {hello.reason}.")
+        if hello.kind != "hello" or hello["version"] != VERSION or hello["site"] != name or hello["items"] < 0:
+            raise RunStopped(f"site {name!r} introduced itself as something else; do all sites run the same corank?")
+        if hello["items"] == 0:
+            raise RunStopped(f"site {name!r} has its model and only predicts; start it with --force to learn again.")
+        hellos[name] = hello
+    first = hellos[sites[0]]
+    for name in sites[1:]:
+        if hellos[name]["comparison"] != first["comparison"]:
+            conflict = f"site {sites[0]!r} does {first['comparison']}, but site {name!r} {hellos[name]['comparison']}"
+            channel.tell(sites, Message("stop", {"reason": f"{conflict}; all must do the same", "row": None}))
+            raise RunStopped(f"{conflict}; all must do the same.")
+    return hellos
+
+
+def check_items(channel: Channel, hellos: Mapping[str, Message], copy: Fingerprint | None) -> tuple[int, str]:
+    """Number and digest of the shared items, the same everywhere; else SharedItemsError names the first differing row.
+
+    `copy` is the coordinator's copy, where it has one. A difference is found by bisection: O(log items) questions.
+    """
+    names = list(hellos)
+    if copy is None:
+        reference, expected, theirs = f"site {names[0]!r}", hellos[names[0]]["items"], _asker(channel, names[0])
+        digest = str(hellos[names[0]]["digest"])
+    else:
+        reference, expected, theirs, digest = "the coordinator", len(copy), copy.upto, copy.digest
+    for name in names:
+        items = int(hellos[name]["items"])
+        if (items, hellos[name]["digest"]) == (expected, digest):
+            continue
+        row = first_difference(theirs, _asker(channel, name), min(expected, items))
+        if row is None:
+            difference = f"{reference} has {expected:,} shared items and site {name!r} {items:,}; the others are alike."
+            row = min(expected, items)
+        else:
+            difference = (
+                f"the shared items of {reference} and site {name!r} first differ in row {row + 1:,}, counted from 1: "
+                "all sites need the same items with the same ids in the same order."
+            )
+        channel.tell(names, Message("stop", {"reason": difference, "row": row}))
+        raise SharedItemsError(difference)
+    return int(expected), digest
+
+
+def _asker(channel: Channel, name: str) -> Callable[[int], str]:
+    def ask(upto: int) -> str:
+        answer = channel.ask({name: Message("compare", {"upto": upto})})[name]
+        if isinstance(answer, Fault):
+            raise RunStopped(f"site {name!r} did not say what its shared items are: {answer.reason}.")
+        if answer.kind != "digest" or answer["upto"] != upto:
+            raise RunStopped(f"site {name!r} answered something else than was asked about its shared items.")
+        return str(answer["digest"])
+
+    return ask
+
+
+SCHEDULES = ("sequential", "parallel")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes.
+
+    Parameters
+    ----------
+    run : its name
+    sites : names of at least two sites, in the order of their turns
+    agreement : weight of the disagreement on shared items, as in `CoRLS`
+    schedule : "sequential": one site after the other, each seeing the latest answers (Algorithm 1 of Brefeld
+        and others, 2006); "parallel": all
+        at once, less waiting but up to twice the rounds
+    accelerate : whether to extrapolate from past rounds
+    report : whether sites tell loss, norm and gradient norm; else predictions are all that leaves them
+    tol : when to stop: estimated error of the predictions and, where sites report, the joint gradient, both relative
+    max_rounds : when to give up
+    on_missing : "stop" or "continue", when a site is lost; with "continue" at least `min_sites` must remain
+    """
+
+    run: str
+    sites: tuple[str, ...]
+    agreement: float
+    schedule: str = "sequential"
+    accelerate: bool = True
+    report: bool = True
+    tol: float = 1e-10
+    max_rounds: int = 200
+    on_missing: str = "stop"
+    min_sites: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.run:
+            raise ValueError("run needs a name.")
+        if len(self.sites) < 2 or len(set(self.sites)) < len(self.sites):
+            raise ValueError(f"sites must name two sites or more, each once; got {', '.join(self.sites) or 'none'}.")
+        if not 0 < self.agreement < np.inf:
+            raise ValueError(f"agreement must be greater than 0, got {self.agreement!r}.")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be 'sequential' or 'parallel', got {self.schedule!r}.")
+        if self.on_missing not in ("stop", "continue"):
+            raise ValueError(f"on_missing must be 'stop' or 'continue', got {self.on_missing!r}.")
+        if not 0 < self.tol < 1:
+            raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
+        if self.max_rounds < 2:
+            raise ValueError(f"max_rounds must be at least 2, got {self.max_rounds!r}.")
+        if not 2 <= self.min_sites <= len(self.sites):
+            raise ValueError(f"min_sites must lie between 2 and the {len(self.sites)} sites, got {self.min_sites!r}.")
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What must not change between the parts of a run."""
+        return {
+            "sites": list(self.sites),
+            "agreement": self.agreement,
+            "report": self.report,
+            "schedule": self.schedule,
+        }
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round brought.
+
+    error : estimated relative error of the predictions; gradient : of the joint objective relative to its value at zero,
+    None where it is not known; disagreement : root mean square between the sites' predictions
+    reports : loss, norm and gradient norm by site, where sites tell them
+    """
+
+    number: int
+    error: float
+    gradient: float | None
+    disagreement: float
+    sent: int
+    received: int
+    seconds: float
+    reports: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went."""
+
+    run: str
+    sites: tuple[str, ...]
+    lost: dict[str, str]
+    converged: bool
+    n_rounds: int  # the number of the last complete one, also where that was before a restart
+    rounds: list[Round]  # since the last start
+    predictions: FloatArray  # (M, m), as sites answered last
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all rounds since the last start, both ways."""
+        return sum(each.sent + each.received for each in self.rounds)
+
 
 STILL = 12  # rounds without any gain
 ROUNDING = 1e4  # times tol: a joint gradient above that is more than rounding
@@ -105,10 +386,10 @@ class Coordinator:
         return at
 
     def _resumed(self) -> _Progress:
-        found = None if self.state is None else read_state(self.state)
-        if found is None:
+        state = None if self.state is None else read_state(self.state)
+        if state is None:
             return _Progress(list(self.plan.sites))
-        facts, arrays = found
+        facts, arrays = state
         if facts.get("run") != self.plan.run or facts.get("plan") != self.plan.fixed:
             raise StateError(
                 f"{self.state} belongs to the run {facts.get('run')!r} under other settings; give this run a name and a "
@@ -128,7 +409,7 @@ class Coordinator:
                 bool(facts["converged"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{self.state} is not the state of a coordinator; move it away to begin anew.") from error
+            raise StateError(f"{self.state} is not the state of a coordinator; move it away to start over.") from error
         note("resuming", run=self.plan.run, after=at.number)
         return at
 
@@ -151,7 +432,7 @@ class Coordinator:
             values, reports = self._together(at, number)
         else:
             values, reports = self._in_turn(at, number)
-        slope = float(np.sqrt(sum(own[2] ** 2 for own in reports.values())))
+        slope = float(np.sqrt(sum(report[2] ** 2 for report in reports.values())))
         gradient, error = None, np.inf
         if start is None:
             at.scale, at.x = slope, values
@@ -219,7 +500,7 @@ class Coordinator:
         return self._answers(at, number, questions)
 
     def _in_turn(self, at: _Progress, number: int) -> tuple[FloatArray, dict[str, list[float]]]:
-        """One site after the other, each given the latest values (Gauss-Seidel, 001 Algorithm 1)."""
+        """One site after the other, each given the latest values (Gauss-Seidel, [Brefeld2006] Algorithm 1)."""
         assert at.x is not None
         values = at.x.copy()
         reports: dict[str, list[float]] = {}
@@ -263,7 +544,7 @@ class Coordinator:
         report = reply["report"]
         if self.plan.report:
             numbers = isinstance(report, list) and len(report) == 3
-            if not numbers or not all(type(own) in (int, float) and 0 <= own < LARGEST for own in report):
+            if not numbers or not all(type(number) in (int, float) and 0 <= number < LARGEST for number in report):
                 return f"its report is {report!r:.80} instead of loss, norm and gradient norm"
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"
@@ -272,15 +553,15 @@ class Coordinator:
     # ---------------------------------------------------------------- endings
 
     def _go_on_without(self, at: _Progress, faults: dict[str, str]) -> None:
-        words = "; ".join(f"site {name!r} is lost in round {at.number + 1}: {why}" for name, why in faults.items())
+        losses = "; ".join(f"site {name!r} is lost in round {at.number + 1}: {why}" for name, why in faults.items())
         left = [name for name in at.sites if name not in faults]
         if self.plan.on_missing == "stop":
-            self._stop(at, f"{words}; start it again and then the coordinator, which goes on after round {at.number}")
+            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {at.number}")
         if len(left) < self.plan.min_sites:
-            self._stop(at, f"{words}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
-        note("going on", level=logging.WARNING, without=list(faults), why=words)
+            self._stop(at, f"{losses}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
+        note("going on", level=logging.WARNING, without=list(faults), why=losses)
         self.channel.tell(
-            faults, Message("stop", {"reason": f"the run goes on without this site: {words}", "row": None})
+            faults, Message("stop", {"reason": f"the run goes on without this site: {losses}", "row": None})
         )
         if at.x is not None:
             at.x = at.x[[v for v, name in enumerate(at.sites) if name in left]]
@@ -291,9 +572,9 @@ class Coordinator:
         self._distance = Distance()
         self._save(at)
 
-    def _stop(self, at: _Progress, words: str) -> None:
-        self.channel.tell(at.sites, Message("stop", {"reason": words, "row": None}))
-        raise RunStopped(words + ".")
+    def _stop(self, at: _Progress, reason: str) -> None:
+        self.channel.tell(at.sites, Message("stop", {"reason": reason, "row": None}))
+        raise RunStopped(reason + ".")
 
     def _finish(self, at: _Progress) -> None:
         message = Message("finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged})

@@ -1,20 +1,22 @@
-"""What crosses the wire: a few kinds of messages, each with fixed fields and at most one array of numbers.
+"""Messages between sites and coordinator: a few kinds, each with fixed fields and at most one array of numbers; and the
+log of a run, as text or as one JSON object per line.
 
-A message is JSON and raw bytes; nothing in it can be executed. Whatever does not look exactly like one is refused.
+A message is JSON and raw bytes; nothing in it can be executed. Anything that does not look exactly like one is refused.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from corank._arrays import FloatArray
 
 MAGIC = b"CRK1"
 PREFIX = struct.Struct("<4sI")
@@ -178,3 +180,32 @@ class Terms:
         if not 0 <= agreement < np.inf:
             raise MessageError(f"not a message of corank: agreement of the terms is {agreement}")
         return cls(**{**message.fields, "sites": tuple(names), "agreement": agreement})
+
+
+NAME = "corank.federated"
+
+
+def note(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
+    """Log an event with its facts. Never rows, scores or predictions."""
+    details = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
+    logging.getLogger(NAME).log(
+        level, "%s%s", event, f" {details}" if details else "", extra={"event": event, "facts": facts}
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, event and facts."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        about = {
+            "time": when,
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", record.getMessage()),
+        }
+        return json.dumps({**about, **getattr(record, "facts", {})}, default=str)

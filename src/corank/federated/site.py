@@ -1,9 +1,13 @@
-"""A site: rows that stay where they are, and answers about shared items in a run with other sites."""
+"""A site: rows that stay where they are, and answers about shared items in a run with other sites.
+
+Its block of Algorithm 1 of [Brefeld2006] is one view pulled towards given values on the shared items.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,17 +15,110 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from corank._backend import Array, like, to_numpy
-from corank.comparison import Queries
-from corank.federated.journal import note
-from corank.federated.messages import VERSION, FloatArray, Message, Terms
-from corank.federated.shared import SharedItems
-from corank.federated.state import StateError, read_state, write_state
-from corank.learners import CoRankRLS, CoRLS
-from corank.learners.scans import digest_of, in_words
+from corank._arrays import Array, FloatArray, add_diagonal, cholesky, like, namespace, take, to_numpy
+from corank.basis import Basis
+from corank.federated.messages import VERSION, Message, Terms, note
+from corank.federated.shared_items import SharedItems
+from corank.gram import Gram
+from corank.learners._scans import digest_of, in_words
+from corank.learners.co_rls import CoRankRLS, CoRLS
+from corank.loss import QueryLoss, WithinQueries
+from corank.model_files.container import StateError, read_state, write_state
 from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features
-from corank.solvers.pulled import PulledView
+from corank.solvers.coordinate_descent import solve_factored
+from corank.solvers.least_squares import whitened_statistics
+
+HELD = 1 << 26  # kernel values between shared rows and basis that are kept: 512 MB
+BLOCK_ROWS = 4096
+
+
+class PulledView:
+    """min ‖J (s − offset − h)‖² + alpha ‖h‖² + pull ‖J̄ (h − target)‖² over h = Φ W c, for any pull and target.
+
+    With G = B + alpha I + pull C: G c = b + pull Wᵀ Φ̄ᵀ L̄ target. C takes one pass over the shared rows, O(m r (r + d));
+    a pull O(r³/3), once; a target O(m r + r²).
+
+    Parameters
+    ----------
+    basis : Basis of r functions, with the whitening W (r, r') that `gram` was gathered with
+    gram : sums over the scored rows, B and b, on whitened features
+    offset : what was taken out of the scores
+    alpha : float > 0
+    shared : the m shared rows and their comparison; their scores do not matter
+    """
+
+    def __init__(self, basis: Basis, gram: Gram, offset: float, alpha: float, shared: ScoredRows) -> None:
+        self.basis, self.gram, self.offset, self.alpha = basis, gram, offset, alpha
+        self.rows = shared.features
+        self.operator: QueryLoss = shared.operator
+        self.right = gram.right(offset)
+        self.sums = whitened_statistics(shared, basis).total().features  # C
+        self._held = self._blocks() if self.n_shared * basis.size <= HELD else None
+        self._pull = -1.0
+        self._factor: Array | None = None
+
+    @property
+    def n_shared(self) -> int:
+        """m."""
+        return int(self.rows.shape[0])
+
+    def _blocks(self) -> list[Array]:
+        return list(self._made())
+
+    def _made(self) -> Iterator[Array]:
+        for begin in range(0, self.n_shared, BLOCK_ROWS):
+            yield self.basis.features(take(self.rows, slice(begin, min(begin + BLOCK_ROWS, self.n_shared))))
+
+    def _features(self) -> Iterator[Array]:
+        """Φ̄, block by block: made again where there is too much of it to keep."""
+        yield from self._made() if self._held is None else self._held
+
+    def solve(self, pull: float, target: Array) -> Array:
+        """Whitened coefficients (r', 1) for a target (m, 1)."""
+        if self._factor is None or pull != self._pull:
+            self._factor, self._pull = cholesky(add_diagonal(self._matrix(pull), self.alpha)), pull
+        return solve_factored(self._factor, self._pulled(pull, target))
+
+    def gradient(self, white: Array, pull: float, target: Array) -> Array:
+        """G c − b − pull Wᵀ Φ̄ᵀ L̄ target: half the slope of the objective, (r', 1)."""
+        return self._matrix(pull) @ white + self.alpha * white - self._pulled(pull, target)
+
+    def _matrix(self, pull: float) -> Array:
+        return self.gram.features + pull * self.sums
+
+    def _pulled(self, pull: float, target: Array) -> Array:
+        if pull == 0:
+            return self.right
+        weighed = self.operator.apply(target)
+        products, begin = [], 0
+        for block in self._features():
+            end = begin + int(block.shape[0])
+            products.append(block.T @ weighed[begin:end, :])
+            begin = end
+        return self.right + pull * (self.basis.whitening.matrix.T @ sum(products[1:], products[0]))
+
+    def values(self, white: Array) -> Array:
+        """h on the shared rows: (m, 1)."""
+        coefficients = self.coefficients(white)
+        return namespace(white).concat([block @ coefficients for block in self._features()], axis=0)
+
+    def coefficients(self, white: Array) -> Array:
+        """Coefficients of the basis: (r, 1)."""
+        return self.basis.whitening.matrix @ white
+
+    def loss(self, white: Array) -> float:
+        """‖J (s − offset − h)‖² on the scored rows."""
+        return float(self.gram.loss(white, self.offset)[0])
+
+    def norm(self, white: Array) -> float:
+        """‖h‖."""
+        return float(namespace(white).linalg.vector_norm(white))
+
+    def compared(self, values: Array) -> Array:
+        """Values (m, 1) less what no comparison sees: the mean of a query, where that costs nothing."""
+        return self.operator.unroot(self.operator.root(values))
+
 
 REASONABLE = 10.0  # times the size of a site's own scores: more than that no honest run asks for
 ROUNDING = 1e-12  # of the scores: spreads below that are none
@@ -33,7 +130,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a site puts up with. Its answers are affine in what it is sent, so whoever asks often enough learns them all.
+    """Limits of a site. Its answers are affine in the questions, so that enough questions reveal them all.
 
     Parameters
     ----------
@@ -252,23 +349,23 @@ class _Memory:
 
     @classmethod
     def read(cls, path: Path | None, size: int, given: str) -> _Memory:
-        found = None if path is None else read_state(path)
+        state = None if path is None else read_state(path)
         memory = cls(path, np.zeros(size), given)
-        if found is None:
+        if state is None:
             return memory
-        facts, arrays = found
+        facts, arrays = state
         try:
             memory.run, memory.asked = str(facts["run"]), str(facts["asked"])
             memory.round, memory.answered = int(facts["round"]), int(facts["answered"])
             memory.report = None if facts["report"] is None else [float(number) for number in facts["report"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{path} is not the state of a site; move it away to begin anew.") from error
+            raise StateError(f"{path} is not the state of a site; move it away to start over.") from error
         shape = arrays.get("coefficients", memory.coefficients[:0]).shape
         if facts.get("given") == given and shape == memory.coefficients.shape:
             memory.coefficients, memory.values = arrays["coefficients"], arrays.get("values")
         else:  # rounds count on, but what was said no longer holds
             note(
-                "changed", level=logging.WARNING, why="data or settings are others than in the last round; begins anew"
+                "changed", level=logging.WARNING, why="data or settings are others than in the last round; starts over"
             )
             memory.run = ""
         return memory
@@ -314,11 +411,11 @@ def _alone(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_w
 
 
 def _digest(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_weight: Any) -> str:
-    """Of all that a site's answers follow from, beside what it is asked."""
-    words = [f"{name}={in_words(value)}" for name, value in sorted(learner.get_params(deep=False).items())]
+    """Digest of everything that a site's answers depend on, except the questions."""
+    lines = [f"{name}={in_words(value)}" for name, value in sorted(learner.get_params(deep=False).items())]
     arrays = (X, y, shared.features, shared.queries, qid, sample_weight)
-    words += ["" if array is None else digest_of(array) for array in arrays]
-    return hashlib.sha256("\n".join([type(learner).__name__, *words]).encode()).hexdigest()
+    lines += ["" if array is None else digest_of(array) for array in arrays]
+    return hashlib.sha256("\n".join([type(learner).__name__, *lines]).encode()).hexdigest()
 
 
 def _block(model: Any, shared: SharedItems) -> PulledView:
@@ -337,7 +434,7 @@ def _block(model: Any, shared: SharedItems) -> PulledView:
         weights=None,
         index=like(np.arange(m), reference, "int64"),
     )
-    comparison = Queries(model.weighting) if ranks else model._comparison()
+    comparison = WithinQueries(model.weighting) if ranks else model._comparison()
     (sums,), (whitening,) = model._statistics, model._whitenings
     basis = function.basis(reference, whitening)
     penalty = model.alpha_ * model.views_[0].penalty

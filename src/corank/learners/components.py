@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank._backend import Array, is_foreign, like, namespace
-from corank._warnings import warn_user
-from corank.basis import KernelBasis
-from corank.comparison import Comparison, Pointwise
-from corank.kernels import Kernel
-from corank.learners.files import SHARED, Contents
-from corank.learners.learner import Expansion
-from corank.learners.parameters import candidates, read_comparison, seed
-from corank.learners.scoring import R2Mixin, RankerMixin
-from corank.learners.single import SingleLearner
-from corank.learners.soundness import check_components
-from corank.solvers.fit import Training
-from corank.solvers.fitcomponents import ComponentSettings, ComponentSolution, solve_components
+from corank._arrays import Array, is_foreign, like, namespace
+from corank._messages import warn_user
+from corank.learners._learner import (
+    BasisParameters,
+    Expansion,
+    OneViewLearner,
+    R2Mixin,
+    RankerMixin,
+    candidates,
+    read_comparison,
+    seed,
+    whole_numbers,
+)
+from corank.loss import Loss, Pointwise
+from corank.model_files.schema import COMPONENTS, Contents
+from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
+from corank.solvers.tuning import Training
 
 
-class ComponentLearner(SingleLearner):
+class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its comparison, its intercept and its score."""
 
-    _contents = Contents(
-        {
-            **{word: name for word, name in SHARED.items() if word not in ("rows", "statistics")},
-            "kernel": "_kernel",
-            "n_components": "n_components_",
-            "eigenvalues": "eigenvalues_",
-        },
-        check_components,
-    )
+    _contents: ClassVar[Contents] = COMPONENTS
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
@@ -42,8 +39,6 @@ class ComponentLearner(SingleLearner):
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
-        if isinstance(basis, str) and basis == "features" and self.kernel != "linear":
-            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
         return ComponentSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
@@ -85,10 +80,7 @@ class ComponentLearner(SingleLearner):
         self.n_components_ = solution.n_components
         self.eigenvalues_ = solution.components.explained
         self.alpha_, self.path_ = solution.alpha, solution.path
-        self.basis_ = solution.rows
-        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
-        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
-        self.gamma_ = self._kernel.gamma
+        self._keep_basis(basis, solution.rows)
         shifts = self._level + solution.offset + namespace(solution.shifts).cumulative_sum(solution.shifts)
         self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
 
@@ -135,25 +127,16 @@ def _carried(training: Training, basis: Any) -> int:
 
 
 def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
-    """`n_components`: a number, "tune", or a list of numbers."""
-    if isinstance(asked, str):
-        if asked != "tune":
-            raise ValueError(f"n_components {asked!r} is not known; use 'tune', a number or a list of numbers.")
-        return asked
-    single = isinstance(asked, Integral) and not isinstance(asked, bool)
-    try:
-        numbers = [asked] if single else list(asked)
-    except TypeError:
-        numbers = []
-    if not numbers or not all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers):
-        raise ValueError(f"n_components must be a whole number, 'tune' or a list of numbers, got {asked!r}.")
-    wrong = next((int(n) for n in numbers if not 1 <= n <= limit), None)
-    if wrong is not None:
-        raise ValueError(f"n_components = {wrong} must lie between 1 and {limit}, what these rows can carry at most.")
-    return int(asked) if single else tuple(int(n) for n in numbers)
+    """`n_components`: a number, "tune", or a list of numbers, none of them above the limit."""
+    numbers = whole_numbers(asked, "n_components")
+    largest = 1 if isinstance(numbers, str) else numbers if isinstance(numbers, int) else numbers[-1]
+    if largest > limit:
+        raise ValueError(f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most.")
+    return numbers
 
 
-class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type: ignore[misc]
     r"""Regression on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -205,36 +188,11 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = "tune",
-        alpha: Any = 0.0,
-        fit_intercept: bool = True,
-        *,
-        basis: Any = "auto",
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.basis = basis
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_components: Any = "tune"
+    alpha: Any = 0.0
+    fit_intercept: bool = True
+    _: KW_ONLY
+    basis: Any = "auto"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -242,7 +200,7 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
         tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
         return tags
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return Pointwise()
 
     @property
@@ -266,7 +224,8 @@ class KPCR(R2Mixin, RegressorMixin, ComponentLearner):  # type: ignore[misc]
         return self._fit_scores(X, y, qid, sample_weight)
 
 
-class KPCRank(RankerMixin, ComponentLearner):
+@dataclass(eq=False, repr=False)
+class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
     r"""Ranking on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
@@ -310,38 +269,13 @@ class KPCRank(RankerMixin, ComponentLearner):
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = "tune",
-        alpha: Any = 0.0,
-        weighting: Any = "size",
-        *,
-        basis: Any = "auto",
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.weighting = weighting
-        self.basis = basis
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_components: Any = "tune"
+    alpha: Any = 0.0
+    weighting: Any = "size"
+    _: KW_ONLY
+    basis: Any = "auto"
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
 
     @property

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corank.problem import FloatArray
-from corank.statistics import Index
+from corank._arrays import FloatArray, Index
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,387 @@
-"""MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily."""
+"""What `dictionary=` and `n_atoms=` may be, read and checked, and the function that chosen atoms make up.
+
+What learners on greedily picked atoms share: checks, fitting, reading the model.
+
+MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from sklearn.base import RegressorMixin
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from corank.comparison import Comparison, Pointwise
-from corank.learners.parameters import read_comparison
-from corank.learners.pursuitbase import PursuitLearner
-from corank.learners.scoring import R2Mixin, RankerMixin
+from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._messages import warn_user
+from corank.gram import CHUNK_ROWS
+from corank.kernels import Kernel, basis_points, is_registered, registered_function
+from corank.learners._learner import (
+    Expansion,
+    KernelParameters,
+    OneViewLearner,
+    R2Mixin,
+    RankerMixin,
+    candidates,
+    check_choice,
+    read_comparison,
+    seed,
+    whole_numbers,
+)
+from corank.learners.explanation import Explanation
+from corank.loss import Loss, Pointwise
+from corank.model_files.schema import PURSUIT, Contents
+from corank.problem import ScoredRows
+from corank.rows import is_frame, read_features, row_labels
+from corank.solvers.dictionary import Atoms
+from corank.solvers.pursuit import REFITS, PursuitSettings, PursuitSolution, nothing_to_learn, pursue
+from corank.solvers.tuning import Training
+
+KINDS = "None, row indices, a matrix with the columns of X, 'features' or a function"
 
 
-class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[misc]
+# ---------------------------------------------------------------- n_atoms
+
+
+def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
+    """Refuse more atoms than there are, where each enters once; `why` there are so many."""
+    most = 0 if isinstance(counts, str) else counts if isinstance(counts, int) else counts[-1]
+    if most > size:
+        raise ValueError(
+            f"n_atoms = {most} is more than the dictionary holds: {size} ({why}), each of which "
+            "enters once with refit='back' and 'pre'; use a smaller number."
+        )
+
+
+# ---------------------------------------------------------------- dictionary
+
+
+def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel: Kernel) -> Atoms:
+    """The dictionary of a fit, checked against X, whose columns the estimator knows."""
+    everything, features = training.everything, training.problem.features
+    if dictionary is None:
+        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
+        return Atoms(points, training.index)
+    if isinstance(dictionary, str) and dictionary == "features":
+        if kernel.name != "linear":
+            raise ValueError(f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}.")
+        return Atoms(values=features)
+    if callable(dictionary) or isinstance(dictionary, str):
+        function = function_of(dictionary)
+        return Atoms(values=function_values(function, features, None), function=function)
+    if not is_sparse(dictionary) and not is_frame(dictionary):
+        dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
+        if dictionary.ndim == 1:
+            index = read_atom_rows(to_numpy(dictionary), int(everything.shape[0]))
+            return Atoms(basis_points(kernel, everything, index), index)
+    if kernel.precomputed:
+        raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
+    return Atoms(read_points(estimator, dictionary, features))
+
+
+def _as_array(dictionary: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(dictionary)
+    except ValueError as error:
+        raise ValueError(f"dictionary must be {KINDS}: {error}.") from error
+    if array.ndim not in (1, 2):
+        raise ValueError(f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}.")
+    return array
+
+
+def read_atom_rows(rows: np.ndarray[Any, Any], n_rows: int) -> Index:
+    """Row numbers of X, each once."""
+    if rows.size == 0 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            "dictionary with one dimension must be row indices of X (whole numbers), got "
+            f"{rows.size} values of type {rows.dtype}."
+        )
+    if rows.min() < 0 or rows.max() >= n_rows:
+        wrong = int(rows.min() if rows.min() < 0 else rows.max())
+        raise ValueError(f"dictionary holds row {wrong}, but X has rows 0 to {n_rows - 1}.")
+    if len(np.unique(rows)) != len(rows):
+        raise ValueError("dictionary holds the same row index twice; list every row once.")
+    return rows.astype(np.int64)
+
+
+def read_points(estimator: Any, points: Any, features: Array) -> Array:
+    """Points (N, d) in the library and on the device of the features (n, d)."""
+    reader = BaseEstimator()
+    try:
+        found = read_features(reader, points, reset=True)
+    except ValueError as error:
+        raise ValueError(f"dictionary: {error}") from error
+    if found.shape[1] != features.shape[1]:
+        raise ValueError(
+            f"dictionary has {found.shape[1]} columns, but X has {features.shape[1]}; one row an atom with the columns "
+            "of X is needed."
+        )
+    names, own = getattr(estimator, "feature_names_in_", None), getattr(reader, "feature_names_in_", None)
+    if names is not None and own is not None and list(names) != list(own):
+        raise ValueError("dictionary has other column names than X; give the same columns in the same order.")
+    if is_sparse(found):
+        if is_foreign(features):
+            raise ValueError("dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too.")
+        return found
+    return found if is_sparse(features) else like(found, features, dtype_name(found))
+
+
+def function_of(function: Any) -> Callable[[Any], Any]:
+    """A function, or the one that was registered under a name."""
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    if not is_registered(function):
+        raise ValueError(f"dictionary {function!r} is not known; use {KINDS}.")
+    return registered_function(function)
+
+
+def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
+    """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
+    values, n = function(features), int(features.shape[0])
+    if not is_sparse(values):
+        values = like(values, np.empty(0) if is_sparse(features) else features)
+    shape, wanted = tuple(values.shape), "N" if size is None else str(size)
+    if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
+        raise ValueError(f"dictionary must return a matrix of shape ({n}, {wanted}) for {n} rows, got {shape}.")
+    xp = namespace(values)
+    if not bool(xp.all(xp.isfinite(values.data if is_sparse(values) else values))):
+        raise ValueError("dictionary gives NaN or infinity on these rows.")
+    return values
+
+
+# ---------------------------------------------------------------- the function that atoms make up
+
+
+@dataclass(frozen=True)
+class AtomExpansion(Expansion):
+    """Σ c_i k(x, z_i), Σ c_i x_i or Σ c_i f_i(x); a constant without atoms.
+
+    coefficients : (k,), or (k, p) for p functions at once
+    function : f, of whose `size` values `columns` are the atoms
+    """
+
+    function: Callable[[Any], Any] | None = None
+    size: int = 0
+
+    def values(self, features: Array) -> Array:
+        """For the rows of X: (n,) or (n, p)."""
+        n = int(features.shape[0])
+        if self.coefficients.shape[0] == 0:
+            zeros = np.zeros((n, *self.coefficients.shape[1:]))
+            return like(zeros, np.empty(0) if is_sparse(features) else features)
+        if self.function is None:
+            return super().values(features)
+        coefficients = like(self.coefficients, np.empty(0) if is_sparse(features) else features)
+        parts = []
+        for begin in range(0, n, CHUNK_ROWS):
+            block = take(features, slice(begin, min(begin + CHUNK_ROWS, n)))
+            values = function_values(self.function, block, self.size)
+            assert self.columns is not None
+            if is_sparse(values):
+                parts.append(values.tocsc()[:, self.columns] @ coefficients)
+            else:
+                chosen = namespace(values).take(values, like(self.columns, values, "int64"), axis=1)
+                parts.append(chosen @ coefficients)
+        return namespace(coefficients).concat(parts)
+
+
+ALIKE = "y: all scores are alike"
+NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
+
+
+class PursuitLearner(OneViewLearner):
+    """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
+
+    _contents: ClassVar[Contents] = PURSUIT
+    _statistics = None  # nothing that `update` could add to
+    _rows = None
+
+    # ---------------------------------------------------------------- fit
+
+    def _fit_labelled(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
+        self._fit_scores(X, y, qid, sample_weight)
+        self._names = self._atom_names(X)
+        self._refit = self.refit
+        return self
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
+        check_choice(self.refit, "refit", REFITS)
+        settings = PursuitSettings(
+            kernel=self._read_kernel(training),
+            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
+            refit=self.refit,
+            cv=self.cv,
+            scoring=self.scoring or "squared",
+            centred=self._centred,
+            seed=seed(self.random_state),
+        )
+        atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
+        if settings.refit in ("back", "pre"):
+            rows, columns = training.problem.features.shape
+            own_columns = atoms.points is None and atoms.function is None
+            check_counts(
+                settings.n_atoms, atoms.size, f"n_features = {columns}" if own_columns else f"n_samples = {rows}"
+            )
+        solution = pursue(training, settings, atoms)
+        self._keep_counts(training, with_queries=with_queries, level=level)
+        self._keep(training, atoms, solution)
+        self._say(training, settings, solution)
+        return self
+
+    def _keep(self, training: Training, atoms: Atoms, solution: PursuitSolution) -> None:
+        """Set the fitted attributes: the atoms that were chosen, and nothing of the others."""
+        chosen = solution.atoms
+        weights = solution.weights
+        reference = training.problem.reference
+        self.coef_ = like(weights[:, -1] if weights.shape[1] else np.empty(0), reference)
+        self.intercept_ = self._level + solution.intercept
+        self.path_ = solution.path
+        self.n_atoms_ = len(solution.steps)
+        self.training_loss_ = solution.losses
+        self._kernel = solution.kernel
+        self.gamma_ = solution.kernel.gamma
+        self._function = atoms.function
+        self._weights = weights
+        self._size = atoms.size
+        self.basis_points_ = None if atoms.points is None else take(atoms.points, chosen)
+        self.basis_ = None if atoms.index is None else atoms.index[chosen]
+        self.atoms_ = chosen if self.basis_ is None else self.basis_
+        self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
+
+    def _say(self, training: Training, settings: PursuitSettings, solution: PursuitSolution) -> None:
+        """Warn of what was not as asked for."""
+        problem, used = training.problem, self.n_atoms_
+        assert isinstance(problem, ScoredRows)
+        if problem.is_tied:
+            return  # said already
+        if used == 0:
+            nothing = ALIKE if nothing_to_learn(problem, centred=self._centred) else NO_ATOM
+            warn_user(f"{nothing}, so the model is constant, without atoms.")
+            return
+        if settings.tunes and solution.path is None:
+            warn_user(f"n_atoms was not tuned: too little to hold anything out. It was set to {solution.asked}.")
+        if used < solution.asked:
+            matched = self.training_loss_[-1] <= 1e-16 * self.training_loss_[0]
+            rank = problem.freedom(np.arange(len(problem.rows)))
+            warn_user(
+                f"n_atoms = {solution.asked}, but the model stopped at {used}: "
+                + ("these atoms match the scores exactly. " if matched else "no other atom lowers the loss. ")
+                + f"The rows carry {rank} at most."
+            )
+
+    def name_atoms(self, names: Sequence[str]) -> None:
+        """Call the atoms by names of your own in `explain`, in the order of `atoms_`.
+
+        Parameters
+        ----------
+        names : (k,) text, one an atom
+        """
+        check_is_fitted(self)
+        if len(names) != len(self.atoms_):
+            raise ValueError(
+                f"names has {len(names)} entries for {len(self.atoms_)} atoms; where it names all rows, hand over "
+                "names[model.atoms_]."
+            )
+        self._names = [str(name) for name in names]
+
+    def _atom_names(self, X: Any) -> list[str]:
+        """What to call the atoms."""
+        if self._function is None and self.basis_points_ is None:
+            names = getattr(self, "feature_names_in_", None)
+            return [f"column {atom}" if names is None else str(names[atom]) for atom in self.atoms_]
+        labels = None if self._function is not None else row_labels(X if self.basis_ is not None else self.dictionary)
+        if labels is not None:
+            return [str(labels[int(atom)]) for atom in self.atoms_]
+        word = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
+        return [f"{word} {atom}" for atom in self.atoms_]
+
+    # ---------------------------------------------------------------- predict
+
+    def _expansions(self) -> list[AtomExpansion]:  # type: ignore[override]
+        return [self._expansion(self.coef_)]
+
+    def _expansion(self, coefficients: Array) -> AtomExpansion:
+        """The function with these weights (k,), or several of them (k, p)."""
+        if self._function is not None:
+            function = function_of(self._function)
+            return AtomExpansion(coefficients, self._kernel, None, self.atoms_, function, self._size)
+        if self.basis_points_ is not None:
+            return AtomExpansion(coefficients, self._kernel, self.basis_points_)
+        order = np.argsort(self.atoms_)  # a view's columns are sorted
+        return AtomExpansion(take(coefficients, order), self._kernel, None, self.atoms_[order])
+
+    def predict_path(self, X: Any) -> Array:
+        """Scores of the rows of X for every number of atoms.
+
+        Parameters
+        ----------
+        X : (n, d), as in `predict`
+
+        Returns
+        -------
+        (n, steps), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
+        """
+        features = self._read(X)
+        weights = like(self._weights, np.empty(0) if is_sparse(features) else features)
+        return self._scores(self._expansion(weights).values(features), features)
+
+    def _why_fixed(self) -> str:
+        return (
+            "update cannot add rows to a pursuit, whose atoms are chosen anew with every row; fit again with all rows."
+        )
+
+    # ---------------------------------------------------------------- reading the model
+
+    def explain(self) -> Explanation:
+        """The atoms in order of entry, their weights and what each of them added; print it, or plot it.
+
+        With refit="basic" there is one line a step: an atom that was picked again has several, whose weights add up.
+
+        Returns
+        -------
+        Explanation
+        """
+        check_is_fitted(self)
+        entries = self._entries()
+        place = {int(atom): number for number, atom in enumerate(self.atoms_)}
+        lines = [place[int(atom)] for atom in self.steps_[entries]]
+        if self._refit == "basic":
+            weights = np.diff(self._weights, axis=1, prepend=0.0)[lines, entries]
+        else:
+            weights = to_numpy(self.coef_)[lines]
+        start = self.training_loss_[0] or 1.0
+        return Explanation(
+            names=tuple(self._names[line] for line in lines),
+            atoms=self.steps_[entries],
+            weights=np.asarray(weights),
+            left=np.asarray(self.training_loss_[1:][entries] / start),
+            held_out=self._held_out(entries + 1),
+        )
+
+    def _entries(self) -> Index:
+        """The steps that an explanation shows: all, or for "final" those at which an atom came in."""
+        if self._refit == "basic":
+            return np.arange(self.n_atoms_)
+        _, first = np.unique(self.steps_, return_index=True)
+        return np.sort(first)
+
+    def _held_out(self, numbers: Index) -> FloatArray | None:
+        """The held-out error of each number of steps at the width that was chosen."""
+        path = self.path_
+        if path is None or path.n_atoms is None:
+            return None
+        own = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
+        known = dict(zip(path.n_atoms[own].tolist(), path.error[own].tolist(), strict=True))
+        return np.asarray([known.get(float(number), np.nan) for number in numbers])
+
+
+@dataclass(eq=False, repr=False)
+class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner):  # type: ignore[misc]
     r"""Regression on a few atoms, picked greedily: kernel matching pursuit.
 
     .. math:: \min \sum_i w_i \Big(s_i - \bar s - \sum_{p=1}^P a_p k(x_i, z_p)\Big)^2
@@ -73,36 +442,12 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
     5
     """
 
-    def __init__(
-        self,
-        n_atoms: Any = "tune",
-        refit: Any = "back",
-        dictionary: Any = None,
-        fit_intercept: bool = True,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.refit = refit
-        self.dictionary = dictionary
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_atoms: Any = "tune"
+    refit: Any = "back"
+    dictionary: Any = None
+    fit_intercept: bool = True
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return Pointwise()
 
     @property
@@ -126,7 +471,8 @@ class MatchingPursuit(R2Mixin, RegressorMixin, PursuitLearner):  # type: ignore[
         return self._fit_labelled(X, y, qid, sample_weight)
 
 
-class RankingPursuit(RankerMixin, PursuitLearner):
+@dataclass(eq=False, repr=False)
+class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     r"""Ranking by a few atoms, picked greedily for the score differences within queries.
 
     .. math:: \min \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2,
@@ -177,38 +523,13 @@ class RankingPursuit(RankerMixin, PursuitLearner):
     True
     """
 
-    def __init__(
-        self,
-        n_atoms: Any = "tune",
-        refit: Any = "back",
-        beta: float = 0.0,
-        weighting: Any = "size",
-        dictionary: Any = None,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_atoms = n_atoms
-        self.refit = refit
-        self.beta = beta
-        self.weighting = weighting
-        self.dictionary = dictionary
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    n_atoms: Any = "tune"
+    refit: Any = "back"
+    beta: float = 0.0
+    weighting: Any = "size"
+    dictionary: Any = None
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
 
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 
-from corank.comparison import Comparison, Pointwise
-from corank.learners.base import KernelLearner
-from corank.learners.parameters import read_comparison
-from corank.learners.scans import check_no_checkpoint, from_dask, is_scan
-from corank.learners.scoring import R2Mixin, RankerMixin
+from corank.learners._kernel_learner import _KernelLearner
+from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
+from corank.loss import Loss, Pointwise
 
 
-class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class RLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
     r"""Regularised least squares (kernel ridge regression) with its alpha chosen by leave-one-out.
 
     .. math:: \min_f \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -71,41 +71,12 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        alpha: Any = "tune",
-        basis: Any = "auto",
-        fit_intercept: bool = True,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    alpha: Any = "tune"
+    basis: Any = "auto"
+    fit_intercept: bool = True
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return Pointwise()
-
-    @property
-    def _centred(self) -> bool:
-        return bool(self.fit_intercept)
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit on the rows that have a score.
@@ -122,14 +93,11 @@ class RLS(R2Mixin, RegressorMixin, KernelLearner):  # type: ignore[misc]
         -------
         self
         """
-        X, y, qid = from_dask(X, y, qid)
-        if is_scan(X):
-            return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
-        check_no_checkpoint(checkpoint)
-        return self._fit_scores(X, y, qid, sample_weight)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
 
-class RankRLS(RankerMixin, KernelLearner):
+@dataclass(eq=False, repr=False)
+class RankRLS(RankerMixin, BasisParameters, _KernelLearner):
     r"""Ranking by regularised least squares on score differences within queries.
 
     .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
@@ -184,38 +152,12 @@ class RankRLS(RankerMixin, KernelLearner):
     True
     """
 
-    def __init__(
-        self,
-        alpha: Any = "tune",
-        basis: Any = "auto",
-        weighting: Any = "size",
-        beta: float = 0.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Any = None,
-        basis_selection: Any = "pivoted",
-        cv: Any = None,
-        scoring: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.basis = basis
-        self.weighting = weighting
-        self.beta = beta
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.basis_selection = basis_selection
-        self.cv = cv
-        self.scoring = scoring
-        self.random_state = random_state
+    alpha: Any = "tune"
+    basis: Any = "auto"
+    weighting: Any = "size"
+    beta: float = 0.0
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
@@ -233,11 +175,7 @@ class RankRLS(RankerMixin, KernelLearner):
         -------
         self
         """
-        X, y, qid = from_dask(X, y, qid)
-        if is_scan(X):
-            return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
-        check_no_checkpoint(checkpoint)
-        return self._fit_scores(X, y, qid, sample_weight)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
     def fit_comparisons(
         self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
@@ -260,4 +198,5 @@ class RankRLS(RankerMixin, KernelLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
+        self._comparison()  # checks the parameters
         return self._fit_comparisons(X, winners, losers, margins, weights, qid)

@@ -1,10 +1,16 @@
 """Pictures of models and comparisons, and pages that show them."""
 
-from corank.report.comparison_page import write_report
-from corank.report.model_page import write_model_report
-from corank.report.plots import plot_posterior, plot_reliability
-from corank.report.plots_of_comparisons import plot_comparison, plot_learning_curve
-from corank.report.plots_of_models import plot_atoms, plot_path, plot_views
+from corank.report.comparison import write_report
+from corank.report.model import write_model_report
+from corank.report.plots import (
+    plot_atoms,
+    plot_comparison,
+    plot_learning_curve,
+    plot_path,
+    plot_posterior,
+    plot_reliability,
+    plot_views,
+)
 
 __all__ = [
     "plot_atoms",

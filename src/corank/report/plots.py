@@ -1,4 +1,8 @@
-"""Plots that take an axis, or make one: what a model believes, and whether its probabilities can be relied on."""
+"""Plots that take an axis, or make one.
+
+Of a fitted model: what was tried, whether its views agree, its atoms, what a Gaussian process believes. Of probabilities:
+whether they can be relied on. Of a comparison: methods with their intervals, and learning curves.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corank._backend import to_numpy
-from corank.drawing import BAND, FAINT, INK, axis
+from corank._arrays import to_numpy
+from corank._plotting import BAND, FAINT, INK, axis, draw_path
+from corank.experiments.measures import TITLES
 from corank.metrics import calibration_error, reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from corank.experiments import ComparisonResult
+
 
 def plot_posterior(
     model: Any, X: Any = None, *, ax: Axes | None = None, deviations: float = 2.0, label: str | None = None
 ) -> Axes:
-    """What a Gaussian process on one column believes: its mean, and a band of so many standard deviations.
+    """What a Gaussian process on one column believes: its mean, and a band of some standard deviations.
 
     Comparisons say nothing about the level of the scores, so the mean over X is taken out of the function, and with it
     the uncertainty of the level.
@@ -87,14 +94,14 @@ def plot_reliability(
     -------
     ax
     """
-    found = reliability(y_true, y_prob, n_bins)
+    bins = reliability(y_true, y_prob, n_bins)
     error = calibration_error(y_true, y_prob, n_bins)
     ax = axis(ax)
     if not ax.lines:
         ax.plot([0, 1], [0, 1], color=FAINT, linestyle=":", label="perfect")
     name = f"{label}: {error:.3f} off" if label else f"{error:.3f} off on average"
-    gaps = np.abs(np.stack(found.interval) - found.observed)
-    ax.errorbar(found.predicted, found.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name)
+    gaps = np.abs(np.stack(bins.interval) - bins.observed)
+    ax.errorbar(bins.predicted, bins.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share that came true", aspect="equal")
     ax.legend(frameon=False, loc="upper left")
     return ax
@@ -102,3 +109,178 @@ def plot_reliability(
 
 def _dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else to_numpy(X)
+
+
+def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Held-out error against what was tuned: alpha, or the number of atoms or components.
+
+    The line is that of the chosen kernel width and agreement, its band one standard error; fainter lines are those of
+    other widths, the dot is what was chosen, and the dotted line is what a constant would score.
+
+    Parameters
+    ----------
+    model : fitted learner that tuned something: it has a `path_`. An `AutoRanker` shows the model it chose
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    model = getattr(model, "best_estimator_", model)
+    path = getattr(model, "path_", None)
+    if path is None:
+        raise ValueError("model has no path_: it tuned nothing. Fit it with 'tune', or with a list of candidates.")
+    return draw_path(path, ax)
+
+
+def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
+    """Do the views agree? Predictions of two views against each other; of more, their rank correlations.
+
+    Parameters
+    ----------
+    model : fitted learner with several views
+    X : rows to predict, such as the unscored ones
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    model = getattr(model, "best_estimator_", model)
+    if not hasattr(model, "predict_views"):
+        raise ValueError("model has one view; plot_views shows learners with several, such as CoRankRLS.")
+    from scipy.stats import spearmanr
+
+    predicted = to_numpy(model.predict_views(X)).astype(np.float64)
+    names = [getattr(view, "name", None) or f"view {at + 1}" for at, view in enumerate(model.views_)]
+    ax = axis(ax)
+    if predicted.shape[1] == 2:
+        first, second = predicted.T
+        ax.plot(first, second, ".", color=INK, markersize=4, alpha=0.6)
+        ends = [float(predicted.min()), float(predicted.max())]
+        ax.plot(ends, ends, color=FAINT, linestyle=":")
+        correlation = float(spearmanr(first, second).statistic)
+        ax.set(xlabel=f"predicted by {names[0]}", ylabel=f"predicted by {names[1]}")
+        ax.locator_params(nbins=5)  # small numbers have long labels
+        ax.set_title(f"rank correlation {correlation:.2f}", loc="left", fontsize="medium")
+        return ax
+    correlations = np.array([[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T])
+    ax.imshow(correlations, vmin=-1, vmax=1, cmap="RdBu")
+    for (row, column), value in np.ndenumerate(correlations):
+        colour = "white" if abs(value) > 0.6 else "black"
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+    ax.set_xticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_title("rank correlation", loc="left", fontsize="medium")
+    return ax
+
+
+def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
+    """The atoms of a sparse model as bars, in order of entry.
+
+    Parameters
+    ----------
+    model : fitted RankingPursuit, MatchingPursuit or CoRankingPursuit
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    if not hasattr(model, "explain"):
+        raise ValueError("model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and CoRankingPursuit.")
+    bars: Axes = model.explain().plot(ax)
+    return bars
+
+
+UNSURE = "#718096"
+COLOUR_OF = {"better": "#2f855a", "worse": "#c05621", "cannot tell": UNSURE}
+COLOURS = ("#3182ce", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#d53f8c", "#319795", "#718096", "#e53e3e", "#5a67d8")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+
+
+def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
+    """How much better than the baseline the methods are, with 95 % intervals of the paired differences.
+
+    Right of the line is better, whatever the measure. Green beats the baseline, orange is beaten by it, grey cannot be
+    told apart from it.
+
+    Parameters
+    ----------
+    found : ComparisonResult
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    rows = {row.method: row for row in found.rows()}
+    order = found.ranked()
+    ax = axis(ax)
+    ax.axvline(0.0, color=FAINT, linestyle=":", zorder=0)
+    labels = []
+    for at, name in enumerate(order):
+        row = rows[name]
+        mean = row.estimates[found.measure]
+        labels.append(row.title if mean is None else f"{row.title}  {mean.mean:.3f}")
+        if row.against is None:
+            ax.plot(0.0, at, "D", color=UNSURE, markersize=7)
+            continue
+        gain, colour = row.against.gain, COLOUR_OF[row.against.verdict]
+        ax.plot([gain.low, gain.high], [at, at], color=colour, linewidth=2.5, solid_capstyle="butt")
+        ax.plot(gain.mean, at, "o", color=colour, markersize=7)
+    ax.set_yticks(range(len(order)), labels)
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    title = rows[found.baseline].title
+    ax.set_xlabel(f"{TITLES[found.measure]} better than {title} by (right is better)")
+    return ax
+
+
+def plot_learning_curve(found: ComparisonResult, *, over: str = "scored", ax: Axes | None = None) -> Axes:
+    """Error against the number of scored or unscored rows, one line per method, with 95 % bands.
+
+    Parameters
+    ----------
+    found : ComparisonResult, or a sequence of LearningCurve
+    over : "scored" or "unscored", default="scored"
+        What is on the axis.
+    ax : matplotlib axis, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax
+    """
+    curves: Any = found.curves(over) if hasattr(found, "curves") else found
+    if not curves:
+        raise ValueError(f"there is no curve over {over} rows; compare with Protocol(curves=True).")
+    ax = axis(ax)
+    shade = 0.12 if len(curves) <= 4 else 0.05  # many bands on top of each other hide the lines
+    for at, curve in enumerate(curves):
+        colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
+        mean, low, high = (np.asarray([getattr(p, k) for p in curve.points]) for k in ("mean", "low", "high"))
+        ax.fill_between(curve.n, low, high, color=colour, alpha=shade, linewidth=0)
+        ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
+    _limit(ax, curves)
+    measure = getattr(found, "measure", None)
+    ax.set(xlabel=f"{over} rows", ylabel=TITLES[measure] if measure else "error")
+    if over == "scored" and all(min(curve.n) > 0 for curve in curves):
+        ax.set_xscale("log", base=2)
+        ticks = sorted({round(n) for curve in curves for n in curve.n})
+        ax.set_xticks(ticks, [f"{n:,}" for n in ticks])
+        ax.minorticks_off()
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def _limit(ax: Axes, curves: Any) -> None:
+    """One wide band would flatten all lines: the axis follows the means and the usual width of a band."""
+    points = [point for curve in curves for point in curve.points]
+    means = np.asarray([point.mean for point in points])
+    half = float(np.median([(point.high - point.low) / 2 for point in points]))
+    margin = max(0.15 * float(np.ptp(means)), 1.2 * half) or 0.05
+    ax.set_ylim(float(means.min()) - margin, float(means.max()) + margin)

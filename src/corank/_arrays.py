@@ -1,0 +1,508 @@
+"""The few array operations that the array API standard lacks, work in threads, and digests of arrays.
+
+The only place with code per backend. Everything else is written against the namespace that `namespace(x)` returns:
+NumPy, torch on any device, or any other array API library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from itertools import chain, islice, pairwise
+from threading import Lock
+from typing import Any, TypeAlias, TypeVar
+
+import array_api_compat
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+Array: TypeAlias = Any  # of any array API library; a CSR matrix where the docstring says so
+Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+NOT_PSD = (
+    "kernel is not positive semi-definite on these rows, so it is no kernel: its matrix has negative eigenvalues; "
+    "use another one."
+)
+MAX_GPU_ENTRIES = 2**28  # of one block on a GPU
+GPU_BLOCKS = 6  # blocks that must fit into the memory of a GPU at once
+GPU_TILE_COLUMNS = 384  # of a tile of a symmetric product
+GPU_ROW_ENTRIES = 64  # rows of a block begin at multiples of that many numbers, where a GPU reads fastest
+MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop over runs is fastest
+SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
+MAX_NEGATIVE_EIGENVALUE = 1e-6  # relative to the kernel values: more than rounding can explain
+
+
+def digest(*values: Any) -> str:
+    """SHA-256 of arrays and CSR matrices (type, shape and numbers, from any device) and of the texts of other values."""
+    result = hashlib.sha256()
+    for value in values:
+        if is_sparse(value):
+            arrays = [value.data, value.indices, value.indptr]
+        elif array_api_compat.is_array_api_obj(value):
+            arrays = [to_numpy(value)]
+        else:
+            arrays = []
+            result.update(repr(value).encode())
+        for array in arrays:
+            result.update(f"{array.dtype} {array.shape}".encode())
+            result.update(np.ascontiguousarray(array).tobytes())
+    return result.hexdigest()
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether `x` is a SciPy sparse matrix or array."""
+    return bool(sparse.issparse(x))
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether `x` is an array of a library other than NumPy (torch, array-api-strict, …)."""
+    return bool(array_api_compat.is_array_api_obj(x)) and not array_api_compat.is_numpy_array(x) and not is_sparse(x)
+
+
+def namespace(x: Any) -> Any:
+    """The array API namespace that computes with `x`; NumPy's for CSR."""
+    return array_api_compat.array_namespace(np.empty(0) if is_sparse(x) else x)
+
+
+def device(x: Any) -> Any:
+    """The device of `x`, None for CSR."""
+    return None if is_sparse(x) else array_api_compat.device(x)
+
+
+def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+    """`x` as a NumPy array, from any device."""
+    if array_api_compat.is_torch_array(x):
+        return np.asarray(x.detach().cpu().numpy())
+    if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
+        return np.asarray(np.from_dlpack(x))
+    return np.asarray(x)
+
+
+def like(values: Any, reference: Array, dtype: str = "float64") -> Array:
+    """`values` as an array of the same library and device as `reference`."""
+    xp = namespace(reference)
+    if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
+        return xp.asarray(values, dtype=getattr(xp, dtype), device=device(reference))
+    if is_foreign(values):
+        values = to_numpy(values)
+    return xp.asarray(np.asarray(values, dtype=dtype), dtype=getattr(xp, dtype), device=device(reference))
+
+
+def dtype_name(x: Array) -> str:
+    """The name that `like` understands: "float32", "float64", "int64"."""
+    return str(x.dtype).rpartition(".")[2]
+
+
+def take(x: Array, rows: Any) -> Array:
+    """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can."""
+    if hasattr(x, "take_rows"):
+        return x.take_rows(rows)
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        return x[rows if isinstance(rows, slice) else to_numpy(rows)]
+    return x[rows, ...] if isinstance(rows, slice) else namespace(x).take(x, like(rows, x, "int64"), axis=0)
+
+
+def float64(x: Array) -> Array:
+    """`x` with float64 entries; dense where dense, CSR where CSR."""
+    if is_sparse(x):
+        return x if x.dtype == np.float64 else x.astype(np.float64)
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def segment_sum(values: Array, segments: Array, n_segments: int, weights: Array | None = None) -> Array:
+    """Sum the rows of `values` (n, c) that share a segment number, weighted (n,) or not: (n_segments, c)."""
+    xp = namespace(values)
+    if array_api_compat.is_numpy_array(values):
+        n = values.shape[0]
+        if values.shape[1] == 1:  # a sparse matrix takes longer to make than to multiply with
+            column = values[:, 0] if weights is None else values[:, 0] * weights
+            return np.bincount(segments, column, minlength=n_segments)[:, None]
+        data = np.ones(n) if weights is None else weights
+        indicator = sparse.csr_array((data, np.asarray(segments), np.arange(n + 1)), shape=(n, n_segments))
+        return np.asarray(indicator.T.tocsr() @ values)
+    if weights is not None:
+        values = weights[:, None] * values
+    if array_api_compat.is_torch_array(values):
+        return xp.zeros((n_segments, values.shape[1]), dtype=values.dtype, device=values.device).index_add_(
+            0, segments, values
+        )
+    members = segments[None, :] == xp.arange(n_segments, device=device(values))[:, None]
+    return xp.astype(members, values.dtype) @ values
+
+
+def solve_positive(matrix: Array, right: Array) -> Array:
+    """Solve a symmetric positive definite system by Cholesky; ValueError where it is not. O(k³/3).
+
+    `matrix` (k, k) may be overwritten.
+    """
+    xp = namespace(matrix)
+    if array_api_compat.is_numpy_array(matrix):
+        try:
+            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except scipy.linalg.LinAlgError as error:
+            raise ValueError("matrix is not positive definite") from error
+        return scipy.linalg.cho_solve(factor, right, check_finite=False)
+    lower = cholesky(matrix)
+    if array_api_compat.is_torch_array(matrix):
+        return xp.cholesky_solve(right, lower)
+    return xp.linalg.solve(matrix, right)
+
+
+def cholesky(matrix: Array) -> Array:
+    """Lower Cholesky factor (k, k); raises ValueError when the matrix is not positive definite."""
+    xp = namespace(matrix)
+    try:
+        return xp.linalg.cholesky(matrix)
+    except Exception as error:  # every library has an exception of its own
+        raise ValueError("matrix is not positive definite") from error
+
+
+def solve_lower(factor: Array, right: Array) -> Array:
+    """Solve L x = right with L (k, k) lower triangular, right (k, c)."""
+    xp = namespace(factor)
+    if array_api_compat.is_numpy_array(factor):
+        if right.size == 0:
+            return np.array(right)
+        return scipy.linalg.blas.dtrsm(1.0, factor, right, lower=1)  # solve_triangular takes twice as long
+    if array_api_compat.is_torch_array(factor):
+        return xp.linalg.solve_triangular(factor, right, upper=False)
+    return xp.linalg.solve(factor, right)
+
+
+def solve_lower_of_many(factor: Array, right: Array) -> Array:
+    """Solve L x = right with L (k, k) lower triangular and far from singular, right (k, c): by L⁻¹, faster for many c."""
+    if not isinstance(factor, np.ndarray) or right.shape[1] < 8 * factor.shape[0] or right.size == 0:
+        return solve_lower(factor, right)
+    inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
+    return scipy.linalg.blas.dtrmm(1.0, inverse, right, lower=1)
+
+
+def solve_upper(factor: Array, right: Array) -> Array:
+    """Solve R x = right with R (k, k) upper triangular, right (k, c)."""
+    xp = namespace(factor)
+    if isinstance(factor, np.ndarray):
+        return scipy.linalg.solve_triangular(factor, right, lower=False, check_finite=False)
+    if array_api_compat.is_torch_array(factor):
+        return xp.linalg.solve_triangular(factor, right, upper=True)
+    return xp.linalg.solve(factor, right)
+
+
+def triangle(matrix: Array) -> Array:
+    """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q. O(n k²).
+
+    The entries below its diagonal are not 0: callers must not read them.
+    """
+    if isinstance(matrix, np.ndarray):
+        if matrix.size == 0:
+            return matrix[: matrix.shape[1]]
+        work = int(scipy.linalg.lapack.dgeqrf_lwork(*matrix.shape)[0])
+        return scipy.linalg.lapack.dgeqrf(matrix, lwork=work)[0][: matrix.shape[1]]
+    if array_api_compat.is_torch_array(matrix):
+        return namespace(matrix).linalg.qr(matrix, mode="r")[1]
+    return namespace(matrix).linalg.qr(matrix)[1]
+
+
+def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
+    """Eigenvalues in ascending order, clipped at 0, and eigenvectors of a symmetric positive semi-definite matrix.
+
+    With `size`, the size of kernel values, negative eigenvalues that no rounding explains are a ValueError.
+    """
+    xp = namespace(matrix)
+    values, vectors = xp.linalg.eigh(matrix)
+    if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(size, float(xp.max(xp.abs(values)))):
+        raise ValueError(NOT_PSD)
+    return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+
+
+def symmetrised(matrix: Array) -> Array:
+    """(A + Aᵀ)/2: symmetric again where rounding was not."""
+    return (matrix + namespace(matrix).matrix_transpose(matrix)) / 2
+
+
+def add_diagonal(matrix: Array, value: float) -> Array:
+    """A + value·I as a new array."""
+    if isinstance(matrix, np.ndarray):
+        result = matrix.copy()
+        result.flat[:: matrix.shape[0] + 1] += value
+        return result
+    xp = namespace(matrix)
+    return matrix + value * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device(matrix))
+
+
+def first_appearance(values: Array) -> tuple[Array, int]:
+    """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,), count."""
+    xp = namespace(values)
+    if array_api_compat.is_numpy_array(values):
+        if len(values) and values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
+            codes = np.zeros(len(values), dtype=np.int64)
+            np.cumsum(values[1:] != values[:-1], out=codes[1:])
+            return codes, int(codes[-1]) + 1
+        _, first, codes = np.unique(values, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+        return rank[codes.reshape(-1)], len(first)
+    distinct, codes = xp.unique_inverse(values)
+    n, count = values.shape[0], distinct.shape[0]
+    # the smallest row of each value: sort codes, ties keep the row order
+    order = xp.argsort(codes, stable=True)
+    ordered = xp.take(codes, order)
+    starts = xp.concat([xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]])
+    first = order[starts] if n else order
+    rank = xp.argsort(xp.argsort(first))
+    return xp.take(xp.astype(rank, xp.int64), codes), int(count)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes milliseconds."""
+    return ThreadpoolController()
+
+
+_working = Lock()  # held while BLAS is limited to one thread: the limit holds for the whole process
+
+
+@contextmanager
+def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
+    """BLAS on one thread inside the block: many small products wait longer for a second thread than they take."""
+    if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _thread_pools().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _working.release()
+
+
+def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
+    """The results of `step` for every job, in the order of the jobs.
+
+    NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results wait at a time, and sums of
+    them do not depend on the number of threads. Other libraries, and callers that come while another one has the
+    threads: one after the other.
+    """
+    jobs = iter(jobs)
+    first = list(islice(jobs, 2))
+    jobs = chain(first, jobs)
+    numpy_blocks = array_api_compat.is_numpy_array(reference) and len(first) > 1
+    if not numpy_blocks or not _working.acquire(blocking=False):
+        yield from map(step, jobs)
+        return
+    try:
+        workers = max([1, *(pool["num_threads"] for pool in _thread_pools().info() if pool["user_api"] == "blas")])
+        if workers == 1:
+            yield from map(step, jobs)
+        else:
+            with _thread_pools().limit(limits=1, user_api="blas"):
+                yield from _in_threads(step, jobs, workers)
+    finally:
+        _working.release()
+
+
+def _in_threads(step: Callable[[Job], Result], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for job in jobs:
+                waiting.append(pool.submit(step, job))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -> tuple[Array, Array, Array]:
+    """Take the weighted mean of every run of rows out of z (n, c), in place where the library is NumPy.
+
+    starts (k,) : the first rows of the runs; weights (n,), None for ones
+    Returns the centred z, the total weights of the runs (k,) and their means (k, c).
+    """
+    xp = namespace(z)
+    n, k = int(z.shape[0]), len(starts)
+    bounds = np.append(starts, n)
+    lengths = np.diff(bounds)
+    looped = n * z.shape[1] >= MIN_LOOPED_ENTRIES * k
+    if isinstance(z, np.ndarray) and weights is None and (looped or np.all(lengths == lengths[0])):
+        means = np.empty((k, z.shape[1]))
+        if looped:
+            for run, (begin, end) in enumerate(pairwise(bounds)):
+                block = z[begin:end]
+                np.divide(block.sum(axis=0), end - begin, out=means[run])
+                block -= means[run]
+        else:
+            cube = z.reshape(k, int(lengths[0]), z.shape[1])
+            np.divide(cube.sum(axis=1), lengths[0], out=means)
+            cube -= means[:, None, :]
+        return z, lengths.astype(np.float64), means
+    if writable(z) and weights is None and not isinstance(z, np.ndarray):
+        return z, like(lengths, z), _centre_tensor(z, lengths)
+    codes = like(np.repeat(np.arange(k), lengths), z, "int64")
+    if weights is None:
+        totals = like(lengths, z)
+        sums = segment_sum(z, codes, k)
+    else:
+        totals = segment_sum(weights[:, None], codes, k)[:, 0]
+        sums = segment_sum(z, codes, k, weights)
+    means = sums / totals[:, None]
+    if isinstance(z, np.ndarray):
+        z -= means[codes]
+    else:
+        z = z - xp.take(means, codes, axis=0)
+    return z, totals, means
+
+
+def _centre_tensor(z: Array, lengths: np.ndarray[Any, Any]) -> Array:
+    """Take the mean of every run out of a tensor (n, c), in place; returns the means (k, c)."""
+    k, c = len(lengths), int(z.shape[1])
+    if np.all(lengths == lengths[0]):
+        cube = z.view(k, int(lengths[0]), c)
+        means = cube.mean(dim=1)
+        cube -= means[:, None, :]
+        return means
+    sizes = like(lengths, z, "int64")
+    means = _torch(z).segment_reduce(z, "mean", lengths=sizes, axis=0)
+    z -= means.repeat_interleave(sizes, dim=0, output_size=int(z.shape[0]))
+    return means
+
+
+def writable(x: Any) -> bool:
+    """Whether arrays of this library can be written in place: NumPy and torch."""
+    return isinstance(x, np.ndarray) or bool(array_api_compat.is_torch_array(x))
+
+
+def empty_like(shape: tuple[int, int], reference: Array) -> Array:
+    """An uninitialised float64 array in the library and on the device of a writable reference."""
+    if isinstance(reference, np.ndarray):
+        return np.empty(shape)
+    width = -(-shape[1] // GPU_ROW_ENTRIES) * GPU_ROW_ENTRIES if on_gpu(reference) else shape[1]
+    return reference.new_empty((shape[0], width), dtype=namespace(reference).float64)[:, : shape[1]]
+
+
+def block_entries(reference: Array, usual: int) -> int:
+    """Numbers per block: `usual` in main memory, as many as its memory allows on a GPU."""
+    if not on_gpu(reference):
+        return usual
+    free, _ = _torch(reference).cuda.mem_get_info(reference.device)
+    return max(usual, min(MAX_GPU_ENTRIES, int(free) // 8 // GPU_BLOCKS))
+
+
+def check_device(device: Any, name: str = "device") -> None:
+    """Refuse a device that PyTorch cannot compute on, and name those it finds."""
+    try:
+        torch = import_module("torch")
+    except ImportError as error:
+        raise ValueError(
+            f"{name}={device!r} needs PyTorch, which is not installed: pip install corank[torch]."
+        ) from error
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())] or ["no GPU"]
+        raise ValueError(
+            f"{name}={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(devices)} here."
+        ) from error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device had no room for a block."""
+    return type(error).__name__ == "OutOfMemoryError"
+
+
+def forget(reference: Array) -> None:
+    """Give back the memory that PyTorch keeps for later on a GPU."""
+    if on_gpu(reference):
+        _torch(reference).cuda.empty_cache()
+
+
+def on_gpu(x: Any) -> bool:
+    """Whether an array lies on a CUDA device."""
+    return bool(array_api_compat.is_torch_array(x)) and x.is_cuda
+
+
+def _torch(x: Any) -> Any:
+    """The module that a tensor comes from."""
+    return sys.modules[type(x).__module__.partition(".")[0]]
+
+
+def write_product(left: Array, right: Array, out: Array) -> None:
+    """left @ right into a writable array whose rows may lie apart."""
+    (np if isinstance(out, np.ndarray) else _torch(out)).matmul(left, right, out=out)
+
+
+def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out: Array) -> None:
+    """exp of (x − origin, |x − origin|², 1) @ right for the rows of X (n, d), into a writable array (n, r).
+
+    Exponents above 0 are rounding; they are cut where they could show, which is where |x − origin|² exceeds `limit`.
+    """
+    n, d = X.shape
+    left = empty_like((int(n), int(d) + 2), out)
+    if isinstance(out, np.ndarray):
+        np.subtract(X, origin, out=left[:, :d])
+        np.einsum("ij,ij->i", left[:, :d], left[:, :d], out=left[:, d])
+        left[:, d + 1] = 1.0
+        np.matmul(left, right, out=out)
+        if float(left[:, d].max()) > limit:
+            np.minimum(out, 0.0, out=out)
+        np.exp(out, out=out)
+        return
+    left[:, :d] = X
+    left[:, :d] -= origin
+    left[:, d] = (left[:, :d] * left[:, :d]).sum(dim=1)
+    left[:, d + 1] = 1.0
+    write_product(left, right, out)
+    if float(left[:, d].max()) > limit:
+        out.clamp_(max=0.0)
+    out.exp_()
+
+
+def gram_of(z: Array) -> Array:
+    """zᵀ z: (c, c). NumPy uses its symmetry; on a GPU it is put together from tiles on and above the diagonal."""
+    c = int(z.shape[1])
+    if not on_gpu(z) or c < 2 * GPU_TILE_COLUMNS:
+        return z.T @ z
+    edges = [*range(0, c - GPU_TILE_COLUMNS // 2, GPU_TILE_COLUMNS), c]
+    result = empty_like((c, c), z)
+    for row, (top, bottom) in enumerate(pairwise(edges)):
+        for left, right in pairwise(edges[row:]):
+            write_product(z[:, top:bottom].T, z[:, left:right], result[top:bottom, left:right])
+            if left > top:
+                result[left:right, top:bottom] = result[top:bottom, left:right].T
+    return result
+
+
+def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) -> Array:
+    """A − S T − (S T)ᵀ for T = `rows` (q, n) and S (n, q), which has one entry `left` (n,) per row, in column `codes` (n,).
+
+    In place and block by block where the library is NumPy: A is n² numbers.
+    """
+    if not isinstance(matrix, np.ndarray):
+        product = left[:, None] * namespace(matrix).take(rows, codes, axis=0)
+        return matrix - product - product.T
+    n = matrix.shape[0]
+    step = max(1, SUBTRACTED_ENTRIES // n)
+
+    def subtract(begin: int) -> None:
+        span = slice(begin, min(begin + step, n))
+        block = matrix[span]
+        block -= left[span, None] * rows[codes[span]]
+        block -= np.take(rows[:, span].T, codes, axis=1) * left
+
+    for _ in in_order(subtract, range(0, n, step), matrix):
+        pass
+    return matrix

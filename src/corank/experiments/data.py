@@ -1,0 +1,220 @@
+"""The data of a comparison: features, scores and queries, checked once; their counts and oddities; and how features
+become numbers in a run."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from corank._arrays import FloatArray, Index, to_numpy
+from corank.encoder import TableEncoder
+from corank.rows import encode_queries
+from corank.views import encoded_views, random_bases, random_split, read_views
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Items to compare methods on, one per row.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR of numbers, taken as they are; or a table (pandas, polars, pyarrow)
+        The columns of a table are encoded by a `TableEncoder`, fitted in every run on its training rows alone.
+    y : (n,) scores, higher is better; NaN = unscored
+    qid : (n,) query labels, or None: all rows compete
+    views : list of View, or a number of random parts, for methods with views; columns of a table by their names
+    """
+
+    X: Any
+    y: Any
+    qid: Any = None
+    views: Any = 2
+    query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
+
+    def __post_init__(self) -> None:
+        n = _n_rows(self.X)
+        y = np.asarray(to_numpy(self.y), dtype=np.float64)
+        if y.shape != (n,):
+            raise ValueError(
+                f"y has shape {y.shape} for {n} rows of X; give one score per row, NaN where there is none."
+            )
+        if np.isinf(y).any():
+            raise ValueError("y has infinite values; give finite scores, and NaN where a row has none.")
+        if not (~np.isnan(y)).any():
+            raise ValueError("y has no scored row: every score is NaN.")
+        object.__setattr__(self, "y", y)
+        if self.qid is not None:
+            labels, codes = self.qid, np.asarray(to_numpy(encode_queries(self.qid, n)[0]), dtype=np.int64)
+            first = np.unique(codes, return_index=True)[1]
+            names = to_numpy(labels).ravel()[first] if hasattr(labels, "shape") else [list(labels)[at] for at in first]
+            object.__setattr__(self, "query_names", tuple(str(name) for name in names))
+            object.__setattr__(self, "qid", codes)
+        if not self.is_table and not sparse.issparse(self.X):
+            X = np.asarray(to_numpy(self.X))
+            if X.ndim != 2 or X.dtype.kind not in "biuf":
+                raise ValueError(f"X has shape {X.shape} and dtype {X.dtype}; give a table, or a matrix of numbers.")
+            if not np.isfinite(X).all():
+                raise ValueError("X has NaN or infinite values; fill them in, or give a table, which is encoded.")
+            object.__setattr__(self, "X", X)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the features are columns of any kind, still to be encoded."""
+        return hasattr(self.X, "columns") or hasattr(self.X, "column_names")
+
+    @cached_property
+    def scored(self) -> NDArray[np.bool_]:
+        """Which rows have a score: (n,)."""
+        return np.asarray(~np.isnan(self.y))
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the data and views: it changes when any number changes."""
+        digest = hashlib.sha256(repr(self.views).encode())
+        X: Any = self.X
+        arrays = [self.y, self.qid]
+        if hasattr(X, "indptr"):
+            arrays += [X.data, X.indices, X.indptr]
+        elif not self.is_table:
+            arrays.append(X)
+        for array in arrays:
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        if self.is_table:
+            digest.update(_as_arrow_bytes(X))
+        return digest.hexdigest()[:16]
+
+    def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any]:
+        """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
+        if not self.is_table:
+            return self.X[fitted_on], self.X[rows], self.views
+        encoder = TableEncoder()
+        training = encoder.fit_transform(_take(self.X, fitted_on))
+        return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
+
+
+def _encoded(views: Any, encoder: TableEncoder) -> Any:
+    """Views of a table's columns as views of the matrix: what one column became stays together."""
+    names = np.asarray(encoder.feature_names_in_, dtype=object)
+    if isinstance(views, int):
+        fits = len(np.unique(encoder.attributes_)) >= views
+        return random_split(views, attributes=encoder.attributes_) if fits else random_bases(views)
+    if isinstance(views, list | tuple):
+        views = read_views(views, len(names), names, np.random.default_rng(0))
+    return encoded_views(views, encoder.attributes_)
+
+
+def read_items(data: Any) -> Items:
+    """Items as they are, anything with `X`, `y` and `qid` (as loaders give), or (X, y) or (X, y, qid)."""
+    if isinstance(data, Items):
+        return data
+    if hasattr(data, "X") and hasattr(data, "y"):
+        return Items(data.X, data.y, getattr(data, "qid", None))
+    if isinstance(data, tuple) and len(data) in (2, 3):
+        return Items(*data)
+    raise TypeError(f"data is {type(data).__name__}; give Items, what a loader gives, (X, y) or (X, y, qid).")
+
+
+def _n_rows(X: Any) -> int:
+    if hasattr(X, "num_rows"):
+        return int(X.num_rows)
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _take(table: Any, rows: Index) -> Any:
+    """Rows of a table of any library."""
+    return nw.from_native(table, eager_only=True)[rows].to_native()
+
+
+def _as_arrow_bytes(table: Any) -> bytes:
+    import pyarrow as pa
+
+    arrow = table if isinstance(table, pa.Table) else nw.from_native(table).to_arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, arrow.schema) as writer:
+        writer.write_table(arrow.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+@dataclass(frozen=True)
+class Intake:
+    """The data in numbers.
+
+    tied : share of the pairs of scored rows of a query that have the same score
+    problems : oddities that a user should know of, in sentences
+    """
+
+    rows: int
+    scored: int
+    queries: int | None
+    smallest_query: int | None
+    median_query: float | None
+    largest_query: int | None
+    tied: float
+    lowest: float
+    highest: float
+    problems: tuple[str, ...]
+
+
+def intake(items: Items) -> Intake:
+    """Count rows, queries and ties, and look for problems."""
+    y, codes = items.y[items.scored], np.zeros(len(items), dtype=np.int64) if items.qid is None else items.qid
+    sizes = np.bincount(codes)
+    with_queries = items.qid is not None
+    return Intake(
+        rows=len(items),
+        scored=len(y),
+        queries=len(sizes) if with_queries else None,
+        smallest_query=int(sizes.min()) if with_queries else None,
+        median_query=float(np.median(sizes)) if with_queries else None,
+        largest_query=int(sizes.max()) if with_queries else None,
+        tied=_tied(y, codes[items.scored]),
+        lowest=float(y.min()),
+        highest=float(y.max()),
+        problems=tuple(_problems(items, codes, sizes)),
+    )
+
+
+def _tied(y: FloatArray, codes: Index) -> float:
+    """Share of tied pairs within queries; 0 where there is no pair."""
+    together = np.bincount(codes)
+    same = np.unique(np.stack([codes, y]), axis=1, return_counts=True)[1]
+    pairs = float((together * (together - 1.0)).sum())
+    return float((same * (same - 1.0)).sum()) / pairs if pairs else 0.0
+
+
+def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
+    problems = []
+    if items.qid is not None:
+        scored = np.bincount(codes[items.scored], minlength=len(sizes))
+        low, high = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
+        np.minimum.at(low, codes[items.scored], items.y[items.scored])
+        np.maximum.at(high, codes[items.scored], items.y[items.scored])
+        none = int((scored == 0).sum())
+        if none:
+            problems.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
+        single, flat = int((scored == 1).sum()), int(((scored > 1) & (low == high)).sum())
+        if single:
+            problems.append(f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none.")
+        if flat:
+            problems.append(
+                f"{flat:,} of {len(sizes):,} queries have the same score throughout: nothing to learn there."
+            )
+    if not items.is_table and not sparse.issparse(items.X):
+        constant = int((np.ptp(items.X, axis=0) == 0).sum()) if len(items) else 0
+        if constant:
+            problems.append(f"{constant:,} of {items.X.shape[1]:,} columns are constant.")
+        rows = np.column_stack([items.X, codes])
+        repeated = len(rows) - len(np.unique(rows, axis=0))
+        if repeated:
+            problems.append(f"{repeated:,} rows repeat another row of the same query.")
+    return problems

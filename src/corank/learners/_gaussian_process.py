@@ -1,0 +1,338 @@
+"""What Gaussian processes share: predictions with their uncertainty, probabilities of comparisons, what to ask next.
+
+Parameters of learners that choose by evidence: kernel width, variances, and a basis whose covariance can be had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.utils.validation import check_is_fitted
+
+from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._messages import warn_user
+from corank.basis import KernelBasis, make_basis
+from corank.kernels import WITH_GAMMA, Kernel, finite_values
+from corank.learners._learner import (
+    PRECOMPUTED,
+    Expansion,
+    Learner,
+    OneViewLearner,
+    check_choice,
+    comparison_groups,
+    seed,
+)
+from corank.learners._suggest import Question, check_question, sample, shortlist
+from corank.rows import read_comparisons, read_features
+from corank.solvers.active_learning import pairs_to_compare, rows_to_score
+from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.tuning import Training, kernels_to_try
+
+BLOCK = 2**22  # kernel values at a time
+
+
+class GaussianMixin(Learner):
+    """A function with a Gaussian posterior, or a mixture of a few. Fitted: `_parts`, `basis_points_`."""
+
+    _parts: list[GaussianPart]
+
+    @property
+    def _answer_noise(self) -> float:
+        """The noise variance of one observed difference."""
+        raise AssertionError("a Gaussian process says how noisy answers are")
+
+    @property
+    def _asked(self) -> Question:
+        """What the model was fitted on."""
+        raise AssertionError("a Gaussian process says what it was fitted on")
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Scores of the rows of X: the mean of the posterior, higher is better.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`; for the scores alone also a `corank.scan`
+        return_std : whether to return the standard deviation of each score too
+        return_cov : whether to return the covariance of all scores too
+
+        Returns
+        -------
+        (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with the precision of X. The level
+        of the scores is not determined by comparisons, so much of a standard deviation may be that of the level: for
+        two items see `predict_comparison`.
+        """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: ask for one of them; the first is the root of the diagonal.")
+        if not return_std and not return_cov:
+            return super().predict(X)
+        features = self._read(X)
+        if return_cov:
+            self._demand_rows("return_cov")
+            mean, covariance = self._belief(features)
+            return self._scores(mean, features), self._like_scores(covariance, features)
+        self._demand_rows("return_std")
+        mean, variance = self._moments(features)
+        return self._scores(mean, features), self._like_scores(namespace(variance).sqrt(variance), features)
+
+    def _values(self, features: Array) -> Array:
+        means = [
+            part.weight * Expansion(part.coefficients, part.kernel, self.basis_points_).values(features)
+            for part in self._parts
+        ]
+        return self._scores(sum(means[1:], means[0]), features)
+
+    def _demand_rows(self, name: str) -> None:
+        if self._kernel.precomputed:
+            raise ValueError(
+                f"{name} needs kernel values of the new rows with each other, which a precomputed kernel does not hand "
+                "over; fit on the rows themselves with a kernel function."
+            )
+
+    def _like_scores(self, values: Array, features: Array) -> Array:
+        """With the precision of X."""
+        precision = features.dtype if is_foreign(features) else features.dtype.type
+        return namespace(values).astype(values, precision, copy=False)
+
+    def _moments(self, features: Array) -> tuple[Array, Array]:
+        """Mean and variance at the rows, block by block: (n,) each."""
+        n, size = int(features.shape[0]), max(1, int(self._parts[0].coefficients.shape[0]))
+        step = max(64, BLOCK // size)
+        means, variances = [], []
+        for begin in range(0, n, step):
+            block = take(features, slice(begin, min(begin + step, n)))
+            found = [part.moments(block, self._points(features)) for part in self._parts]
+            mean = self._mixed([own for own, _ in found])
+            means.append(mean)
+            variances.append(self._mixed([own + (centre - mean) ** 2 for centre, own in found]))
+        xp = namespace(means[0])
+        return xp.concat(means), xp.concat(variances)
+
+    def _belief(self, features: Array) -> tuple[Array, Array]:
+        """Mean (n,) and covariance (n, n) of the mixture."""
+        found = [part.covariance(features, self._points(features)) for part in self._parts]
+        mean = self._mixed([own for own, _ in found])
+        return mean, finite_values(self._mixed([own + _outer(centre - mean) for centre, own in found]))
+
+    def _points(self, features: Array) -> Array:
+        """The basis points beside features."""
+        points = self.basis_points_
+        if is_sparse(points) and is_foreign(features):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
+        return points if is_sparse(points) or is_sparse(features) else like(points, features, dtype_name(points))
+
+    def _mixed(self, values: list[Array]) -> Array:
+        """Values of the parts by their weights."""
+        shares = [part.weight * own for part, own in zip(self._parts, values, strict=True)]
+        return sum(shares[1:], shares[0])
+
+    def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
+        """The probability that row i of X_a beats row i of X_b.
+
+        Parameters
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the outcome of one more noisy comparison; else for the order of the true scores
+
+        Returns
+        -------
+        (n,) between 0 and 1, as `predict` returns scores
+        """
+        first, second = self._read(X_a), self._read(X_b)
+        self._demand_rows("predict_comparison")
+        n = int(first.shape[0])
+        if n != second.shape[0]:
+            raise ValueError(f"X_a has {n} rows and X_b {second.shape[0]}; row i is compared with row i.")
+        if is_foreign(first) != is_foreign(second):
+            raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
+        noise = self._answer_noise if observed else 0.0
+        total, points = np.zeros(n), self._points(first)
+        step = max(64, BLOCK // max(1, int(self._parts[0].coefficients.shape[0])))
+        for begin in range(0, n, step):
+            rows = slice(begin, min(begin + step, n))
+            for part in self._parts:
+                gap, variance = part.differences(take(first, rows), take(second, rows), points)
+                total[rows] += part.weight * _chance_above_zero(to_numpy(gap), to_numpy(variance) + noise)
+        reference = np.empty(0) if is_sparse(first) else first
+        return self._like_scores(like(total, reference), first)
+
+    # ---------------------------------------------------------------- what to ask next
+
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+
+        Comparisons are those about which the model is unsure because it knows too little, not because the two are
+        equally good (BALD); scores are those that leave least uncertainty about all rows of the pool. Every question is
+        picked as if those before it had been answered. The same pool gives the same questions. Of a large pool not all
+        rows are looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
+
+        Parameters
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+
+        Returns
+        -------
+        row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
+        """
+        features = self._read(X_pool)
+        self._demand_rows("suggest")
+        kind = self._asked if kind is None else kind
+        check_question(n, int(features.shape[0]), kind)
+        m = int(features.shape[0])
+        rows = shortlist(lambda: to_numpy(self._moments(features)[1]), m, n) if kind == "comparison" else sample(m, n)
+        mean, covariance = (to_numpy(part) for part in self._belief(take(features, rows)))
+        noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
+        if kind == "comparison":
+            return rows[self._pairs_to_ask(mean, covariance, noise, n)]
+        centred = covariance - covariance.mean(axis=0)  # the level says nothing about the order
+        centred = centred - centred.mean(axis=1, keepdims=True)
+        return rows[rows_to_score(centred, noise / 2, n)]
+
+    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+        """Pairs (n, 2) whose answers tell most."""
+        return pairs_to_compare(mean / noise**0.5, covariance / noise, n)
+
+
+def _outer(gap: Array) -> Array:
+    return gap[:, None] * gap[None, :]
+
+
+def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Of a normal variable: ½ for mean and variance 0."""
+    scale = np.sqrt(variance)
+    z = np.divide(mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0)
+    return np.asarray(ndtr(z))
+
+
+WIDTHS = {"tune": "one", "columns": "each", "scale": "given"}
+MOST_COLUMNS = 500  # that can have a width of their own
+IDLE = 1e-3  # the scale of a column that never changes
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class EvidenceParameters:
+    """Parameters that Gaussian processes share, beside those that they learn from the evidence."""
+
+    kernel: Any = "rbf"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    basis_selection: Any = "pivoted"
+    random_state: Any = None
+
+
+class EvidenceLearner(GaussianMixin, OneViewLearner):
+    """A Gaussian process whose kernel is learned from the evidence. A learner adds its likelihood."""
+
+    _auto_basis = (2_000, 500)  # items up to which all of them span the function; how many do beyond
+    scoring = None  # the evidence takes the place of held-out errors
+    _kind: Question  # what it was fitted on
+    _n_comparisons: int
+
+    @property
+    def _asked(self) -> Question:
+        return self._kind
+
+    def _variance(self, name: str) -> float | None:
+        """The parameter of that name as a variance, None to learn it."""
+        value = getattr(self, name)
+        if isinstance(value, str):
+            check_choice(value, name, ("tune",))
+            return None
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"{name} must be 'tune' or a number greater than 0, got {value!r}.")
+        return float(value)
+
+    def _start(self, training: Training) -> tuple[KernelBasis, Index, str]:
+        """The basis with the kernel to begin with, its rows in X, and which widths are learned: given, one, each."""
+        kernel, widths = self._read_kernel(training), self._widths()
+        if widths == "each" and kernel.name != "rbf":
+            raise ValueError(f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}.")
+        if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
+            widths = "given"
+        columns = int(training.everything.shape[1])
+        if widths == "each" and columns > MOST_COLUMNS:
+            raise ValueError(
+                f"gamma='columns' learns one width a column, but X has {columns:,}; use gamma='tune', or at most "
+                f"{MOST_COLUMNS} columns."
+            )
+        spec = self._basis_rows(training)
+        if isinstance(spec, str) and spec == "features":
+            raise ValueError("basis='features' does not go with Gaussian processes; use kernel='linear' alone.")
+        own_seed = seed(self.random_state)
+        gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
+        kernel = kernels_to_try(training, kernel, gamma, spec, own_seed)[0]
+        features = training.problem.features
+        basis, rows = make_basis(
+            spec, kernel, features, training.index, training.everything, self.basis_selection, own_seed
+        )
+        assert isinstance(basis, KernelBasis)
+        assert rows is not None
+        if not kernel.precomputed and not is_sparse(features):
+            kernel = self._without_constants(kernel, features, widths)
+        return replace(basis, kernel=kernel), rows, widths
+
+    def _without_constants(self, kernel: Kernel, features: Array, widths: str) -> Kernel:
+        """Columns that never change start, and stay, near 0 where every column has a width of its own."""
+        xp = namespace(features)
+        varies = to_numpy(xp.max(features, axis=0) > xp.min(features, axis=0))
+        if not varies.any():
+            warn_user("X: all columns are constant over the rows that count, so nothing can be learned from them.")
+        if widths != "each" or varies.all():
+            return kernel
+        return replace(kernel, scales=tuple(1.0 if own else IDLE for own in varies))
+
+    def _widths(self) -> str:
+        if isinstance(self.gamma, str):
+            check_choice(self.gamma, "gamma", tuple(WIDTHS))
+            return WIDTHS[self.gamma]
+        gamma: Any = self.gamma
+        if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
+            raise ValueError(f"gamma must be 'tune', 'columns', 'scale' or a number greater than 0, got {gamma!r}.")
+        return "given"
+
+    def _set_kernel(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.gamma_: Any = kernel.gamma
+        if kernel.scales is not None:
+            assert kernel.gamma is not None
+            self.gamma_ = kernel.gamma * np.asarray(kernel.scales) ** 2
+
+    # ---------------------------------------------------------------- update
+
+    def _read_answers(
+        self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+    ) -> tuple[Array, Index, Index, FloatArray, FloatArray]:
+        """Comparisons for a fitted model, checked: items, winners, losers, margins, weights."""
+        check_is_fitted(self)
+        if self._kernel.precomputed:
+            raise ValueError(PRECOMPUTED)
+        if self._kind == "score":
+            raise ValueError("update_comparisons: this model was fitted on scores; use update.")
+        if (qid is not None) != self._with_queries:
+            how = "with" if self._with_queries else "without"
+            raise ValueError(f"qid must be given to update_comparisons as it was to fit: {how} qid.")
+        features = read_features(self, self._encoded(X), reset=False)
+        n = int(features.shape[0])
+        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
+        comparison_groups(first, second, n, qid)  # refuses those between two queries
+        return features, first, second, size, weight
+
+    def _why_fixed(self) -> str:
+        if self._kernel.precomputed:
+            return PRECOMPUTED
+        return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
+
+    def _warn_of_bounds(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            warn_user(
+                f"{name} was tuned to the end of its range: the data do not determine it. Give {name} a number, or give "
+                "more data."
+            )

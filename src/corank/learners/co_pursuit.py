@@ -1,0 +1,479 @@
+"""What a pursuit on several views keeps and says: every view's sparse solution, alternatives to it, its path, its file.
+
+CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from corank._arrays import Array, FloatArray, Index, like, namespace, take
+from corank._messages import warn_user
+from corank.basis import KernelBasis
+from corank.learners._bases import ViewBases
+from corank.learners._kernel_learner import Scored, _KernelLearner
+from corank.learners._learner import (
+    Expansion,
+    KernelParameters,
+    RankerMixin,
+    candidates,
+    check_choice,
+    is_whole,
+    read_comparison,
+    read_shared_parameters,
+    whole_numbers,
+)
+from corank.learners._scans import is_scan
+from corank.learners.explanation import Explanation
+from corank.loss import Loss, WithinQueries
+from corank.model_files.schema import CO_PURSUIT, Contents
+from corank.rows import read_features, row_labels
+from corank.solvers.co_pursuit import GreedyPath, Pursued, Rules, ViewAtoms, Wishes, pursue
+from corank.solvers.folds import read_splits, same_scores
+from corank.solvers.holdout import SCORINGS
+from corank.solvers.least_squares import Unscored, ViewData
+from corank.solvers.tuning import Path, joined_path
+from corank.unscored import UnscoredRows
+
+
+@dataclass(frozen=True)
+class SparseSolution:
+    """One view's function Σ c_i k(x, z_i).
+
+    Attributes
+    ----------
+    name : of the view
+    atoms : (p,) row numbers in X, then in `unscored`, in order of entry, each once
+    coefficients : (p,)
+    points : (p, d_v) the rows themselves, as the view sees them
+    """
+
+    name: str
+    atoms: Index
+    coefficients: Array
+    points: Array
+
+
+@dataclass(frozen=True)
+class SparseModel:
+    """One sparse model: a solution a view, and the value of the stated objective that they have together."""
+
+    objective: float
+    solutions: tuple[SparseSolution, ...]
+
+
+class SparseViews(_KernelLearner):
+    """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = CO_PURSUIT
+    _several: ClassVar[bool] = True
+    _rows = _statistics = None  # nothing is kept that rows could be added to
+
+    def _why_fixed(self) -> str:
+        return "update cannot add to a pursuit, whose atoms were chosen for the rows it has seen; fit it again with all rows."
+
+    @property
+    def unscored_effect_(self) -> None:
+        """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at agreement 0 and more."""
+        check_is_fitted(self)
+
+    def _keep_pursued(self, pursued: Pursued, index: Sequence[Index]) -> None:
+        """Set the fitted attributes."""
+        model, data = pursued.model, pursued.atoms.views
+        rows, self.coef_, self.basis_points_ = _functions(model, data, index)
+        self.atoms_, self.basis_ = rows, list(rows)
+        labels = np.asarray(model.labels, dtype=np.int64)
+        self.steps_ = [own[labels[:, v]] for v, own in enumerate(index)]
+        self.n_atoms_, self.agreement_, self.intercept_ = len(labels), pursued.agreement, 0.0
+        self.objective_ = np.asarray(model.losses)
+        self._history: FloatArray = np.zeros((len(labels), len(labels), len(data)))
+        for step, weights in enumerate(model.history):
+            self._history[step, : len(weights)] = weights
+        self._kernels = [view.basis.kernel for view in data if isinstance(view.basis, KernelBasis)]
+        self.gamma_ = [kernel.gamma for kernel in self._kernels]
+        self._others: list[dict[str, Any]] = []
+        for path in pursued.others:
+            parts = zip(("atoms", "coefficients", "points"), _functions(path, data, index), strict=True)
+            self._others.append({"objective": path.losses[-1], **dict(parts)})
+        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+
+    def _name_atoms(self, labels: Any, n_rows: int) -> None:
+        """What to call the atoms of every step and view: rows by their label or number, then those of `unscored`."""
+        self._names = [
+            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
+            for row in np.stack(self.steps_, axis=1).ravel().tolist()
+        ]
+
+    # ---------------------------------------------------------------- what a fitted model says
+
+    @property
+    def models_(self) -> list[SparseModel]:
+        """The model itself and, where `n_solutions` asks for them, other near-optimal ones."""
+        check_is_fitted(self)
+        own = {"atoms": self.atoms_, "coefficients": self.coef_, "points": self.basis_points_}
+        found = []
+        for model in ({"objective": float(self.objective_[-1]), **own}, *self._others):
+            parts = zip(self.views_, model["atoms"], model["coefficients"], model["points"], strict=True)
+            solutions = tuple(SparseSolution(str(view.name), *own) for view, *own in parts)
+            found.append(SparseModel(model["objective"], solutions))
+        return found
+
+    @property
+    def solutions_(self) -> list[SparseSolution]:
+        """Every view's own solution."""
+        return list(self.models_[0].solutions)
+
+    def predict_path(self, X: Any) -> Array:
+        """The mean of the views after every step.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, steps) in the library, on the device and with the precision of X; the last column is `predict`
+        """
+        features, parts = self._read(X), []
+        for v, function in enumerate(self._expansions()):
+            steps = self.atoms_[v][:, None] == self.steps_[v][None, :]
+            path = steps.astype(np.float64) @ self._history[:, :, v].T
+            parts.append(replace(function, coefficients=like(path, function.coefficients)).values(features))
+        return self._scores(sum(parts[1:], parts[0]) / len(parts), features)
+
+    def predict_solutions(self, X: Any) -> Array:
+        """What every view of every one of `models_` says.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        (n, n_models, n_views); the first model is that of `predict_views`
+        """
+        features, models = self._read(X), []
+        for model in self.models_:
+            parts = [
+                Expansion(own.coefficients, kernel, own.points, view.columns).values(features)
+                for own, kernel, view in zip(model.solutions, self._kernels, self.views_, strict=True)
+            ]
+            models.append(namespace(parts[0]).stack(parts, axis=1))
+        return self._scores(namespace(models[0]).stack(models, axis=1), features)
+
+    def explain(self) -> Explanation:
+        """The atoms in order of entry, one line a step and view: weight, share of F taken away and left.
+
+        Returns
+        -------
+        Explanation
+            Print or plot it. Atoms of one step enter together: the first of their lines says what they added.
+        """
+        check_is_fitted(self)
+        m, start = len(self.views_), float(self.objective_[0])
+        left = self.objective_[1:] / start if start > 0 else np.zeros(self.n_atoms_)
+        held_out = None
+        path: Any = self.path_  # with numbers of atoms, which other learners' paths lack
+        if path is not None:
+            best = path.best
+            same = (path.agreement == path.agreement[best]) & np.isclose(path.gamma, path.gamma[best], equal_nan=True)
+            known = dict(zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True))
+            held_out = np.repeat([known.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
+        atoms = np.stack(self.steps_, axis=1).ravel()
+        return Explanation(
+            names=tuple(self._names),
+            atoms=atoms,
+            weights=self._history[-1].ravel(),
+            left=np.repeat(left, m),
+            held_out=held_out,
+            views=tuple(str(view.name) for view in self.views_) * self.n_atoms_,
+        )
+
+
+def _functions(
+    path: GreedyPath, views: Sequence[ViewData], index: Sequence[Index]
+) -> tuple[list[Index], list[Array], list[Array]]:
+    """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
+    rows, weights, points = [], [], []
+    for v, (view, own) in enumerate(zip(views, index, strict=True)):
+        assert isinstance(view.basis, KernelBasis)
+        labels = [step[v] for step in path.labels]
+        distinct = list(dict.fromkeys(labels))
+        sums = np.zeros(len(distinct))
+        np.add.at(sums, [distinct.index(label) for label in labels], path.weights[:, v])
+        rows.append(own[distinct])
+        weights.append(like(sums, view.problem.reference))
+        points.append(take(view.basis.points, np.asarray(distinct)))
+    return rows, weights, points
+
+
+@dataclass(eq=False, repr=False)
+class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
+    r"""Semi-supervised ranking pursuit: every step adds one atom to each view, and views agree on unscored rows.
+
+    .. math:: F = \sum_v \|J (s - f_v)\|^2 + 2\,\text{agreement} \sum_{u<v} \|\bar J (f_v - f_u)\|^2, \qquad
+              f_v = \sum_p a_p^{(v)} k_v(\cdot, x_{\gamma_p^{(v)}})
+
+    The atoms of a view are kernels at its scored rows, or at the rows of `View.basis`. What is found is a few items a
+    view whose weighted kernels rank: read them with `explain`. There is no norm penalty: the number of atoms is what
+    keeps a model simple, and `View.penalty` plays no part. After Tsivtsivadze and Heskes,
+    "Semi-supervised Ranking Pursuit".
+
+    Parameters
+    ----------
+    views : int, random_split, random_bases or list of View, default=2
+        The views. A number divides the columns at random; natural views, such as text and image columns, are better:
+        ``[View("text_*"), View("image_*")]``. `View.basis` says which rows may be atoms: row indices, a number of rows
+        chosen from all, "all" or "scored".
+    n_atoms : "tune", int or list, default="tune"
+        Steps, each of which adds an atom to every view. "tune" tries up to 100, and stops when ten more have not
+        helped; a list tries those numbers.
+    agreement : "tune", float or list, default="tune"
+        Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values around the point
+        where the disagreement weighs as much as the loss on the scored rows.
+    objective : "exact" or "paper", default="exact"
+        "exact": a step is the one that makes F least. "paper": as the paper prints it, with one residual for all views, that
+        of their mean, and no regard to how much the views disagree already; F may grow.
+    search : "full" or "tied", default="full"
+        "full": all combinations of atoms, for two views. "tied": the same row in every view, for any number of views
+        over the same rows.
+    refit : "back", "basic" or "final", default="back"
+        "back": after every step all weights are fitted again, so no atom comes twice. "basic": weights stay as they
+        entered, and an atom may enter again. "final": basic, with the weights fitted again at the end.
+    n_solutions : int, default=1
+        How many near-optimal sparse models to find: see `models_`.
+    beta : float in [0, 1], default=0.0
+        Share of the plain squared error in the loss on scored rows.
+    weighting : "size", "unit" or "query", default="size"
+        Every item counts the same, every pair, or every query; on unscored rows too.
+    kernel, gamma : as in `RankRLS`
+        For views that were not given as `View`, which have their own. gamma="tune" tries widths around "scale" for
+        all views together.
+    degree, coef0, kernel_params, random_state
+        As in `RankRLS`.
+    cv : splitter or list of splits, default=None
+        None: at most ten folds of whole queries, or of items where there is one query. What is held out is no atom
+        either.
+    scoring : None, "squared", "rescaled" or "disagreement", default=None
+        What the held-out error of the mean of the views is; None is "rescaled": the squared loss after the one factor
+        that fits best, since agreement shrinks functions and the scale of a ranking function does not matter. The least
+        error is taken, among equals the fewest atoms.
+
+    Attributes
+    ----------
+    views_ : list of View, with their columns as numbers
+    atoms_ : list of arrays, one a view: row numbers of its distinct atoms in order of entry; they count X, then
+        `unscored`
+    steps_ : list of (steps,) arrays, one a view: the same for every step; unless refit="back" an atom may come again
+    coef_, basis_, basis_points_, gamma_ : one entry a view: the weights of its distinct atoms, their row numbers, the
+        rows themselves, and the kernel width
+    solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``, ``points``
+    models_ : list of SparseModel: ``objective`` (F) and ``solutions``. The first is the model itself. Every other one
+        begins with the best first step that brings an atom which no model found before it has, and goes on greedily;
+        these are in the order of their F
+    agreement_ : float, the value used
+    n_atoms_ : int, the number of steps
+    objective_ : (steps + 1,) F after every step
+    path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``
+    intercept_ : 0.0
+
+    Notes
+    -----
+    One pass over the m unscored rows, O(m (M N)²) for N atoms a view, in memory that does not depend on m; then every
+    step is O(M n N) for n scored rows and O(N²) for the search over all pairs, O(N M²) for tied atoms.
+
+    Examples
+    --------
+    >>> from corank import CoRankingPursuit, View
+    >>> from corank.datasets import make_two_views
+    >>> data = make_two_views(n_scored=40, queries=8, random_state=0)
+    >>> views = [View(columns, kernel="linear") for columns in data.views]
+    >>> model = CoRankingPursuit(views, n_atoms=5, agreement=0.1).fit(data.X, data.y, qid=data.qid)
+    >>> [len(solution.atoms) for solution in model.solutions_]
+    [5, 5]
+    """
+
+    views: Any = 2
+    n_atoms: Any = "tune"
+    agreement: Any = "tune"
+    objective: Any = "exact"
+    search: Any = "full"
+    refit: Any = "back"
+    n_solutions: int = 1
+    beta: float = 0.0
+    weighting: Any = "size"
+
+    # what learners with a norm penalty ask of their users, and this one does not
+    basis: ClassVar[str] = "scored"
+    basis_selection: ClassVar[str] = "pivoted"
+
+    def _comparison(self) -> Loss:
+        return read_comparison(self.weighting, self.beta)
+
+    def _unscored_comparison(self) -> Loss:
+        return WithinQueries(self.weighting)
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+    ) -> Self:
+        """Fit on scored rows, with the views agreeing on unscored ones.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored; or, with objective="exact", (n, n_views), each view's own scores
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights, of unscored rows too
+        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
+            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
+            one but not come back later
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+
+        Returns
+        -------
+        self
+        """
+        if is_scan(X):
+            read_features(self, X, reset=True)  # refuses: atoms are rows of X
+        self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid)
+        self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
+        return self
+
+    def _check_parameters(self) -> Any:
+        check_choice(self.objective, "objective", ("exact", "paper"))
+        check_choice(self.search, "search", ("full", "tied"))
+        check_choice(self.refit, "refit", ("back", "basic", "final"))
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        candidates(self.agreement, "agreement", ("tune",), zero=True)
+        whole_numbers(self.n_atoms, "n_atoms")
+        if not is_whole(self.n_solutions):
+            raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
+        read_shared_parameters(self)
+
+    def _set_views(self, n_columns: int, names: Any = None) -> None:
+        super()._set_views(n_columns, names)
+        n_views = len(self.views_)
+        if self.search == "full" and n_views > 2:
+            raise ValueError(
+                f"search='full' tries all combinations of two views, but there are {n_views}; use search='tied', which "
+                "takes the same row as atom in every view."
+            )
+        for view in self.views_:
+            if isinstance(view.basis, str) and view.basis == "features":
+                raise ValueError(
+                    f"basis='features' of {view.name}: atoms are rows; give row indices, a number, 'all' or 'scored'."
+                )
+        if any(view.penalty != 1 for view in self.views_):
+            warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
+
+    def _fit_views(
+        self,
+        features: Array,
+        scored: Scored,
+        rows: UnscoredRows,
+        n_plain: int,
+        settings: Any,
+        *,
+        with_queries: bool,
+    ) -> Self:
+        """Fit checked rows."""
+        if self.objective == "paper" and not same_scores(scored.problems):
+            raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
+        seen = [problem.features for problem in scored.problems]
+        bases = self._bases(self.views_, features, scored.weights, scored.index, seen, rows)
+        wishes, choices = self._wishes(scored, bases), bases.width_choices()
+        couples = rows.n_rows > 0 and len(self.views_) > 1 and wishes.agreement != 0.0
+        unscored = Unscored(self._unscored_comparison(), rows) if couples else None
+        found: tuple[Pursued, list[Index]] | None = None
+        paths: list[Path] = []
+        problems = bases.seen_problems(scored.problems)
+        for widths, data in zip(choices, bases.view_data(choices, problems, scored.groups), strict=True):
+            dictionaries = [view.rows for view in data if view.rows is not None]
+            self._check_dictionaries(dictionaries)
+            pursued = pursue(ViewAtoms.of(data, unscored, dictionaries), replace(wishes, compared=len(choices) > 1))
+            if pursued.path is not None:
+                gamma = np.full(len(pursued.path.error), np.nan if widths[0] is None else widths[0])
+                paths.append(replace(pursued.path, gamma=gamma))
+            if found is None or _error(pursued) < _error(found[0]):
+                found = pursued, dictionaries
+        assert found is not None
+        self._keep_pursued(*found)
+        self.path_ = joined_path(paths)
+        self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
+        self._n_scored = len(np.unique(np.concatenate(scored.index)))
+        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
+        self._n_plain = n_plain
+        self._warn_of(found[0], wishes)
+        return self
+
+    def _wishes(self, scored: Scored, bases: ViewBases) -> Wishes:
+        """The parameters, checked against the rows."""
+        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows)
+        nothing = bases.n_unscored == 0 or len(scored.problems) == 1
+        return Wishes(
+            agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
+            rules=Rules(self.objective, self.search, self.refit),
+            splits=given,
+            scoring=self.scoring or "rescaled",
+            seed=self._seed,
+            n_solutions=int(self.n_solutions),
+        )
+
+    def _check_dictionaries(self, index: Sequence[Index]) -> None:
+        if self.search == "tied" and any(not np.array_equal(own, index[0]) for own in index[1:]):
+            drawn = all(len(view.columns) == self.n_features_in_ for view in self.views_)
+            why = f": all of them see the n_features = {self.n_features_in_} columns of X" if drawn else ""
+            raise ValueError(
+                "search='tied' takes the same row as atom in every view, but the views have different rows to choose "
+                f"from{why}; give them the same View.basis, or use search='full'."
+            )
+        sizes = [len(own) for own in index]
+        most, smallest = 0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)), int(np.argmin(sizes))
+        if self.refit == "back" and most > min(sizes):
+            raise ValueError(
+                f"n_atoms = {most} is more than there are rows to choose from in {self.views_[smallest].name}: with "
+                f"refit='back' it is at most their number (n_samples = {min(sizes)})."
+            )
+
+    def _warn_of(self, pursued: Pursued, wishes: Wishes) -> None:
+        """Say what came out otherwise than asked for."""
+        agreeing = not (isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0)
+        if agreeing and len(self.views_) == 1:
+            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
+        elif agreeing and self._n_unscored == 0:
+            warn_user(
+                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
+            )
+        if wishes.tunes and self.path_ is None:
+            warn_user(
+                f"nothing was tuned: too little to hold anything out. n_atoms was set to {self.n_atoms_}, agreement to "
+                f"{self.agreement_:.3g}."
+            )
+        if self.n_atoms_ < pursued.asked:
+            warn_user(
+                f"the pursuit stopped after {self.n_atoms_} of {pursued.asked} atoms: nothing is left that another "
+                "atom could fit."
+            )
+        if len(self.models_) < self.n_solutions:
+            warn_user(f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in their atoms.")
+
+
+def _error(pursued: Pursued) -> float:
+    return float("inf") if pursued.path is None else float(pursued.path.error[pursued.path.best])

@@ -1,0 +1,220 @@
+"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins, exact (002 sect. 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from corank._arrays import Array, FloatArray, Index, in_one_thread
+from corank.basis import KernelBasis
+from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners._kernel_learner import GivenScores
+from corank.learners._learner import RankerMixin
+from corank.learners._update import update_model
+from corank.loss import Loss, WithinQueries
+from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
+from corank.problem import ComparedRows, ScoredRows
+from corank.solvers.active_learning import pairs_to_measure
+from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
+from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.least_squares import DualSystem, PrimalSystem
+from corank.solvers.pair_data import joined_items
+from corank.solvers.tuning import Training
+from corank.unscored import UnscoredRows
+
+SMALL = 400  # basis rows up to which one thread is fastest
+
+
+@dataclass(eq=False, repr=False)
+class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
+    r"""A Gaussian process on score differences within queries, or on observed margins; exact.
+
+    .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
+              \quad \varepsilon \sim N(0, \texttt{noise})
+
+    Its mean is that of `RankRLS` with ``alpha = noise / amplitude`` and weighting "size". Width, amplitude and noise are
+    those of largest evidence, taken on the within-query contrasts: pairs of scores are not independent of each other.
+    After the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking", which
+    takes them for independent.
+
+    Parameters
+    ----------
+    amplitude : "tune" or float, default="tune"
+        Variance of the function.
+    gamma : "tune", "columns", "scale" or float, default="tune"
+        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    noise : "tune" or float, default="tune"
+        Variance of the noise of one score in `fit`, of one observed difference in `fit_comparisons`.
+    basis : "auto", "all", int or row indices, default="auto"
+        The rows whose kernels span the function. "auto": all up to 2,000, else 500 of them.
+    kernel, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions
+    basis_, basis_points_ : row numbers of the basis in X, and those rows
+    amplitude_, noise_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    alpha_ : float, ``noise_ / amplitude_``: that of `RankRLS` with the same mean
+    log_evidence_ : float
+
+    Notes
+    -----
+    O(n³) a width for n rows, all amplitudes and noises from one eigendecomposition; O(n r²) on a basis of r rows. With
+    weights the log evidence is up to a constant, which depends on the weights alone.
+
+    Examples
+    --------
+    >>> from corank import DifferenceGP
+    >>> from corank.datasets import make_ranking
+    >>> data = make_ranking(n_queries=10, query_size=8, random_state=0)
+    >>> model = DifferenceGP().fit(data.X, data.y, qid=data.qid)
+    >>> mean, std = model.predict(data.X, return_std=True)
+    >>> bool((std > 0).all())
+    True
+    """
+
+    amplitude: Any = "tune"
+    gamma: Any = "tune"
+    noise: Any = "tune"
+    basis: Any = "auto"
+
+    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
+
+    def _comparison(self) -> Loss:
+        return WithinQueries("size")
+
+    @property
+    def _answer_noise(self) -> float:
+        return self.noise_ * (2.0 if self._kind == "score" else 1.0)
+
+    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+        return pairs_to_measure(covariance, noise, n)
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights: the noise variance of a score is divided by its weight
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight)
+
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        """Fit on observed differences: rows `winners` of X beat rows `losers` by `margins`.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0; the noise variance of a difference is divided by its weight
+        qid : (n,) one label a row of X; both rows of a comparison must have the same
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_comparisons(X, winners, losers, margins, weights, qid)
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        amplitude, noise = self._variance("amplitude"), self._variance("noise")
+        basis, rows, widths = self._start(training)
+        problem = training.problem
+        tied = isinstance(problem, ScoredRows) and problem.is_tied
+        if tied or (isinstance(problem, ComparedRows) and not problem.margins.any()):
+            amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
+        contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
+        with in_one_thread(problem.reference, wanted=basis.size <= SMALL):
+            learned = contrasts.learn(widths)
+        self._keep_counts(training, with_queries=with_queries, level=0.0)
+        self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence
+        alpha = learned.noise / learned.amplitude
+        system = learned.system
+        self._kind = "comparison" if isinstance(problem, ComparedRows) else "score"
+        self._n_comparisons = len(problem.margins) if isinstance(problem, ComparedRows) else 0
+        self._compared = None
+        if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
+            self._compared = problem
+        self.alpha_, self.path_ = alpha, None
+        self.intercept_ = 0.0
+        self._keep_basis(system.views[0].basis, rows)
+        self._set_kernel(self._kernel)
+        self.coef_ = system.solve(alpha)[0][:, 0]
+        self._keep_training(system, UnscoredRows(()), in_memory=True)
+        self._keep_parts(system)
+        self._warn_of_bounds(learned.at_bounds)
+        return self
+
+    def _keep_parts(self, system: DualSystem | PrimalSystem) -> None:
+        spread = spread_of(system, self.amplitude_, self.noise_)
+        self._parts = [GaussianPart(1.0, self._kernel, self.amplitude_, self.coef_, spread)]
+
+    # ---------------------------------------------------------------- update
+
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=False))
+
+    def _solve_again(self, system: DualSystem | PrimalSystem) -> None:
+        """Solve for more rows with the parameters that were chosen before."""
+        self.coef_ = system.solve(self.alpha_)[0][:, 0]
+        self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
+        self._keep_parts(system)
+
+    def update_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        """Add observed differences to a model that was fitted on them; kernel, amplitude and noise stay.
+
+        Parameters
+        ----------
+        X : (n, d) items; those with the very same features as known ones are the same items
+        winners, losers : (p,) row numbers of this X, or labels of its index
+        margins, weights : (p,) as in `fit_comparisons`
+        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
+
+        Returns
+        -------
+        self
+        """
+        features, first, second, size, weight = self._read_answers(X, winners, losers, margins, weights, qid)
+        self._extend(features, np.concatenate([first, second]), size, weight)
+        return self
+
+    def _extend(self, features: Array, ends: Any, margins: Any, weights: Any) -> None:
+        kept = self._compared
+        assert kept is not None
+        items, places = joined_items(kept.features, features, ends)
+        first, second = places[: len(margins)], places[len(margins) :]
+        problem = ComparedRows(
+            items,
+            np.concatenate([kept.winners, first]),
+            np.concatenate([kept.losers, second]),
+            np.concatenate([kept.margins, margins]),
+            np.concatenate([kept.weights, weights]),
+            np.concatenate([kept.groups, np.full(len(margins), int(kept.groups.max()) + 1)]),
+        )
+        added = int(items.shape[0]) - int(kept.features.shape[0])
+        whole = len(self.coef_) == int(kept.features.shape[0]) and isinstance(self.basis, str)
+        basis = KernelBasis(self._kernel, items if whole else self.basis_points_)
+        system = Contrasts(problem, basis, self.amplitude_, self.noise_, dual=whole).system(self._kernel)
+        self._compared, self._n_comparisons = problem, len(problem.margins)
+        if whole:
+            self.basis_points_ = items
+            self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
+        self._solve_again(system)
+        self._n_seen += added
+        self._n_scored += added

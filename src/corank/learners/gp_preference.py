@@ -1,0 +1,324 @@
+"""PreferenceGP: a Gaussian process on comparisons, by expectation propagation (002 sect. 5)."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from corank._arrays import Array, FloatArray, Index, to_numpy
+from corank._messages import warn_user
+from corank.basis import KernelBasis
+from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners._learner import TIED, RankerMixin, seed
+from corank.loss import Loss, WithinQueries
+from corank.model_files.schema import PREFERENCE_PROCESS, Contents
+from corank.problem import ComparedRows
+from corank.rows import Rows, read_rows
+from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.gp_preference import (
+    EvidenceSearch,
+    FittedKernel,
+    PreferenceTask,
+    average,
+    fit_kernel,
+    learn,
+    shared_out,
+)
+from corank.solvers.pair_data import PairData, untied_pairs
+from corank.solvers.tuning import Training
+
+MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
+SETTLED = 1e-5  # sites that move by less are as good as still
+
+
+@dataclass(eq=False, repr=False)
+class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
+    r"""A Gaussian process on comparisons: who beats whom, how sure that is, and what to ask next.
+
+    .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
+
+    with Φ the distribution function of the standard normal. The posterior is found by expectation propagation; kernel
+    width and amplitude are those of largest evidence, with a wide prior on the amplitude. After
+    the section on Gaussian processes of Tsivtsivadze, Cseke and Heskes, "Kernel Principal Component Ranking".
+
+    Parameters
+    ----------
+    amplitude : "tune" or float, default="tune"
+        Variance of the function: how decided comparisons are. A wide prior (around 4, with a factor of e² either way)
+        stands beside the evidence, as a few answers that agree would make it infinite.
+    gamma : "tune", "columns", "scale" or float, default="tune"
+        Kernel width; "columns" learns one a column (rbf), which says which columns matter.
+    basis : "auto", "all", int or row indices, default="auto"
+        The items whose kernels span the function. "auto": all that were compared up to 2,000, else 500 of them.
+    max_pairs : int, default=5000
+        The most pairs that `fit` takes from scores.
+    average_width : bool, default=False
+        Average over kernel widths by their evidence instead of taking the best one (needs gamma="tune").
+    kernel, degree, coef0, kernel_params, basis_selection, random_state
+        As in `RLS`.
+
+    Attributes
+    ----------
+    coef_ : (r,) coefficients of the basis functions; with average_width those of the best width, one of several
+    basis_, basis_points_ : row numbers of the basis in X, and those rows
+    amplitude_, gamma_ : the values used; for gamma="columns" ``gamma_`` is (d,)
+    log_evidence_ : float
+    n_iter_ : int, sweeps of expectation propagation, over all kernels that were tried
+
+    Notes
+    -----
+    A sweep costs O(N r²) for N comparisons and r basis items. The likelihood has no margin: for "by how much" see
+    `DifferenceGP`. A comparison made several times counts as often, in both directions too; for a tie give both
+    directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import PreferenceGP
+    >>> X = np.linspace(0, 1, 6)[:, None]
+    >>> model = PreferenceGP(gamma=1.0).fit_comparisons(X, [1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
+    >>> bool(model.predict_comparison([[0.9]], [[0.1]])[0] > 0.9)
+    True
+    """
+
+    amplitude: Any = "tune"
+    gamma: Any = "tune"
+    basis: Any = "auto"
+    max_pairs: int = 5_000
+    _: KW_ONLY
+    average_width: bool = False
+
+    _contents: ClassVar[Contents] = PREFERENCE_PROCESS
+
+    def _comparison(self) -> Loss:
+        return WithinQueries("size")
+
+    @property
+    def _answer_noise(self) -> float:
+        return 1.0  # the probit's own
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, **not_taken: Any) -> Self:
+        """Fit on the comparisons that scores imply: every pair of rows of a query with different scores, once.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        **not_taken : `sample_weight` is refused, as a comparison is seen or not
+
+        Returns
+        -------
+        self
+        """
+        _refuse_weights(not_taken, "fit")
+        everything, rows = read_rows(self, X, y, qid, None)
+        if rows.n_queries == 1:
+            rows = replace(rows, queries=None)
+        self._fit_training(self._training_of(rows, everything), with_queries=qid is not None)
+        self._n_queries, self._kind = rows.n_queries, "score"
+        self._rows = None if self._kernel.precomputed else rows
+        return self
+
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
+        margins : refused: see `DifferenceGP`
+        weights : (p,) whole numbers, how often each comparison was made
+        qid : (n,) one label a row of X; both rows of a comparison must have the same
+
+        Returns
+        -------
+        self
+        """
+        if margins is not None:
+            raise ValueError(MARGINS)
+        _check_counts(weights)
+        return self._fit_comparisons(X, winners, losers, None, weights, qid)
+
+    def _training_of(self, rows: Rows, everything: Array) -> Training:
+        """The untied pairs of scored rows, at most `max_pairs` of them."""
+        winners, losers = self._pairs_of(rows)
+        ones = np.ones(len(winners))
+        queries = np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
+        named = rows.queries is not None and len(winners) > 0
+        problem = ComparedRows(rows.features, winners, losers, ones, ones, queries[winners], named=named)
+        return Training(problem, to_numpy(rows.index), everything)
+
+    def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
+        """Winners and losers among scored rows, at most `max_pairs` of them, those before `first_new` known."""
+        most = self.max_pairs
+        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+            raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
+        scores = to_numpy(rows.scores)
+        queries = np.zeros(len(scores), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
+        return untied_pairs(scores, queries, int(most), seed(self.random_state), first_new)
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        problem = training.problem
+        assert isinstance(problem, ComparedRows)
+        amplitude = self._variance("amplitude")
+        basis, rows, widths = self._start(training)
+        if not isinstance(self.average_width, bool | np.bool_) or (self.average_width and widths != "one"):
+            raise ValueError(
+                f"average_width must be False, or True with gamma='tune' and a kernel that has a width; got "
+                f"{self.average_width!r} with gamma={self.gamma!r} and kernel={self.kernel!r}."
+            )
+        data = PairData.merged(problem.features, problem.winners, problem.losers, problem.weights)
+        if not len(data):
+            warn_user(TIED)
+            amplitude, widths = amplitude or 1.0, "given"
+        self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
+        task = PreferenceTask(data, basis, self._whole)
+        learned = learn(task, EvidenceSearch(amplitude, widths))
+        found = [(1.0, learned.fitted)]
+        if self.average_width and widths == "one":
+            found = average(task, learned.fitted)
+        self._keep_counts(training, with_queries=with_queries, level=0.0)
+        self._rows, self._kind = None, "comparison"
+        self.basis_, self.intercept_ = rows, 0.0
+        self.n_iter_ = learned.sweeps
+        self._keep_posterior(data, found)
+        self._warn_of_bounds(learned.at_bounds)
+        parts = data.n_parts
+        if parts > 1 and not with_queries:  # an update that asks about new items would say so again and again
+            warn_user(
+                f"the comparisons fall into {parts} parts that are not compared with each other: how items of one part "
+                "stand to those of another comes from their features alone."
+            )
+        return self
+
+    def _keep_posterior(self, data: PairData, found: list[tuple[float, FittedKernel]]) -> None:
+        self._parts = [
+            GaussianPart(share, one.kernel, one.amplitude, one.coefficients, one.spread) for share, one in found
+        ]
+        _, best = found[0]  # the width of largest evidence when it was learned
+        self.n_iter_ += sum(one.posterior.sweeps for _, one in found[1:])
+        self._set_kernel(best.kernel)
+        self._n_comparisons = int(data.counts.sum())
+        self._data = None if best.kernel.precomputed else data  # the matrix cannot grow, and stays out of files
+        self.coef_, self.amplitude_, self.basis_points_ = best.coefficients, best.amplitude, best.basis.points
+        self.log_evidence_ = best.posterior.log_evidence
+        worst = max((one.posterior for _, one in found), key=lambda posterior: posterior.residual)
+        if worst.residual > SETTLED:
+            warn_user(
+                f"expectation propagation stopped after {worst.sweeps} sweeps, still moving by {worst.residual:.2g} of a "
+                "standard deviation; the result can be used, but probabilities are no more exact than that.",
+                ConvergenceWarning,
+            )
+
+    # ---------------------------------------------------------------- update
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
+        """Add newly scored rows to a model that was fitted on scores; kernel and amplitude stay.
+
+        Rows with a qid form queries of their own; without one they join the one query of a model fitted without qid.
+        The comparisons so far stay; at most `max_pairs` are added, all of them with a new row.
+
+        Parameters
+        ----------
+        X, y, qid : as in `fit`
+        **not_taken : `sample_weight` is refused
+
+        Returns
+        -------
+        self
+        """
+        _refuse_weights(not_taken, "update")
+        return super().update(X, y, qid=qid)
+
+    _statistics = None
+
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        everything, rows = read_rows(self, self._encoded(X), y, qid, None, reset=False)
+        rows = rows.beside(self.coef_)
+        self._warn_of_nothing_new([rows])
+        assert self._rows is not None
+        kept = self._rows
+        if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
+            kept = replace(kept, queries=kept.index * 0)
+        merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
+        known, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
+        assert known is not None
+        both = [np.concatenate(ends) for ends in ((known.winners, winners), (known.losers, losers))]
+        counts = np.concatenate([known.counts, np.ones(len(winners))])
+        self._solve_again(PairData.merged(merged.features, both[0], both[1], counts))
+        if self._whole:
+            self.basis_ = to_numpy(merged.index)
+        self._rows = merged
+        self._n_seen += int(everything.shape[0])
+        self._n_scored += len(rows)
+        self._n_queries += rows.n_queries if self._with_queries else 0
+
+    def update_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        """Add comparisons to a model that was fitted on comparisons; kernel and amplitude stay.
+
+        Parameters
+        ----------
+        X : (n, d) items; those with the very same features as known ones are the same items
+        winners, losers : (p,) row numbers of this X, or labels of its index
+        margins : refused: see `DifferenceGP`
+        weights : (p,) whole numbers, how often each comparison was made
+        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
+
+        Returns
+        -------
+        self
+        """
+        if margins is not None:
+            raise ValueError(MARGINS)
+        _check_counts(weights)
+        features, first, second, _, counts = self._read_answers(X, winners, losers, None, weights, qid)
+        assert self._data is not None
+        known = int(self._data.features.shape[0])
+        data = self._data.extended(features, first, second, counts)
+        self._solve_again(data)
+        added = int(data.features.shape[0]) - known
+        if self._whole:  # items of an update have row numbers after those of `fit`
+            self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
+        self._n_seen += added
+        self._n_scored += added
+        return self
+
+    def _solve_again(self, data: PairData) -> None:
+        """The posterior on other comparisons, for the same kernels."""
+        points = data.features if self._whole else self.basis_points_
+        task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole)
+        found = [fit_kernel(task, part.kernel, part.amplitude) for part in self._parts]
+        self.n_iter_ += found[0].posterior.sweeps
+        self._keep_posterior(data, shared_out(found))
+
+
+def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
+    if not_taken.pop("sample_weight", None) is not None:
+        raise ValueError(
+            "sample_weight does not go with PreferenceGP: a comparison is seen or not. Use fit_comparisons with weights, "
+            "which say how often each comparison was made."
+        )
+    if not_taken:
+        raise TypeError(f"PreferenceGP.{act}() got an unexpected keyword argument {next(iter(not_taken))!r}")
+
+
+def _check_counts(weights: Any) -> None:
+    """Refuse weights that are no numbers of times; what else may be wrong is found where they are read."""
+    if weights is None:
+        return
+    try:
+        values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
+    except (TypeError, ValueError):
+        return
+    if np.any(np.isfinite(values) & (values != np.floor(values))):
+        raise ValueError("weights must be whole numbers that say how often each comparison was made.")

@@ -1,0 +1,171 @@
+"""One safe file per model: a safetensors file of arrays, with a JSON header and a checksum in its metadata.
+
+What the header says is the business of the caller; nothing here knows a learner, and reading never runs code.
+
+What a site or a coordinator remembers across restarts: one small file, written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+
+from corank._arrays import Arrays
+from corank._version import __version__
+from corank.tables import replacing
+
+FORMAT = "corank"
+FORMAT_VERSION = 1  # raise it when a file of today could not be read by the corank of yesterday
+DTYPES = {"F64": "float64", "F32": "float32", "I64": "int64", "I32": "int32", "BOOL": "bool"}
+
+
+class ModelFileError(ValueError):
+    """A file that cannot be read as a model; the message says what is wrong with it."""
+
+
+def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays, overwrite: bool = False) -> None:
+    """Write a model file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    header : dict
+        Can be written as JSON, without NaN and infinity.
+    arrays : dict of ndarray
+        float64, float32, int64, int32 or bool, of any strides.
+    overwrite : bool
+        Whether a file that is already there may be replaced; else that is a FileExistsError.
+    """
+    # safetensors takes the buffer as it lies: strided arrays would come back scrambled
+    arrays = {name: np.require(array, array.dtype.newbyteorder("<"), ["C", "A"]) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES.values():
+            raise TypeError(f"array {name!r} has values of type {array.dtype}, which a model file cannot hold.")
+    about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": __version__, "header": header}
+    text = json.dumps(about, allow_nan=False)
+    content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": _checksum(text, arrays)})
+    path = Path(path)
+    try:
+        with replacing(path, overwrite=overwrite) as file:
+            file.write(content)
+    except PermissionError as error:
+        raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}") from error
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """Read a model file that `write_model` wrote; anything else is a ModelFileError.
+
+    Where there is no file that is a FileNotFoundError, where there is a folder an IsADirectoryError.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    header : dict
+        As it was written, and under "corank" the version of corank that wrote it.
+    arrays : dict of ndarray
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a model file")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if not path.is_file():
+        raise ModelFileError(f"{path} is not a file")
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            text = metadata.get(FORMAT)
+            if text is None:
+                raise ModelFileError(f"{path} is a safetensors file, but not a corank model")
+            about = _parsed(path, text)
+            names = file.keys()
+            for name in names:
+                if file.get_slice(name).get_dtype() not in DTYPES:
+                    _damaged(path, f"array {name!r} is of an unknown type")
+            arrays: Arrays = {name: file.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        raise ModelFileError(f"{path} is not a model file, or it is damaged or cut off") from error
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    if _checksum(text, arrays) != metadata.get("sha256"):
+        _damaged(path, "its content does not match its checksum, so it was altered after it was written")
+    return {**about["header"], "corank": about["corank"]}, arrays
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    """The JSON part, its frame checked."""
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is damaged: its header is not JSON") from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT or type(about.get("version")) is not int:
+        _damaged(path, "its header does not say which format it has")
+    if about["version"] > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} was written by a newer corank (file format {about['version']}, this one reads up to "
+            f"{FORMAT_VERSION}): upgrade corank to read it"
+        )
+    if about["version"] < 1 or not isinstance(about.get("header"), dict) or not isinstance(about.get("corank"), str):
+        _damaged(path, "its header is incomplete")
+    return about
+
+
+def _checksum(text: str, arrays: Arrays) -> str:
+    """SHA-256 of the header and of every array with its name, type and shape."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.name, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest.hexdigest()
+
+
+def _damaged(path: Path, how: str) -> NoReturn:
+    raise ModelFileError(f"{path} is damaged: {how}")
+
+
+STATE_FORMAT = "corank-federated"
+
+
+class StateError(ValueError):
+    """A state file that cannot be used; says why and what to do."""
+
+
+def write_state(path: Path, facts: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
+    """Replace the state; a process killed meanwhile leaves the one before."""
+    content = to_safetensors(
+        {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()},
+        metadata={STATE_FORMAT: json.dumps(facts, allow_nan=False)},
+    )
+    with replacing(path, overwrite=True) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_state(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]] | None:
+    """Facts and arrays; None where there is no file."""
+    if not path.parent.is_dir():
+        raise StateError(f"the folder {path.parent} for the state does not exist: create it first.")
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="np") as file:
+            facts = json.loads((file.metadata() or {})[STATE_FORMAT])
+            return facts, {name: np.asarray(file.get_tensor(name), dtype=np.float64) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise StateError(
+            f"{path} is not the state of a federated run, or it is damaged: {error}; move it away to begin anew, "
+            "with every round that a site has answered forgotten."
+        ) from error

@@ -1,0 +1,201 @@
+"""Values of a model ⇄ JSON and arrays: numbers, text, containers, CSR matrices and storable dataclasses.
+
+A JSON object stands for whatever JSON lacks, under one key that says what it is. Unpacking builds only storable types, so
+that no file can make it run anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeAlias, TypeVar
+
+import array_api_compat
+import numpy as np
+from scipy import sparse
+
+from corank._arrays import Arrays, is_sparse, to_numpy
+from corank.model_files.container import ModelFileError
+
+Json: TypeAlias = Any
+AnyType = TypeVar("AnyType", bound=type)
+
+STORABLE: dict[str, type] = {}  # dataclasses by their names in files
+NAMED_FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions by the names under which they were registered
+SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
+
+
+def storable(name: str) -> Callable[[AnyType], AnyType]:
+    """Class decorator: model files may hold objects of this dataclass, under a name that outlives the class name."""
+
+    def register(dataclass_type: AnyType) -> AnyType:
+        STORABLE[name] = dataclass_type
+        return dataclass_type
+
+    return register
+
+
+def type_name(value: object) -> str | None:
+    """The name in files of the type of a value, None where it is not storable."""
+    return next((name for name, storable_type in STORABLE.items() if storable_type is type(value)), None)
+
+
+def function_name(function: object) -> str | None:
+    """The name under which a function was registered, None where it was not."""
+    return next((name for name, registered in NAMED_FUNCTIONS.items() if registered is function), None)
+
+
+class Packer:
+    """Turns values into JSON and gathers their arrays; an array met twice is kept once."""
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        self._packed: dict[int, tuple[Any, Json]] = {}  # holds the array too, so that its id stays taken
+
+    def pack(self, value: Any, name: str) -> Json:
+        """JSON that stands for `value`; `name` is what it is called in the file and in errors."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"number": repr(value)}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list | range):
+            return [self.pack(item, f"{name}.{position}") for position, item in enumerate(value)]
+        if isinstance(value, tuple):
+            return {"tuple": self.pack(list(value), name)}
+        if isinstance(value, slice):
+            return {"slice": self.pack([value.start, value.stop, value.step], name)}
+        if isinstance(value, Mapping):
+            return {"dict": self._pack_members(dict(value), name)}
+        if (stored_as := type_name(value)) is not None:
+            members = {field.name: getattr(value, field.name) for field in fields(value)}
+            return {stored_as: self._pack_members(members, name)}
+        if is_sparse(value):
+            return self._pack_once(value, lambda: self._pack_sparse(value, name))
+        if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
+            return self._pack_once(value, lambda: self._pack_array(to_numpy(value), name))
+        if callable(value):
+            return self._pack_function(value, name)
+        raise TypeError(f"{name} holds a {type(value).__name__}, which a model file cannot hold.")
+
+    def _pack_once(self, value: Any, pack: Callable[[], Json]) -> Json:
+        if id(value) not in self._packed:
+            self._packed[id(value)] = (value, pack())
+        return self._packed[id(value)][1]
+
+    def _pack_members(self, members: dict[Any, Any], name: str) -> Json:
+        for key in members:
+            if not isinstance(key, str):
+                raise TypeError(f"{name} has the key {key!r}; only text can be one in a model file.")
+        return {key: self.pack(value, f"{name}.{key}") for key, value in members.items()}
+
+    def _pack_array(self, array: np.ndarray[Any, Any], name: str) -> Json:
+        if array.dtype.kind in "OUT":
+            if array.ndim != 1 or not all(isinstance(item, str) for item in array):
+                raise TypeError(f"{name} holds objects that are not text, which a model file cannot hold.")
+            return {"names": [str(item) for item in array]}
+        if array.dtype.kind in "iu":
+            array = array.astype(np.int64, copy=False) if array.dtype != np.int32 else array
+        # rounding depends on the order in memory: keep it, so that predictions stay the same to the last bit
+        by_columns = array.ndim == 2 and min(array.shape) > 1 and abs(array.strides[0]) < abs(array.strides[1])
+        name = self._free_name(name)
+        self.arrays[name] = array.T if by_columns else array
+        return {"by_columns" if by_columns else "array": name}
+
+    def _pack_sparse(self, matrix: Any, name: str) -> Json:
+        kind = "csr_array" if isinstance(matrix, sparse.sparray) else "csr_matrix"
+        matrix = matrix.tocsr()
+        name = self._free_name(name, ".data")
+        for member in ("data", "indices", "indptr"):
+            self.arrays[f"{name}.{member}"] = getattr(matrix, member)
+        return {kind: {"name": name, "shape": [int(size) for size in matrix.shape]}}
+
+    def _free_name(self, name: str, ending: str = "") -> str:
+        """The name, or one like it where a parameter has taken it."""
+        while f"{name}{ending}" in self.arrays:
+            name += "'"
+        return name
+
+    def _pack_function(self, function: Any, name: str) -> str:
+        registered = function_name(function)
+        if registered is None:
+            raise ValueError(
+                f"{name} is a function without a name of its own, which a model file cannot hold: call "
+                "corank.register_kernel('a name', function), then save again."
+            )
+        return registered
+
+
+class Unpacker:
+    """Turns JSON and arrays back into values; anything that `Packer` does not write is a ModelFileError."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        self._unpacked: dict[tuple[str, str], Any] = {}  # what was one object is one again
+
+    def unpack(self, value: Json) -> Any:
+        """The value that the JSON stands for."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list):
+            return [self.unpack(item) for item in value]
+        if not isinstance(value, dict) or len(value) != 1:
+            raise ModelFileError("the model file has a header that makes no sense")
+        [(tag, content)] = value.items()
+        if tag == "number" and content in ("nan", "inf", "-inf"):
+            return float(content)
+        if tag == "tuple" and isinstance(content, list):
+            return tuple(self.unpack(content))
+        if tag == "slice" and isinstance(content, list) and len(content) == 3:
+            return _unpack_slice(content)
+        if tag == "dict" and isinstance(content, dict):
+            return {key: self.unpack(item) for key, item in content.items()}
+        if tag == "names" and isinstance(content, list) and all(isinstance(item, str) for item in content):
+            return np.array(content, dtype=object)
+        if tag in ("array", "by_columns"):
+            array = self._array(content)
+            return array if tag == "array" else self._unpacked.setdefault((tag, content), array.T)
+        if tag in SPARSE_TYPES:
+            return self._sparse(tag, content)
+        if tag in STORABLE:
+            return self._object(STORABLE[tag], content)
+        raise ModelFileError(f"the model file holds something unknown: {tag[:40]!r}")
+
+    def _array(self, name: Any) -> np.ndarray[Any, Any]:
+        if not isinstance(name, str) or name not in self._arrays:
+            raise ModelFileError("the model file lacks an array that its header speaks of")
+        return self._arrays[name]
+
+    def _sparse(self, kind: str, content: Any) -> Any:
+        if not isinstance(content, dict) or set(content) != {"name", "shape"}:
+            raise ModelFileError("the model file has a header that makes no sense")
+        name, shape = content["name"], content["shape"]
+        if (kind, str(name)) not in self._unpacked:
+            data, indices, indptr = (self._array(f"{name}.{member}") for member in ("data", "indices", "indptr"))
+            if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+                raise ModelFileError("the model file holds a broken sparse matrix")
+            try:
+                matrix = SPARSE_TYPES[kind]((data, indices, indptr), shape=shape)
+                matrix.check_format(full_check=True)
+            except (ValueError, TypeError, IndexError, OverflowError) as error:
+                raise ModelFileError(f"the model file holds a broken sparse matrix: {error}") from error
+            self._unpacked[kind, str(name)] = matrix
+        return self._unpacked[kind, str(name)]
+
+    def _object(self, storable_type: Any, content: Any) -> Any:
+        names = {field.name for field in fields(storable_type)}
+        added_later = {field.name for field in fields(storable_type) if field.default is None}
+        if not isinstance(content, dict) or not names - added_later <= set(content) <= names:
+            raise ModelFileError(
+                f"the model file has a {storable_type.__name__} with other parts than this corank knows, so it was "
+                "written by another version of corank; fit the model again"
+            )
+        return storable_type(**{key: self.unpack(item) for key, item in content.items()})
+
+
+def _unpack_slice(ends: list[Json]) -> slice:
+    if not all(end is None or type(end) is int for end in ends):
+        raise ModelFileError("the model file has a header that makes no sense")
+    return slice(*ends)

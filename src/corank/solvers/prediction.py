@@ -1,0 +1,36 @@
+"""Predictions in blocks: memory does not grow with the rows beyond the result."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from corank._arrays import Array, block_entries, dtype_name, in_order, is_sparse, namespace, take
+from corank.basis import Basis, FeatureBasis
+from corank.gram import BLOCK_ENTRIES, WRITE_ROWS
+
+
+def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
+    """Φ(X) c for the rows of X (n, d), dense or CSR: (n,) float64. O(n r d)."""
+    n = int(X.shape[0])
+    if isinstance(basis, FeatureBasis) and (is_sparse(X) or dtype_name(X) == "float64"):
+        return X @ coefficients  # other precisions would be copied whole
+    step = max(WRITE_ROWS, BLOCK_ENTRIES // 8 // basis.size)
+    if not isinstance(X, np.ndarray):
+        step = max(64, block_entries(coefficients, BLOCK_ENTRIES) // basis.size)
+    workspace = threading.local()
+
+    def values(begin: int) -> Any:
+        block = take(X, slice(begin, min(begin + step, n)))
+        if not isinstance(X, np.ndarray):
+            return basis.features(block) @ coefficients
+        phi = getattr(workspace, "phi", None)
+        if phi is None:
+            phi = workspace.phi = np.empty((min(step, n), basis.size))
+        basis.write(block, phi[: len(block)])
+        return phi[: len(block)] @ coefficients
+
+    blocks = list(in_order(values, range(0, n, step), coefficients))
+    return blocks[0] if len(blocks) == 1 else namespace(coefficients).concat(blocks)

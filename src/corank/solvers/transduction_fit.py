@@ -1,0 +1,319 @@
+"""From rows with and without scores to completed scores and one function: kernel width, alpha and pull chosen, solved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
+from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, Selection, candidate_rows, make_basis
+from corank.kernels import Kernel, basis_points
+from corank.model_files.packing import storable
+from corank.problem import Problem, ScoredRows
+from corank.rows import Rows
+from corank.solvers.folds import Splits, default_folding, read_splits, split_codes
+from corank.solvers.holdout import Scoring, chosen_position, errors_of, pooled
+from corank.solvers.least_squares import ViewData
+from corank.solvers.prediction import predict_in_blocks
+from corank.solvers.transduction import DualTransduction, Layout, PrimalTransduction, Transduction, row_weights
+from corank.solvers.tuning import (
+    Candidates,
+    HeldProblem,
+    Path,
+    Settings,
+    Solution,
+    Training,
+    constant_error,
+    kernels_to_try,
+    tune,
+)
+
+PULL_GRID = np.logspace(3, -3, 7)  # in units of what an unscored row weighs in the loss; the strongest first
+
+
+@dataclass(frozen=True)
+class TransductionSettings:
+    """What a learner was asked for, checked.
+
+    kernel : its width still open; alpha, gamma : a number, "tune" ("scale" too for gamma) or candidates
+    basis : what to take of all rows
+    """
+
+    kernel: Kernel
+    gamma: Candidates
+    alpha: Candidates
+    basis: BasisSpec
+    selection: Selection = "pivoted"
+    cv: Any = None
+    scoring: Scoring = "squared"
+    seed: int = 0
+
+    @property
+    def tunes(self) -> bool:
+        """Whether kernel width or alpha is chosen by held-out error."""
+        return not isinstance(self.alpha, float) or self.gamma == "tune" or isinstance(self.gamma, tuple)
+
+
+@storable("PullPath")
+@dataclass(frozen=True)
+class PullPath(Path):
+    """Everything that was tried, with the pulls (a,) that go with it: infinite for RankRLS on the scored queries."""
+
+    pull: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class HalfScored:
+    """Rows that are all known in advance, of which some have scores.
+
+    training : the scored ones; its `everything` are all N rows, X and those handed over apart
+    queries : (N,) codes; scored and unscored rows share none
+    n_given : how many of the rows are those of X
+    """
+
+    training: Training
+    queries: Index
+    n_given: int
+
+    @property
+    def problem(self) -> ScoredRows:
+        """The scored rows."""
+        assert isinstance(self.training.problem, ScoredRows)
+        return self.training.problem
+
+    @property
+    def one_query(self) -> bool:
+        """Whether all scored rows are one query, so that none can be left out."""
+        return self.problem.groups is None
+
+    @cached_property
+    def unscored(self) -> Index:
+        """(m,) row numbers."""
+        return np.setdiff1d(np.arange(len(self.queries)), self.training.index)
+
+    def laid_out(self, folds: Index) -> tuple[Layout, ScoredRows]:
+        """All rows in the order of a layout, scores 0 where there are none; `folds` (n,) of the scored rows."""
+        layout = Layout.of(self.queries, self.training.index, folds)
+        reference = self.problem.reference
+        xp = namespace(reference)
+        zeros = xp.zeros(len(self.unscored), dtype=xp.float64, device=device(reference))
+        place = np.argsort(np.concatenate([self.training.index, self.unscored]))
+        everything = Rows(
+            features=self.training.everything,
+            scores=take(xp.concat([reference, zeros]), place),
+            queries=like(self.queries, reference, "int64"),
+            n_queries=int(self.queries.max()) + 1,
+            weights=None,
+            index=xp.arange(len(self.queries), dtype=xp.int64, device=device(reference)),
+        )
+        return layout, ScoredRows(everything.take(like(layout.order, reference, "int64")), self.problem.comparison)
+
+    def pool(self, spec: BasisSpec, kernel: Kernel, seed: int) -> Training:
+        """The rows that a basis is chosen from and a kernel width is scaled to: all, the scored ones, or for a number
+        of rows the scored ones and a sample of the others (design.md)."""
+        training, rows = self.training, np.arange(len(self.queries))
+        if isinstance(spec, str) and spec == "scored":
+            return training
+        if not isinstance(spec, str):
+            size, rng = spec if isinstance(spec, int) else len(spec), np.random.default_rng(seed)
+            rows = training.index[candidate_rows(training.index, size, seed)]
+            others, room = self.unscored, max(20 * size, 10_000) - len(rows)
+            if kernel.precomputed:
+                others = others[others < self.n_given]
+            others = others if len(others) <= room else rng.choice(others, size=max(room, 0), replace=False)
+            rows = np.sort(np.concatenate([rows, others]))
+        features = training.everything if len(rows) == len(self.queries) else take(training.everything, rows)
+        scores = like(np.zeros(len(rows)), self.problem.reference)
+        own = Rows(features, scores, None, 1, None, like(rows, scores, "int64"))
+        return Training(ScoredRows(own, self.problem.comparison), rows, training.everything)
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The scores (m,) that unscored rows got, in the order of the rows, and the function fitted to all of them."""
+
+    scores: Array
+    coefficients: Array
+    basis: Basis
+    rows: Index | None
+    alpha: float
+    pull: float
+    path: Path | None
+
+
+def complete(data: HalfScored, settings: TransductionSettings, pull: Candidates) -> Completed:
+    """Choose what is to be tuned, then solve [Pahikkala2008] eq. (11) and fit to the completed scores.
+
+    Kernel width and alpha by what RankRLS on the scored queries makes of queries left out. Then `pull`, where it is not
+    given: each fold of scored queries in turn counts as unscored together with the rows that are. Of the pulls whose
+    completed scores come nearest to the true ones the strongest: within one standard error of the least error, paired
+    by what was held out, since few queries cannot tell what a weak pull gains from luck.
+
+    Parameters
+    ----------
+    pull : a number, "tune" or candidates
+    """
+    tunes_pull = not isinstance(pull, float) and not data.one_query
+    splits = None
+    if settings.cv is not None and not data.one_query and (settings.tunes or tunes_pull):
+        splits = read_splits(settings.cv, data.problem, data.training.index, data.n_given)
+    folds = np.zeros(len(data.training.index), dtype=np.int64)
+    if tunes_pull:
+        folds = _folds(data.problem, splits, settings.seed)
+    inductive = _inductive(data, settings, splits)
+    layout, everything = data.laid_out(folds)
+    system = _system(settings.basis, inductive, layout, everything)
+    n = layout.n_scored
+    scale = float(namespace(everything.reference).mean(row_weights(everything)[n:]))
+    alpha, path = inductive.alpha, inductive.path
+    chosen = pull if isinstance(pull, float) else scale if isinstance(pull, str) else max(pull)
+    if tunes_pull:
+        pulls = PULL_GRID * scale if isinstance(pull, str) else np.sort(np.asarray(pull))[::-1]
+        tried = _tried(system, everything.take(np.arange(n)), layout, inductive, pulls, settings.scoring)
+        if tried is not None and tried.pull is not None:
+            path, chosen = tried, float(tried.pull[tried.best])
+    unscored = take(everything.features, slice(n, len(layout.order)))
+    predicted = predict_in_blocks(inductive.view.basis, inductive.coefficients, unscored)
+    completion = system.solve(alpha, chosen, predicted)
+    scores = take(completion.scores, np.argsort(layout.order[n:]))
+    if not (isinstance(settings.basis, str) and settings.basis == "all"):
+        basis, rows = inductive.view.basis, inductive.view.rows
+        return Completed(scores, completion.coefficients, basis, rows, alpha, chosen, path)
+    kernel, features, rows = inductive.kernel, data.training.everything, np.arange(len(layout.order))
+    basis = KernelBasis(kernel, basis_points(kernel, features, rows) if kernel.precomputed else features)
+    coefficients = take(completion.coefficients, np.argsort(layout.order))
+    return Completed(scores, coefficients, basis, rows, alpha, chosen, path)
+
+
+@dataclass(frozen=True)
+class _Inductive:
+    """RankRLS on the scored queries with the kernel and alpha that were chosen for it, and all that was tried."""
+
+    kernel: Kernel
+    view: ViewData
+    coefficients: Array
+    alpha: float
+    path: Path | None
+
+    @classmethod
+    def of(cls, solution: Solution, kernel: Kernel) -> _Inductive:
+        """From the solution with a kernel, whose width is that of the chosen basis."""
+        (view,), (coefficients,) = solution.views, solution.coefficients
+        path = None if solution.path is None else replace(solution.path, agreement=None)
+        return cls(getattr(view.basis, "kernel", kernel), view, coefficients, solution.alpha, path)
+
+
+def fit_scored(
+    training: Training, settings: TransductionSettings, splits: Index | Splits | None, pool: Training | None = None
+) -> _Inductive:
+    """RankRLS on the scored rows; its basis is chosen from the rows of a pool, None for the scored ones."""
+    pool = training if pool is None else pool
+    kernels = kernels_to_try(pool, settings.kernel, settings.gamma, settings.basis, settings.seed)
+    problem = HeldProblem(
+        choices=[[_view(training, settings, kernel, pool)] for kernel in kernels],
+        dual=isinstance(settings.basis, str),
+        splits=splits,
+    )
+    asked = Settings(settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1)
+    return _Inductive.of(tune(problem, asked), kernels[0])
+
+
+def _view(training: Training, settings: TransductionSettings, kernel: Kernel, pool: Training) -> ViewData:
+    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
+    basis: Any = settings.basis
+    features, selection, seed = pool.problem.features, settings.selection, settings.seed
+    if isinstance(basis, int):
+        size = min(basis, len(pool.index))
+        _, basis = make_basis(size, kernel, features, pool.index, pool.everything, selection, seed)
+    elif isinstance(basis, str) and basis == "all":
+        basis = "scored"
+    problem = training.problem
+    chosen, rows = make_basis(basis, kernel, problem.features, training.index, training.everything, selection, seed)
+    return ViewData(problem, chosen, groups=problem.groups, rows=rows)
+
+
+def _inductive(data: HalfScored, settings: TransductionSettings, splits: Index | Splits | None) -> _Inductive:
+    """Kernel and alpha by leave-query-out over the scored queries; nothing is chosen where there is only one.
+
+    Then alpha is at the scale of the data where it is open, the last of a list; gamma likewise, the first of a list.
+    """
+    pool = data.pool(settings.basis, settings.kernel, settings.seed)
+    if not data.one_query:
+        return fit_scored(data.training, settings, splits, pool)
+    gamma, alpha = settings.gamma, settings.alpha
+    gamma = "scale" if gamma == "tune" else gamma[0] if isinstance(gamma, tuple) else gamma
+    (kernel,) = kernels_to_try(pool, settings.kernel, gamma, settings.basis, settings.seed)
+    view = _view(data.training, settings, kernel, pool)
+    problem = HeldProblem([[view]], dual=isinstance(settings.basis, str))
+    system, _ = problem.prepared([view], Settings(1.0))
+    if isinstance(alpha, str):
+        alpha = system.scale if system.scale > 0 else 1.0
+    number = alpha[-1] if isinstance(alpha, tuple) else alpha
+    return _Inductive(kernel, view, system.solve(number)[0][:, 0], number, None)
+
+
+def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
+    """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten folds of queries."""
+    assert problem.groups is not None
+    if splits is None:
+        folding = default_folding([problem], [problem.groups], seed, n_features=0)
+        return np.zeros_like(problem.groups) if folding is None else folding.codes[0]
+    folds = split_codes(problem, splits)
+    if folds is None:
+        raise ValueError(
+            "cv: to choose pull every split must leave out whole queries, none of them twice, and train on all others; "
+            "use cv=None, a splitter of groups, or give pull as a number."
+        )
+    return folds
+
+
+def _system(spec: BasisSpec, inductive: _Inductive, layout: Layout, everything: ScoredRows) -> Transduction:
+    """All rows in either form: the dual where they are the basis, or fewer than the columns that are."""
+    basis = inductive.view.basis
+    if isinstance(spec, str) and spec == "all":
+        kernel, features = inductive.kernel, everything.features
+        points = like(layout.order, everything.reference, "int64") if kernel.precomputed else features
+        return DualTransduction(everything, KernelBasis(kernel, points), layout)
+    if isinstance(basis, FeatureBasis) and len(layout.order) <= basis.size:
+        return DualTransduction(everything, basis, layout)
+    return PrimalTransduction(everything, basis, layout)
+
+
+def _tried(
+    system: Transduction,
+    scored: ScoredRows,
+    layout: Layout,
+    inductive: _Inductive,
+    pulls: FloatArray,
+    scoring: Scoring,
+) -> PullPath | None:
+    """The held-out errors of every pull, after those of RankRLS; None where no two held-out rows can be compared.
+
+    `layout` has the folds as parts, `scored` are its scored rows.
+    """
+    alpha, width = inductive.alpha, inductive.kernel.gamma
+    roots = system.held_out(alpha, pulls)
+    found = pooled([errors_of(scored, scored.operator.unroot(roots), layout.folds, scoring, np.zeros(layout.n_folds))])
+    if len(found.sizes) == 0:
+        return None
+    best, k = chosen_position(found, pulls, "rescaled"), len(pulls)
+    own = PullPath(
+        alpha=np.full(k, alpha),
+        gamma=np.full(k, np.nan if width is None else width),
+        error=found.mean,
+        standard_error=found.standard_error,
+        best=best,
+        scoring=scoring,
+        constant=constant_error([scored], 0.0, scoring),
+        pull=pulls,
+    )
+    before = inductive.path
+    if before is None:
+        return own
+    alone = np.full(len(before.alpha), np.inf)
+    names = ("alpha", "gamma", "error", "standard_error")
+    joined: Any = {name: np.concatenate([getattr(before, name), getattr(own, name)]) for name in names}
+    return replace(own, **joined, best=len(alone) + best, pull=np.concatenate([alone, pulls]))

@@ -1,0 +1,232 @@
+"""Did the unscored rows help? The whole choice of parameters, with and without them, on folds that took no part in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from corank._arrays import FloatArray, Index, in_order
+from corank.model_files.packing import storable
+from corank.solvers.co_kernel import CoKernel
+from corank.solvers.folds import N_FOLDS, Folding, balanced_folds, fold_blocks, same_scores
+from corank.solvers.holdout import (
+    Grid,
+    HeldOut,
+    Scoring,
+    best_slope,
+    chosen_pair,
+    held_out,
+    kept_means,
+    left_out,
+    pooled,
+    view_errors,
+)
+from corank.solvers.least_squares import DualSystem, PrimalSystem, mean_score
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Errors of procedures on folds that chose nothing: one HeldOut of a single column per procedure."""
+
+    results: dict[str, HeldOut]
+
+    def difference(self, first: str, second: str) -> tuple[float, float]:
+        """Error of `first` minus that of `second`, paired by what was held out, and its standard error."""
+        return difference(self.results[first], self.results[second])
+
+
+def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
+    """The mean paired difference of two errors on the same folds, and its standard error."""
+    gap = HeldOut(first.errors - second.errors, first.sizes)
+    return float(gap.mean[0]), float(gap.standard_error[0])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a fit leaves behind to judge its choices: the kernel between units, the errors found, or the system itself."""
+
+    source: CoKernel | DualSystem | PrimalSystem | None
+    found: HeldOut | None
+    folding: Folding | None
+    grid: Grid
+    scoring: Scoring
+    centred: bool
+    seed: int
+
+    @cached_property
+    def cokernel(self) -> CoKernel | None:
+        """The kernel between units, where there are few."""
+        if self.source is None or isinstance(self.source, CoKernel):
+            return self.source
+        return self.source.cokernel if self.source.few_units else None
+
+    @property
+    def judge(self) -> Scoring:
+        """The error by which procedures are judged: rankers by order, unless they chose by another one.
+
+        Many scored rows leave only the error that was chosen by.
+        """
+        if self.scoring != "rescaled" or self.cokernel is None:
+            return self.scoring
+        comparison = getattr(self.cokernel.problems[0], "comparison", None)
+        return "rescaled" if comparison is not None and not comparison.needs_queries else "disagreement"
+
+    def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> Nested | None:
+        """Every procedure chooses an alpha and one of its agreements on some folds, and is judged on the others.
+
+        `judge` is the error to judge by where that is not the one of the choice; many scored rows leave no such
+        freedom. With few scored rows the choice is made again without the outer fold. With many, where one row more or
+        less says little, it is made on the errors of the other folds. None where there is too little to hold anything
+        out.
+        """
+        if self.folding is None or self.folding.n_folds < 3:
+            return None
+        grid = self.grid
+        if self.source is not None:
+            grid = Grid(grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()])))
+        procedures = {name: grid.pairs_at(values) for name, values in agreements.items()}
+        if any(len(pairs) == 0 for pairs in procedures.values()):  # not tried, and nothing was kept to try it with
+            return None
+        if self.cokernel is not None:
+            return self._chosen_without_outer_fold(self.cokernel, self.folding, grid, procedures, judge or self.scoring)
+        errors = self.found
+        if self.source is not None and not isinstance(self.source, CoKernel):
+            errors = held_out(self.source, self.folding, grid, scoring=self.scoring, centred=self.centred)
+        if errors is None or len(errors.sizes) < 2:
+            return None
+        return Nested({name: self._chosen_on_others(errors, pairs, grid) for name, pairs in procedures.items()})
+
+    def _chosen_without_outer_fold(
+        self, cokernel: CoKernel, folding: Folding, grid: Grid, procedures: dict[str, Index], judge: Scoring
+    ) -> Nested | None:
+        cokernel.matrix(0.0)  # made once, before threads need it
+
+        def round_errors(folds: Index) -> dict[str, HeldOut]:
+            return _round_errors(cokernel, folding, folds, grid, procedures, self.scoring, judge, self.centred)
+
+        rounds = [folds for folds in fold_blocks(self._rounds(folding.n_folds)) if len(folds)]
+        results = [errors for errors in in_order(round_errors, rounds, cokernel.targets) if errors]
+        if not results:
+            return None
+        joined = {
+            name: HeldOut(
+                np.concatenate([errors[name].errors for errors in results]),
+                np.concatenate([errors[name].sizes for errors in results]),
+            )
+            for name in procedures
+        }
+        return Nested(joined) if all(len(errors.sizes) > 1 for errors in joined.values()) else None
+
+    def _rounds(self, n: int) -> Index:
+        """The outer fold of each of n folds."""
+        return balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.seed, 1]))
+
+    def _chosen_on_others(self, held: HeldOut, pairs: Index, grid: Grid) -> HeldOut:
+        """The error of each fold at the pair that was best on the folds outside its round."""
+        n = len(held.sizes)
+        rounds = self._rounds(n)
+        errors = np.zeros((n, 1))
+        for number in range(int(rounds.max()) + 1):
+            inside = rounds == number
+            others = HeldOut(held.errors[~inside], held.sizes[~inside])
+            errors[inside, 0] = held.errors[inside][:, chosen_pair(others, grid, pairs, self.scoring)]
+        return HeldOut(errors, held.sizes)
+
+
+def _round_errors(
+    cokernel: CoKernel,
+    folding: Folding,
+    folds: Index,
+    grid: Grid,
+    procedures: dict[str, Index],
+    scoring: Scoring,
+    judge: Scoring,
+    centred: bool,
+) -> dict[str, HeldOut]:
+    """One round: choose without the folds, predict them."""
+    kept, left = folding.units(folds)
+    inner, outer = folding.take(kept), folding.take(left)
+    if inner.n_folds < 2 or any(len(units) == 0 for units in (*kept, *left)):
+        return {}
+    if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
+        return {}
+    part, together = cokernel.take(kept), same_scores(cokernel.problems)
+    offset = mean_score(part.problems) if centred else 0.0
+    offsets = kept_means(part.targets, inner.blocks()) if centred else np.zeros(inner.n_folds)
+    predictions = left_out(part, inner, grid, offsets)
+    errors = pooled(view_errors(part.problems, inner, predictions, offsets, scoring, together=together))
+    if len(errors.sizes) == 0:
+        return {}
+    problems: list[Any] = [problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)]
+    if folding.items:  # compared within their folds
+        problems = [problem.regrouped(codes) for problem, codes in zip(problems, outer.codes, strict=True)]
+    result = {}
+    for name, pairs in procedures.items():
+        best = chosen_pair(errors, grid, pairs, scoring)
+        alpha, agreement = grid.pair(best)
+        slope = 1.0
+        if judge == "rescaled":  # the factor that fits the inner held-out predictions best
+            chosen = [values[:, best : best + 1] for values in predictions]
+            tables = view_errors(part.problems, inner, chosen, offsets, "rescaled", together=together)
+            cross, square = (np.concatenate([getattr(table, k) for table in tables]) for k in ("cross", "square"))
+            slope += float(best_slope(cross, square, least=-1.0)[0])
+        values = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
+        values = [slope * (own - offset) + offset for own in values]
+        judged = view_errors(
+            problems,
+            Folding(outer.codes),
+            values,
+            np.full(outer.n_folds, offset),
+            "squared" if judge == "rescaled" else judge,
+            together=together,
+        )
+        result[name] = pooled(judged)
+    return result
+
+
+@storable("UnscoredEffect")
+@dataclass(frozen=True)
+class UnscoredEffect:
+    """Whether the unscored rows helped, on folds that chose no parameter.
+
+    Attributes
+    ----------
+    verdict : "helped", "hurt", "cannot tell with this many scores" or, where every fold chose to do without them,
+        "made no difference"
+    error_with, error_without : held-out error with agreement chosen as it was asked for, and without any: the share of
+        misordered pairs for rankers, the squared error for regressors, or what `scoring` says
+    difference : error_without − error_with, paired by what was held out; above 0 where they helped
+    standard_error : of the difference; from two of them on there is a verdict
+    n_held_out : number of queries (rows, comparisons, folds of items) behind it
+    """
+
+    verdict: Literal["helped", "hurt", "cannot tell with this many scores", "made no difference"]
+    error_with: float
+    error_without: float
+    difference: float
+    standard_error: float
+    n_held_out: int
+
+    def __str__(self) -> str:
+        return (
+            f"unscored rows: {self.verdict} (held-out error {self.error_without:.4g} without them, "
+            f"{self.error_with:.4g} with them, agreement chosen anew each time; difference {self.difference:.2g} ± "
+            f"{self.standard_error:.2g}, one standard error, {self.n_held_out} parts held out)"
+        )
+
+
+def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
+    """The effect of agreement, alpha chosen anew on both sides; None where there is too little to tell anything."""
+    nested = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
+    if nested is None:
+        return None
+    gap, spread = nested.difference("without", "with")
+    sure = abs(gap) > 2 * spread
+    verdict: Any = ("helped" if gap > 0 else "hurt") if sure else "cannot tell with this many scores"
+    if gap == 0 and spread == 0:
+        verdict = "made no difference"
+    agreeing, plain = nested.results["with"], nested.results["without"]
+    return UnscoredEffect(verdict, float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes))

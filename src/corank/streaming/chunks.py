@@ -1,0 +1,241 @@
+"""A chunk of rows as passes see it, and how columns of a table become its features, scores and runs of query labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corank._arrays import Array, Index
+from corank.tables import LARGEST, TableError, is_number, is_text, plain, plain_type
+
+TRANSPOSED_ROWS = 2**11  # of all columns that are copied at once: they stay in the cache
+
+Ids = np.ndarray[Any, np.dtype[np.uint64]]
+Cursor = tuple[int, int]  # number of a unit of the scan, and of a chunk in it
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows come from: a file, and the number of rows before them in it."""
+
+    path: str
+    row: int = 0
+
+    def of(self, row: int) -> str:
+        """A row in words, counted from 1."""
+        return f"data row {self.row + row + 1} of {self.path}"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of rows that follow each other and have the same query label.
+
+    starts : (k,) the first row of each run
+    ids : (k,) 64 bits that stand for its label: whole numbers themselves, a hash of text
+    labels : (k,) the labels, None where there is no query column
+    """
+
+    starts: Index
+    ids: Ids
+    labels: Any = None
+
+    @property
+    def bounds(self) -> tuple[Any, Any] | None:
+        """The first and the last label where labels rise from run to run, so that none comes back; else None."""
+        if self.labels is None or len(self.labels) == 0:
+            return None
+        if not (pa.types.is_integer(self.labels.type) or is_text(self.labels.type)):
+            return None
+        rises = pc.all(pc.greater(self.labels[1:], self.labels[:-1])).as_py() is not False
+        return (self.labels[0].as_py(), self.labels[-1].as_py()) if rises else None
+
+    def name(self, run: int) -> str:
+        """The label of a run, for messages."""
+        return repr(self.labels[run].as_py())
+
+    def codes(self, n_rows: int) -> Index:
+        """The number of the run of every row: (n_rows,)."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, n_rows)))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that are worked on together.
+
+    features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a score column
+    first_row : number of rows of the scan before it; cursor : where the next chunk begins
+    extra : table of other columns that are carried along
+    """
+
+    features: Array
+    scores: Array | None
+    runs: Runs
+    first_row: int
+    cursor: Cursor
+    place: Place
+    extra: pa.Table | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.features.shape[0])
+
+    def with_features(self, features: Array) -> Chunk:
+        """The chunk with other features."""
+        return replace(self, features=features)
+
+
+def feature_type(kinds: Sequence[pa.DataType]) -> type:
+    """float32 where no column holds more than that, else float64."""
+    small = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in kinds)
+    return np.float32 if small else np.float64
+
+
+def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> np.ndarray[Any, Any]:
+    """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
+    columns = [numbers_of(table.column(name), name, place) for name in names]
+    result: np.ndarray[Any, Any] = np.empty((table.num_rows, len(names)), dtype=dtype)
+    for begin in range(0, len(result), TRANSPOSED_ROWS):
+        rows = slice(begin, begin + TRANSPOSED_ROWS)
+        for position, values in enumerate(columns):
+            result[rows, position] = values[rows]
+    check_finite(result, names, place)
+    return result
+
+
+def check_finite(values: np.ndarray[Any, Any], names: Sequence[str] | None, place: Place) -> None:
+    """Refuse NaN, infinity and numbers whose squares overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.size == 0 or max(values.max(), -values.min()) < LARGEST:  # NaN is not less than anything
+            return
+        row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST)))
+    value = values[row, column]
+    what = "no value" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value},"
+    name = f"feature {column}" if names is None else f"column {names[column]!r}"
+    raise TableError(f"{name} has {what} in {place.of(row)}; fill in or drop such rows first")
+
+
+def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[Any, Any]:
+    """A column as numbers, NaN where there is none."""
+    values = plain(values)
+    if not (is_number(values.type) or pa.types.is_null(values.type)):
+        raise TableError(f"column {name!r} of {place.path} should hold numbers, but holds {values.type}")
+    if pa.types.is_float32(values.type):
+        return np.asarray(values.to_numpy())
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+
+
+def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[Any, Any]:
+    """Scores: (n,) float64, NaN where a row has none."""
+    scores = numbers_of(values, name, place).astype(np.float64)
+    check_scores(scores, name, place)
+    return scores
+
+
+def check_scores(scores: np.ndarray[Any, Any], name: str, place: Place) -> None:
+    """Refuse infinite scores (n,) and those whose squares overflow."""
+    too_large = np.flatnonzero(np.abs(scores) > LARGEST)
+    if too_large.size:
+        row = int(too_large[0])
+        raise TableError(
+            f"score column {name!r} holds {scores[row]} in {place.of(row)}; leave it empty, or NaN, if unscored"
+        )
+
+
+def one_run() -> Runs:
+    """All rows as one query without a name."""
+    return Runs(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64))
+
+
+def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
+    """The runs of a column of query labels. O(n), and one hash per run where they are text."""
+    labels = plain(values).combine_chunks()
+    if isinstance(labels, pa.ChunkedArray):
+        labels = labels.chunk(0) if labels.num_chunks else pa.array([], labels.type)
+    missing = pc.is_null(labels, nan_is_null=True)
+    if pc.any(missing).as_py():
+        row = int(np.argmax(missing.to_numpy(zero_copy_only=False)))
+        raise TableError(f"query column {name!r} has no value in {place.of(row)}: every row needs a query")
+    if len(labels) == 0:
+        return Runs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), labels)
+    changes = pc.not_equal(labels[1:], labels[:-1]).to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(np.r_[True, changes])
+    run_labels = labels.take(pa.array(starts))
+    return Runs(starts, _ids(run_labels, name, place), run_labels)
+
+
+def label_kind(kind: pa.DataType) -> str:
+    """The kind of labels of a type, in words: labels of two files can be the same only within one kind."""
+    kind = plain_type(kind)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "whole numbers"
+    if is_text(kind):
+        return "text"
+    return "numbers" if pa.types.is_floating(kind) else str(kind)
+
+
+def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
+    kind, types = labels.type, pa.types
+    if is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        contents = [label.encode() if isinstance(label, str) else label for label in labels.to_pylist()]
+        hashes = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+        return np.frombuffer(hashes, dtype=np.uint64)
+    if types.is_temporal(kind):
+        labels = labels.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
+        raise TableError(f"query column {name!r} of {place.path} holds {kind}: labels must be text, numbers or dates")
+    values = np.asarray(labels.to_numpy(zero_copy_only=False))
+    if types.is_unsigned_integer(kind):
+        return values.astype(np.uint64)
+    if types.is_floating(kind):
+        return (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one label
+    return values.astype(np.int64).view(np.uint64)
+
+
+class ClosedQueries:
+    """The ids of queries that are complete, to notice a query that comes back. 8 bytes per query."""
+
+    def __init__(self) -> None:
+        self._open: int | None = None
+        self._sorted: list[Ids] = []  # each at least twice as long as the next
+
+    def add(self, runs: Runs, place: Place) -> None:
+        """Take in the runs that follow; a TableError names a query that was closed before."""
+        ids = runs.ids
+        if len(ids) == 0:
+            return
+        first = int(self._open == int(ids[0]))
+        new = ids[first:]
+        repeated = self._repeated(new)
+        if len(repeated):
+            run = first + int(repeated[0])
+            raise TableError(
+                f"the query {runs.name(run)} comes back after other queries, in {place.of(int(runs.starts[run]))}; the "
+                "rows of a query must follow each other, also over chunks and files: sort the files by query, or use "
+                "scan(..., shuffle_queries=True)"
+            )
+        self._remember(new)
+        self._open = int(ids[-1])
+
+    def _repeated(self, new: Ids) -> Index:
+        """Positions of ids that occurred before, also among the new ones."""
+        repeated = np.setdiff1d(np.arange(len(new)), np.unique(new, return_index=True)[1])
+        for closed in self._sorted:
+            positions = np.minimum(np.searchsorted(closed, new), len(closed) - 1)
+            repeated = np.union1d(repeated, np.flatnonzero(closed[positions] == new))
+        return repeated
+
+    def _remember(self, new: Ids) -> None:
+        if len(new) == 0:
+            return
+        self._sorted.append(np.sort(new))
+        while len(self._sorted) > 1 and len(self._sorted[-2]) < 2 * len(self._sorted[-1]):
+            merged = np.concatenate([self._sorted.pop(), self._sorted.pop()])
+            merged.sort(kind="stable")
+            self._sorted.append(merged)

@@ -1,0 +1,315 @@
+"""Dask: collections as the source of a scan, and passes on the workers of a cluster.
+
+A partition is a unit of the scan, made where it is worked on. Partial results are merged on the workers, in a tree whose
+shape follows from the files. A worker that dies is survived: its tasks run again, with the same bits, as every task
+depends on its rows alone. Workers read files under the same names.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from corank._arrays import to_numpy
+from corank.rows import as_labels, is_collection, is_frame
+from corank.streaming.chunks import Place, check_finite, check_scores, one_run, runs_of
+from corank.streaming.scan import Scan, usual_chunk_rows
+from corank.streaming.sources import File, RawRows, Roles, Unit
+from corank.tables import TableError
+
+SCORE, QUERY = "y", "qid"  # columns of a collection
+BATCH_UNITS = 64  # whose results come to the client together; a checkpoint may be written after each batch
+CONNECTION_ERRORS = (
+    "FutureCancelledError",
+    "FuturesCancelledError",
+    "CancelledError",
+    "CommClosedError",
+    "TimeoutError",
+)
+
+
+# ---- collections
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition of a collection: rows in memory, or Dask's recipe for them."""
+
+    features: Any
+    scores: Any = None
+    labels: Any = None
+
+
+@dataclass(frozen=True)
+class CollectionSource:
+    """The partitions of a collection in order; `names` of their columns."""
+
+    partitions: Sequence[Partition]
+    units: Sequence[Unit]
+    names: list[str]
+
+    def number_columns(self) -> list[str]:
+        """The names of all columns; other values than numbers are refused when they are read."""
+        return self.names
+
+    def check(self, roles: Roles) -> None:
+        """Refuse columns that are not there."""
+        missing = [name for name in roles.features or () if name not in self.names]
+        if missing or roles.extra:
+            raise TableError(f"the Dask collection has no column {(missing or list(roles.extra))[0]!r}")
+
+    def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
+        """The rows of a partition in chunks, made in this process."""
+        partition = self.partitions[self.units.index(unit)]
+        arrays = import_module("dask").compute(partition.features, partition.scores, partition.labels)
+        yield from partition_rows(Partition(*arrays), self.names, roles, chunk_rows, unit.file.path)
+
+    def only(self, number: int, partition: Partition) -> CollectionSource:
+        """The source with one partition, in memory, and none of the others: for a worker."""
+        empty = Partition(None)
+        return replace(self, partitions=[partition if k == number else empty for k in range(len(self.partitions))])
+
+
+def partition_rows(
+    partition: Partition, names: Sequence[str], roles: Roles, chunk_rows: int, path: str
+) -> Iterator[RawRows]:
+    """Rows of a partition in memory, in chunks."""
+    values = partition.features.to_numpy() if is_frame(partition.features) else partition.features
+    try:
+        matrix = np.asarray(to_numpy(values))
+        matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TableError(f"{path} should hold numbers: {error}") from error
+    columns = None if roles.features is None else [names.index(name) for name in roles.features]
+    scores = None if partition.scores is None else np.asarray(to_numpy(partition.scores), np.float64).reshape(-1)
+    labels = None if partition.labels is None else pa.array(as_labels(partition.labels, QUERY), from_pandas=True)
+    for given, name in ((scores, SCORE), (labels, QUERY)):
+        if given is not None and len(given) != len(matrix):
+            raise ValueError(f"{name} has {len(given)} rows and X {len(matrix)} in {path}; cut both alike.")
+    if roles.score is None:
+        scores = None
+    elif scores is not None:
+        check_scores(scores, SCORE, Place(path))
+    all_columns = columns is None or columns == list(range(len(names)))
+    for begin in range(0, len(matrix), chunk_rows):
+        rows, place = slice(begin, begin + chunk_rows), Place(path, begin)
+        features = matrix[rows] if all_columns else matrix[rows][:, columns]
+        check_finite(features, names, place)
+        runs = one_run() if labels is None else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
+        yield RawRows(len(features), features, None if scores is None else scores[rows], runs, place, None)
+
+
+def collection_scan(X: Any, y: Any = None, qid: Any = None) -> Scan:
+    """A scan of a Dask array or frame, with scores and labels cut alike; passes run on the client's cluster, if any."""
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}.")
+    if is_array(X):
+        X = X.rechunk({1: -1})
+        blocks = list(X.to_delayed()[:, 0])
+        counts: Sequence[Any] = X.chunks[0]
+        names = [f"x{k}" for k in range(X.shape[1])]
+    else:
+        blocks, counts, names = X.to_delayed(), [np.nan] * X.npartitions, [str(name) for name in X.columns]
+    sizes = None if any(np.isnan(count) for count in counts) else [int(count) for count in counts]
+    scores, labels = (_cut_alike(values, len(blocks), sizes, name) for values, name in ((y, SCORE), (qid, QUERY)))
+    partitions = [Partition(*values) for values in zip(blocks, scores, labels, strict=True)]
+    token = import_module("dask.base").tokenize(X, y, qid)
+    units = [
+        Unit(File(f"partition {k}", 0, 0, (("token", token),)), n_rows=None if sizes is None else sizes[k])
+        for k in range(len(blocks))
+    ]
+    roles = Roles(tuple(names), None if y is None else SCORE, None if qid is None else QUERY)
+    return Scan(
+        CollectionSource(partitions, units, names),
+        roles,
+        usual_chunk_rows(len(names)),
+        client=_client(),
+        chosen=not is_array(X),
+        unnamed=is_array(X),
+    )
+
+
+def is_array(X: Any) -> bool:
+    """Whether a Dask collection is an array, whose columns have no names."""
+    return hasattr(X, "rechunk")
+
+
+def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: str) -> list[Any]:
+    """Scores or labels, one piece per partition of X."""
+    if values is None:
+        return [None] * n_partitions
+    if is_collection(values):
+        if is_array(values) and sizes is not None:
+            values = values.rechunk({0: tuple(sizes)})
+        pieces = list(values.to_delayed().ravel() if is_array(values) else values.to_delayed())
+        if len(pieces) != n_partitions:
+            raise ValueError(f"{name} has {len(pieces)} partitions and X {n_partitions}; cut both alike.")
+        return pieces
+    if sizes is None:
+        raise ValueError(
+            f"{name} is in memory, but the sizes of the partitions of X are not known; make it a collection."
+        )
+    if len(values) != sum(sizes):
+        raise ValueError(f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths.")
+    array = np.asarray(values)
+    return [array[begin:end] for begin, end in pairwise(np.cumsum([0, *sizes]))]
+
+
+def _client() -> Any:
+    """The current client, None where there is none: then partitions are made here, one after the other."""
+    try:
+        return import_module("distributed").get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+# ---- passes on a cluster
+
+
+def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any, int]:
+    """The merged result of one unit, and its number of rows. Runs on a worker."""
+    result, rows = None, 0
+    for chunk in scan.unit_chunks(number, first_row):
+        chunk_result = job(chunk)
+        result = chunk_result if result is None else result.merged(chunk_result)
+        rows += chunk.n_rows
+    return result, rows
+
+
+def unit_rows(scan: Scan, number: int) -> int:
+    """The number of rows of one unit. Runs on a worker."""
+    without_queries = replace(scan, roles=replace(scan.roles, query=None))
+    return sum(chunk.n_rows for chunk in without_queries.unit_chunks(number, features=False))
+
+
+def on_partition(function: Any, scan: Scan, number: int, arrays: tuple[Any, ...], *arguments: Any) -> Any:
+    """A function of a unit that is a partition, which Dask has made. Runs on a worker."""
+    source = scan.source.only(number, Partition(*arrays))  # type: ignore[attr-defined]
+    return function(replace(scan, source=source), number, *arguments)
+
+
+def identity(value: Any) -> Any:
+    """The value itself. Runs on a worker."""
+    return value
+
+
+def sent(client: Any, value: Any) -> Any:
+    """A value on the cluster as the result of a task: unlike scattered data it comes back when its worker dies."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")
+        return client.submit(identity, value, pure=False)
+
+
+class UnitTasks:
+    """Hands functions of single units, ``function(scan, number, …)``, to the workers."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.client, self.source = scan.client, scan.source
+        local = replace(scan, client=None)
+        if isinstance(self.source, CollectionSource):
+            local = replace(local, source=self.source.only(-1, Partition(None)))
+        self._scan = sent(self.client, local)
+
+    def submit(self, function: Any, number: int, *arguments: Any) -> Any:
+        """The future of one unit."""
+        if not isinstance(self.source, CollectionSource):
+            return self.client.submit(function, self._scan, number, *arguments, pure=False)
+        partition = self.source.partitions[number]
+        task = import_module("dask").delayed(on_partition, pure=False)
+        recipes = (partition.features, partition.scores, partition.labels)
+        return self.client.compute(task(function, self._scan, number, recipes, *arguments))
+
+
+def unit_results(scan: Scan, function: Any, *arguments: Any) -> list[Any]:
+    """The results of a function for all units, in order."""
+    with reachable(scan.client):
+        tasks = UnitTasks(scan)
+        values = [sent(scan.client, argument) for argument in arguments]
+        futures = [tasks.submit(function, number, *values) for number in range(len(scan.source.units))]
+        return list(scan.client.gather(futures))
+
+
+def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
+    """The results of units that follow each other as one. Runs on a worker."""
+    if left[0] is None or right[0] is None:
+        return right if left[0] is None else left
+    return left[0].merged(right[0]), left[1] + right[1]
+
+
+def unit_offsets(scan: Scan) -> list[int]:
+    """The number of rows before every unit; counted by the workers where the files do not say it."""
+    counts = [unit.n_rows for unit in scan.source.units]
+    if None in counts:
+        counts = unit_results(scan, unit_rows)
+    ends = accumulate((int(count or 0) for count in counts), initial=0)
+    return list(ends)[: len(counts)]
+
+
+def batches(
+    scan: Scan, job: Any, start: tuple[int, int], first_row: int
+) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
+    """Result, cursor behind it and rows of one batch of units after the other; the next one is computed meanwhile.
+
+    A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole units.
+    """
+    client = scan.client
+    offsets = unit_offsets(scan)
+    first, skipped = start
+    if skipped:
+        with closing(scan.unit_chunks(first, first_row, skipped=skipped)) as chunks:
+            for chunk in chunks:
+                yield job(chunk), chunk.cursor, chunk.n_rows
+        first += 1
+    with reachable(client):
+        tasks, sent_job = UnitTasks(scan), sent(client, job)
+        waiting: list[tuple[Any, int]] = []
+        for begin in range(first, len(offsets), BATCH_UNITS):
+            end = min(begin + BATCH_UNITS, len(offsets))
+            futures = [tasks.submit(unit_result, number, offsets[number], sent_job) for number in range(begin, end)]
+            waiting.append((_merged_in_tree(client, futures), end))
+            if len(waiting) > 1:
+                yield _gathered(*waiting.pop(0))
+        for future, end in waiting:
+            yield _gathered(future, end)
+
+
+def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
+    """The results of neighbours merged, then those of neighbours of neighbours; futures of units are let go."""
+    while len(futures) > 1:
+        pairs = [futures[k : k + 2] for k in range(0, len(futures), 2)]
+        futures = [pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False) for pair in pairs]
+    return futures[0]
+
+
+def _gathered(future: Any, end: int) -> tuple[Any, tuple[int, int], int]:
+    result, rows = future.result()
+    return result, (end, 0), rows
+
+
+@contextmanager
+def reachable(client: Any) -> Iterator[None]:
+    """Errors inside the block say that the scheduler is gone, or that workers died too often."""
+    if getattr(client, "status", None) != "running":
+        raise ConnectionError("the Dask client is closed; make a new one and fit again")
+    try:
+        yield
+    except Exception as error:
+        name = type(error).__name__
+        if name == "KilledWorker":
+            raise RuntimeError(
+                f"Dask gave up after workers died: {error}. Raise distributed.scheduler.allowed-failures where machines "
+                "may be taken away, or give workers more memory; a checkpoint is taken up again"
+            ) from error
+        if name in CONNECTION_ERRORS or (isinstance(error, OSError) and getattr(client, "status", "") != "running"):
+            raise ConnectionError(
+                f"the Dask scheduler is gone ({name}); a checkpoint is taken up again by the same fit with a new client"
+            ) from error
+        raise

@@ -1,0 +1,160 @@
+"""Tables to files, at once or piece by piece: a file is complete, or it is not there."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+from pyarrow import parquet
+
+from corank.tables.columns import TableError, to_arrow
+from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
+
+
+def write_table(table: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Write a table, whole or not at all; its kind follows from the ending of its name.
+
+    Parameters
+    ----------
+    table : pandas, polars or pyarrow table, or dict of columns
+    path : path
+        As for `read_table`.
+    overwrite : bool
+        Whether a file that is already there may be replaced.
+    """
+    path = Path(path)
+    kind, compressed = kind_of_file(path)
+    columns = to_arrow(table)
+    with replacing(path, overwrite=overwrite) as file:
+        write_to(columns, file, kind, compressed=compressed)
+
+
+def write_to(table: pa.Table, file: IO[bytes], kind: str, *, compressed: bool = False) -> None:
+    """Write a table to an open file, in the format of the ending `kind`."""
+    with pieces_to(file, kind, compressed=compressed) as write:
+        write(table)
+
+
+@contextmanager
+def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that writes one table after the other, all with the same columns, to an open file."""
+    if kind in SVMLIGHT:
+        raise TableError(
+            "svmlight files hold numbers without names and cannot be written: use .csv, .parquet or .jsonl"
+        )
+    opened: list[Any] = []
+    stream = pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w")
+
+    def write(table: pa.Table) -> None:
+        try:
+            if not opened:
+                opened.append(_writer(stream, kind, table.schema))
+            opened[0].write_table(
+                cast_like(table, opened[0].schema) if kind in PARQUET else table
+            )  # text takes any type
+        except pa.ArrowException as error:
+            raise TableError(f"the table cannot be written as {kind}: {error}") from error
+
+    try:
+        yield write
+    finally:
+        for writer in opened:
+            writer.close()
+        if compressed:
+            stream.close()  # writes the end of a gzip file; the file below stays open
+
+
+def cast_like(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the types of a schema: files may hold a column in several types."""
+    if table.schema.equals(schema):
+        return table
+    try:
+        return table.cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        other = next(name for name in schema.names if table.schema.field(name).type != schema.field(name).type)
+        raise TableError(
+            f"column {other!r} holds {table.schema.field(other).type} in some files and {schema.field(other).type} in "
+            f"those before, and cannot be converted: {error}"
+        ) from error
+
+
+def _writer(stream: Any, kind: str, schema: pa.Schema) -> Any:
+    if kind in PARQUET:
+        return parquet.ParquetWriter(stream, schema)
+    if kind in JSON_LINES:
+        return _JsonLines(stream)
+    return arrow_csv.CSVWriter(stream, schema, write_options=arrow_csv.WriteOptions(delimiter=SEPARATORS[kind][0]))
+
+
+class _JsonLines:
+    """One JSON object per row; dates as text, NaN and infinity as null."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write_table(self, table: pa.Table) -> None:
+        for batch in table.to_batches(max_chunksize=10_000):
+            lines = (
+                json.dumps({name: _finite(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
+                for row in batch.to_pylist()
+            )
+            self._stream.write("".join(f"{line}\n" for line in lines).encode())
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+def _finite(cell: Any) -> Any:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Refuse a name under which no file can be written: to be asked before long work."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} is no ordinary file and is not replaced: give the name of a file")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is already there: pass overwrite=True to replace it")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(f"{path.parent} is a file, so {path} cannot be written: choose another place")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
+
+
+@contextmanager
+def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes its name only once it is complete, and is removed if the block raises."""
+    check_target(path, overwrite=overwrite)
+    temporary = path.with_name(f".corank-{secrets.token_hex(8)}.part")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())  # the name must not be there before the contents are
+        temporary.replace(path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk does not say which file it was
+        raise
+
+
+@contextmanager
+def table_writer(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that writes one table after the other to a file, which gets its name when the block ends well.
+
+    The kind follows from the ending, as for `write_table`.
+    """
+    path = Path(path)
+    kind, compressed = kind_of_file(path)
+    with replacing(path, overwrite=overwrite) as file, pieces_to(file, kind, compressed=compressed) as write:
+        yield write

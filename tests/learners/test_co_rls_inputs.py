@@ -1,0 +1,346 @@
+"""CoRLS and CoRankRLS on what users hold: kernels made before, CSR, frames, other array libraries; and on bad input."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from brute_force.views import rbf, small_views
+from scipy import sparse
+from test_arrays import Library
+
+from corank import CoRankRLS, CoRLS, View, random_split, side_by_side
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+P = small_views(seed=2)
+X, Y, QID, W, NEW = P.X, P.y, P.qid, P.weights, P.X_new
+N = len(X)
+NAMES = ["text_a", "text_b", "text_c", "image_a", "image_b", "image_c"]
+VIEWS = [View(slice(0, 3), gamma=0.5), View(slice(3, 6), gamma=0.4, penalty=2.0)]
+BASES = {"all": "all", "scored": "scored", "number": 8, "given": [1, 4, 5, 9, 12]}
+APART = {"unscored": P.apart, "unscored_qid": P.apart_qid}
+learners = pytest.mark.parametrize("learner", [CoRLS, CoRankRLS])
+every_basis = pytest.mark.parametrize("basis", BASES)
+
+
+def tuned(learner, basis="all", **options):
+    return learner(VIEWS, [0.1, 1.0], [0.0, 0.5, 5.0], BASES.get(basis, basis), **options)
+
+
+# ------------------------------------------------------------------ kernels made before
+
+
+@learners
+@every_basis
+@pytest.mark.parametrize("csr", [False, True], ids=["dense", "CSR"])
+def test_precomputed_kernels_equal_the_same_kernels_computed(learner, basis, csr):
+    expected = tuned(learner, basis).fit(X, Y, qid=QID)
+    kernels, new = (np.hstack([rbf(v.gamma)(rows[:, v.columns], X[:, v.columns]) for v in VIEWS]) for rows in (X, NEW))
+    views = [View(slice(k * N, (k + 1) * N), "precomputed", penalty=v.penalty) for k, v in enumerate(VIEWS)]
+    form = sparse.csr_array if csr else np.asarray
+    found = learner(views, [0.1, 1.0], [0.0, 0.5, 5.0], BASES[basis]).fit(form(kernels), Y, qid=QID)
+    np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
+    np.testing.assert_allclose(found.predict_views(form(new)), expected.predict_views(NEW), atol=1e-8)
+    for own, other in zip(found.basis_, expected.basis_, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+@learners
+@pytest.mark.parametrize("basis", ["scored", "given"])
+def test_unscored_rows_apart_bring_their_kernel_values(learner, basis):
+    expected = learner(VIEWS, 0.3, 0.5, BASES[basis]).fit(X, Y, qid=QID, **APART)
+    kernels, new, apart = (
+        np.hstack([rbf(v.gamma)(rows[:, v.columns], X[:, v.columns]) for v in VIEWS]) for rows in (X, NEW, P.apart)
+    )
+    views = [View(slice(k * N, (k + 1) * N), "precomputed", penalty=v.penalty) for k, v in enumerate(VIEWS)]
+    found = learner(views, 0.3, 0.5, BASES[basis]).fit(kernels, Y, qid=QID, unscored=apart, unscored_qid=P.apart_qid)
+    np.testing.assert_allclose(found.predict_views(new), expected.predict_views(NEW), atol=1e-8)
+
+
+def test_a_kernel_matrix_that_is_none_is_refused():
+    views = [View(slice(0, N), "precomputed"), View(slice(N, 2 * N), "precomputed")]
+    kernels = np.hstack([rbf(0.5)(X, X)] * 2)
+    with pytest.raises(ValueError, match="square"):
+        CoRLS(views).fit(kernels[:-1], Y[:-1])
+    lopsided = kernels.copy()
+    lopsided[0, N + 1] += 1
+    with pytest.raises(ValueError, match="symmetric"):
+        CoRLS(views).fit(lopsided, Y)
+
+
+# ------------------------------------------------------------------ the same rows in other forms
+
+
+@learners
+@every_basis
+def test_csr_gives_the_model_of_dense_rows(learner, basis):
+    sparser = np.where(np.abs(X) < 0.5, 0.0, X)
+    apart = np.where(np.abs(P.apart) < 0.5, 0.0, P.apart)
+    options = {"qid": QID, "sample_weight": W, "unscored_qid": P.apart_qid}
+    expected = tuned(learner, basis).fit(sparser, Y, unscored=apart, **options)
+    found = tuned(learner, basis).fit(sparse.csr_array(sparser), Y, unscored=sparse.csr_array(apart), **options)
+    np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
+    np.testing.assert_allclose(found.predict_views(sparse.csr_array(NEW)), expected.predict_views(NEW), atol=1e-8)
+    assert basis == "given" or all(sparse.issparse(points) for points in found.basis_points_)
+
+
+@learners
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_by_name_and_glob(learner, kind):
+    frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[kind]
+    expected = learner(VIEWS, 0.3, 0.5).fit(X, Y, qid=QID, sample_weight=W, **APART)
+    table, new, apart = (frame(dict(zip(NAMES, rows.T, strict=True))) for rows in (X, NEW, P.apart))
+    by_name = [View("text_*", gamma=0.5), View(["image_a", "image_[bc]"], gamma=0.4, penalty=2.0)]
+    mixed = [View(["text_a", 1, 2], gamma=0.5), View("im*", gamma=0.4, penalty=2.0)]
+    for views in (by_name, mixed):
+        model = learner(views, 0.3, 0.5)
+        model.fit(table, pd.Series(Y), qid=pd.Series(QID), sample_weight=pd.Series(W), unscored=apart,
+                  unscored_qid=list(P.apart_qid))  # fmt: skip
+        np.testing.assert_allclose(model.predict_views(new), expected.predict_views(NEW), atol=1e-9)
+        assert list(model.feature_names_in_) == NAMES
+
+
+def test_scores_of_their_own_may_be_a_frame():
+    own = P.own_scores[:, :2]
+    expected = CoRankRLS(VIEWS, 0.3, 0.5).fit(X, own, qid=QID).predict(NEW)
+    for y in (pd.DataFrame(own), pl.DataFrame(own), own.tolist()):
+        np.testing.assert_allclose(CoRankRLS(VIEWS, 0.3, 0.5).fit(X, y, qid=QID).predict(NEW), expected, atol=1e-12)
+
+
+@pytest.fixture(params=[("torch", "float64"), ("torch", "float32"), ("array_api_strict", "float64")], ids="-".join)
+def library(request):
+    """Of many small problems, where a second thread only waits."""
+    own = Library(*request.param)
+    if own.name != "torch":
+        yield own
+        return
+    threads = own.module.get_num_threads()
+    own.module.set_num_threads(1)
+    yield own
+    own.module.set_num_threads(threads)
+
+
+def in_both(library, values):
+    """The same numbers for NumPy and for the library, with the library's precision."""
+    values = np.asarray(values, dtype=library.dtype)
+    return values, library.array(values)
+
+
+@learners
+@every_basis
+def test_other_array_libraries_give_what_numpy_gives(library, learner, basis):
+    (x, own_x), (new, own_new), (apart, own_apart) = (in_both(library, v) for v in (X, NEW, P.apart))
+    options = {"unscored_qid": P.apart_qid, "qid": QID}
+    expected = tuned(learner, basis).fit(x, Y, sample_weight=W, unscored=apart, **options)
+    found = tuned(learner, basis).fit(
+        own_x, library.array(Y), sample_weight=library.array(W), unscored=own_apart, **options
+    )
+    library.same(found.predict_views(own_new), expected.predict_views(new), library.dtype)
+    library.same(found.predict(own_new), expected.predict(new), library.dtype)
+    np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-5)
+    assert (found.alpha_, found.agreement_) == (expected.alpha_, expected.agreement_)
+    effects = found.unscored_effect_, expected.unscored_effect_
+    assert effects[0].difference == pytest.approx(effects[1].difference, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("way", ["kernel", "inverse", "sums", "refit"])
+@pytest.mark.parametrize("scoring", ["rescaled", "disagreement"])
+@pytest.mark.parametrize("with_queries", [True, False], ids=["queries", "items"])
+def test_other_array_libraries_take_every_way_to_held_out_errors(library, way, scoring, with_queries):
+    if library.dtype == "float32":
+        pytest.skip("one precision is enough")
+    qid = QID if with_queries else None
+    for learner in (CoRLS, CoRankRLS):
+        for basis in ("given",) if way == "sums" else ("all", "given"):
+            model = tuned(learner, basis, scoring=scoring)
+            model._way = way
+            expected = model.fit(X, P.own_scores[:, :2], qid=qid).path_.error
+            found = model.fit(library.array(X), library.array(P.own_scores[:, :2]), qid=qid).path_.error
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_other_array_libraries_descend_compare_and_come_in_chunks(library):
+    (x, own_x), (new, own_new), (apart, own_apart) = (in_both(library, v) for v in (X, NEW, P.apart))
+    order = np.argsort(P.apart_qid, kind="stable")
+    labels = P.apart_qid[order]
+    apart, own_apart = apart[order], library.array(np.asarray(apart)[order])
+    for solver in ("coordinate", "accelerated"):
+        model = CoRankRLS(VIEWS, 0.5, 0.5, 8, solver=solver)
+        expected = model.fit(x, Y, qid=QID).predict(new)
+        library.same(
+            model.fit(own_x, library.array(Y), qid=library.array(QID)).predict(own_new), expected, library.dtype
+        )
+    for basis in ("all", 8):
+        model = CoRankRLS(VIEWS, 0.5, 0.5, basis)
+        expected = model.fit(x, Y, qid=QID, unscored=apart, unscored_qid=labels).predict(new)
+        chunks = [(own_apart[:2, ...], library.array(labels[:2])), (own_apart[2:, ...], library.array(labels[2:]))]
+        library.same(
+            model.fit(own_x, library.array(Y), qid=QID, unscored=chunks).predict(own_new), expected, library.dtype
+        )
+        expected = model.fit_comparisons(x, [0, 1, 2], [3, 4, 5], margins=[1.0, 0.0, 2.0]).predict(new)
+        found = model.fit_comparisons(own_x, [0, 1, 2], [3, 4, 5], margins=[1.0, 0.0, 2.0]).predict(own_new)
+        library.same(found, expected, library.dtype)
+
+
+def test_arrays_side_by_side_are_views():
+    arrays = [X[:, :2], X[:, 2:]]
+    stacked, views = side_by_side(arrays, kernel="linear")
+    np.testing.assert_array_equal(stacked, X)
+    expected = CoRLS([View([0, 1], "linear"), View([2, 3, 4, 5], "linear")], 0.3, 0.5).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(CoRLS(views, 0.3, 0.5).fit(stacked, Y).predict(NEW), expected, atol=1e-12)
+    both, views = side_by_side([sparse.csr_array(arrays[0]), arrays[1]], kernel="linear")
+    np.testing.assert_allclose(CoRLS(views, 0.3, 0.5).fit(both, Y).predict(sparse.csr_array(NEW)), expected, atol=1e-10)
+    for wrong, message in (([], "empty"), ([X, X[:3]], r"arrays\[1\] has 3 rows"), ([X[0]], "two dimensions")):
+        with pytest.raises(ValueError, match=message):
+            side_by_side(wrong)
+
+
+# ------------------------------------------------------------------ bad input
+
+
+def frame():
+    return pd.DataFrame(X, columns=NAMES)
+
+
+WRONG_VIEWS = {
+    "none": ([], TypeError, "views must be a number"),
+    "no list of views": (["text"], TypeError, "views must be a number"),
+    "a number below one": (0, ValueError, "views must be at least 1"),
+    "more parts than columns": (None, ValueError, "6 columns cannot be divided into 7 views; see random_bases"),
+    "empty": ([View([]), View([1])], ValueError, "columns of view 1 are empty"),
+    "an empty slice": ([View([1]), View(slice(6, 9))], ValueError, "columns of view 2 are empty"),
+    "a glob that matches nothing": ([View("sound_*"), View([1])], ValueError, "nothing in X matches 'sound_\\*'"),
+    "a name that is not there": ([View(["text_a", "text_z"])], ValueError, "nothing in X matches 'text_z'"),
+    "a column outside": ([View([0, 6])], ValueError, "columns of view 1 lie outside X, which has 6 columns"),
+    "columns that are no numbers": ([View([0.5])], ValueError, "must be names, globs, indices or a slice"),
+    "a penalty of zero": ([View(penalty=0.0, name="left")], ValueError, "penalty of left must be greater than 0"),
+    "a penalty without end": ([View(penalty=np.inf)], ValueError, "penalty of view 1 must be greater than 0"),
+    "a width below zero": ([View(gamma=-1.0)], ValueError, "gamma of view 1 must be greater than 0"),
+    "an unknown width": ([View(gamma="wide")], ValueError, "gamma of view 1 'wide' is not known"),
+    "an unknown kernel": ([View(kernel="rfb")], ValueError, "kernel 'rfb' is not known"),
+    "widths that do not go together": (
+        [View([0, 1], gamma=[1, 2]), View([2, 3], gamma=[1, 2, 3])],
+        ValueError,
+        "gamma: views that are tuned together need equally many candidates",
+    ),
+    "features of another kernel": (
+        [View([0, 1], basis="features")],
+        ValueError,
+        "basis='features' needs kernel='linear'",
+    ),
+}
+
+
+@learners
+@pytest.mark.parametrize("kind", WRONG_VIEWS)
+def test_views_that_cannot_be_are_refused(learner, kind):
+    views, error, message = WRONG_VIEWS[kind]
+    with pytest.raises(error, match=message):
+        learner(random_split(7) if views is None else views, agreement=0.0).fit(frame(), Y, qid=QID)
+
+
+WRONG_SETTINGS = {
+    "agreement below zero": ({"agreement": -1.0}, "agreement must be 0 or more"),
+    "an agreement that is no number": ({"agreement": np.nan}, "agreement must be 0 or more"),
+    "a list with one below zero": ({"agreement": [0.0, -1.0]}, "agreement must be 0 or more"),
+    "an unknown word": ({"agreement": "auto"}, "agreement 'auto' is not known"),
+    "alpha of zero": ({"alpha": 0.0}, "alpha must be greater than 0"),
+    "an empty basis": ({"basis": []}, "basis must be"),
+    "a basis of no rows": ({"basis": 0}, "basis = 0 must lie between 1 and"),
+    "a basis of too many rows": ({"basis": 1000}, "basis = 1000 must lie between 1 and"),
+    "half a row": ({"basis": 1.5}, "basis must be"),
+    "no basis": ({"basis": None}, "basis must be"),
+    "rows that are not there": ({"basis": [0, N]}, f"basis holds row {N}"),
+    "a row twice": ({"basis": [1, 1]}, "same row index twice"),
+    "lists for another number of views": ({"basis": [[0], [1], [2]]}, "basis lists rows for 3 views, but there are 2"),
+    "an unknown selection": ({"basis_selection": "best"}, "basis_selection 'best' is not known"),
+    "an unknown scoring": ({"scoring": "ndcg"}, "scoring 'ndcg' is not known"),
+}
+
+
+@learners
+@pytest.mark.parametrize("kind", WRONG_SETTINGS)
+def test_settings_that_cannot_be_are_refused(learner, kind):
+    options, message = WRONG_SETTINGS[kind]
+    with pytest.raises(ValueError, match=message):
+        learner(VIEWS, **options).fit(X, Y, qid=QID)
+
+
+def missing_second():
+    return np.stack([Y, np.full(N, np.nan)], axis=1)
+
+
+WRONG_ROWS = {
+    "a view without scores": ({"y": missing_second()}, "y has no score for view 2"),
+    "three columns for two views": ({"y": np.stack([Y, Y, Y], axis=1)}, "y has 3 columns for 2 views"),
+    "no score at all": ({"y": np.full(N, np.nan)}, "y has no scored row"),
+    "infinite scores": ({"y": np.where(np.arange(N) == 3, np.inf, Y)}, "y contains infinity"),
+    "infinite scores of a view": ({"y": np.stack([Y, np.where(np.arange(N) == 3, np.inf, Y)], axis=1)}, "infinity"),
+    "too few scores": ({"y": Y[:-1]}, "y has .* scores but X has"),
+    "scores without weight": ({"y": Y, "sample_weight": np.where(np.isnan(Y), 1.0, 0.0)}, "sample_weight"),
+    "weights below zero": ({"y": Y, "sample_weight": -W}, "sample_weight contains negative values"),
+    "unscored rows with other columns": ({"y": Y, "unscored": X[:, :4]}, "unscored does not fit X: .*4 features"),
+    "unscored rows with NaN": ({"y": Y, "unscored": X * np.nan}, "unscored does not fit X: .*NaN"),
+    "unscored labels missing": ({"y": Y, "unscored": X[:3], "unscored_qid": [1, 2]}, "unscored_qid has 2 labels"),
+    "unscored labels alone": ({"y": Y, "unscored_qid": [1, 2]}, "unscored_qid was given without unscored"),
+    "CSR unscored rows beside dense ones": ({"y": Y, "unscored": sparse.csr_array(X)}, "CSR matrix but X is not"),
+    "no scores": ({"y": None}, "y is None"),
+}
+
+
+@learners
+@pytest.mark.parametrize("kind", WRONG_ROWS)
+def test_rows_that_cannot_be_are_refused(learner, kind):
+    given, message = WRONG_ROWS[kind]
+    with pytest.raises(ValueError, match=message):
+        learner(VIEWS).fit(X, **given)
+
+
+def test_frames_with_other_names_are_refused():
+    model = CoRLS([View("text_*"), View("image_*")], 0.3, 0.5)
+    renamed = pd.DataFrame(P.apart, columns=["text_a", "text_b", "text_c", "image_a", "image_b", "sound"])
+    with pytest.raises(ValueError, match="unscored does not fit X: The feature names should match"):
+        model.fit(frame(), Y, unscored=renamed)
+    with pytest.raises(ValueError, match="X has no column names"):
+        model.fit(X, Y)
+
+
+def test_weights_do_not_go_with_queries_that_all_count_the_same():
+    with pytest.raises(ValueError, match="sample_weight does not go with weighting='query'"):
+        CoRankRLS(VIEWS, weighting="query").fit(X, Y, sample_weight=W)
+
+
+@learners
+def test_overlapping_views_are_said_but_not_those_of_all_columns(learner):
+    with pytest.warns(UserWarning, match="views 'left' and 'view 2' share 2 columns"):
+        learner([View([0, 1, 2], name="left"), View([1, 2, 3])], 0.3, 0.5).fit(X, Y, qid=QID)
+    learner([View(gamma=0.1), View(gamma=1.0)], 0.3, 0.5).fit(X, Y, qid=QID)
+
+
+@learners
+def test_nothing_to_agree_on_is_said_unless_none_was_asked_for(learner):
+    scored = P.scored
+    for agreement in ("tune", 1.0, [0.0, 1.0]):
+        with pytest.warns(UserWarning, match="only one view, so there is nothing to agree on"):
+            one = learner([View(gamma=0.5)], 0.3, agreement).fit(X, Y, qid=QID)
+        with pytest.warns(UserWarning, match=r"no unscored row .* nothing to agree on"):
+            none = learner(VIEWS, 0.3, agreement).fit(X[scored], Y[scored], qid=QID[scored])
+        assert (one.agreement_, none.agreement_) == (0.0, 0.0)
+    learner([View(gamma=0.5)], 0.3, 0.0).fit(X, Y, qid=QID)
+    learner(VIEWS, 0.3, 0.0).fit(X[scored], Y[scored], qid=QID[scored])
+
+
+def test_scores_that_are_all_tied_are_said():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = CoRankRLS(VIEWS).fit(X, np.where(np.isnan(Y), np.nan, 1.0), qid=QID)
+    assert [str(w.message)[:34] for w in told] == ["y: all scores are tied within ever"]
+    np.testing.assert_allclose(model.predict(NEW), 0.0, atol=1e-12)
+
+
+@learners
+def test_predicting_rows_with_other_columns_is_refused(learner):
+    model = learner(VIEWS, 0.3, 0.5).fit(X, Y, qid=QID)
+    with pytest.raises(ValueError, match="4 features"):
+        model.predict(NEW[:, :4])

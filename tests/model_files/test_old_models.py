@@ -1,0 +1,90 @@
+"""Model files that earlier versions wrote still load, predict what they predicted, grow, and can be saved again.
+
+`tests/models/write_models.py` says how the files were made.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from edited_files import round_trip
+from scipy import sparse
+
+import corank
+from corank import load
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
+FOLDERS = sorted(path.parent for path in (Path(__file__).parents[1] / "models").glob("*/predictions.json"))
+KEPT = {folder.name: json.loads((folder / "predictions.json").read_text()) for folder in FOLDERS}
+FILES = [(folder.name, name) for folder in FOLDERS for name in KEPT[folder.name]["models"]]
+files = pytest.mark.parametrize(("version", "name"), FILES, ids=str)
+
+# Kernels of other processors and BLAS libraries round otherwise, in the last digits; anything more is another model.
+TOLERANCE = 1e-9  # of the spread of what is compared
+
+
+def file_of(version, name):
+    return Path(__file__).parents[1] / "models" / version / f"{name}.safetensors"
+
+
+def rows_for(model, version, kind):
+    """The rows whose predictions were kept, as this model takes them."""
+    kept = KEPT[version]
+    if kind == "table":
+        return model.encoder_.transform(pd.DataFrame(kept["table"]))
+    if kind == "csr":
+        return sparse.csr_array(np.array(kept["csr"]))
+    return pd.DataFrame(kept["dense"], columns=kept["names"]) if kind == "names" else np.array(kept["dense"])
+
+
+def answer(model, method, X):
+    return model.predict(X, return_std=True)[1] if method == "std" else getattr(model, method)(X)
+
+
+def check_answers(model, X, expected):
+    for method, values in expected.items():
+        values = np.array(values)
+        spread = np.ptp(values)
+        np.testing.assert_allclose(answer(model, method, X), values, rtol=0, atol=TOLERANCE * spread, err_msg=method)
+
+
+@files
+def test_old_models_predict_what_they_predicted(version, name):
+    entry = KEPT[version]["models"][name]
+    model = load(file_of(version, name))
+    assert type(model).__name__ == entry["learner"]
+    check_answers(model, rows_for(model, version, entry["rows"]), entry["says"])
+
+
+@files
+def test_old_models_are_saved_and_loaded_again(version, name, tmp_path):
+    entry = KEPT[version]["models"][name]
+    model = load(file_of(version, name))
+    again = round_trip(model, tmp_path / "again.corank")
+    X = rows_for(model, version, entry["rows"])
+    for method in entry["says"]:
+        np.testing.assert_array_equal(answer(again, method, X), answer(model, method, X), err_msg=method)
+    assert again.table_ == model.table_
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(version, name) for version, name in FILES if "says_after_update" in KEPT[version]["models"][name]],
+    ids=str,
+)
+def test_old_models_grow(version, name):
+    entry, new = KEPT[version]["models"][name], KEPT[version]["update"]
+    model = load(file_of(version, name))
+    X = rows_for(model, version, entry["rows"])
+    model.update(X, new["y"], qid=new["qid"])
+    check_answers(model, X, entry["says_after_update"])
+
+
+def test_every_learner_has_a_file():
+    """Automatic learners save the model that they chose, so their files hold another learner."""
+    named = {name.split("-")[0] for _, name in FILES}
+    learners = {name for name in corank.__all__ if hasattr(getattr(corank, name), "save")}
+    assert learners <= named

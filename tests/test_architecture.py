@@ -1,0 +1,54 @@
+"""How the package is built: class names, what it imports, what it offers. The layers are in pyproject.toml."""
+
+import ast
+import importlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import corank
+
+SOURCES = Path(corank.__file__).parent
+TREES = {path.relative_to(SOURCES).as_posix(): ast.parse(path.read_text()) for path in SOURCES.rglob("*.py")}
+
+
+def classes(tree):
+    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def imported(tree):
+    """The modules that a file names in its imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def has_exports(tree):
+    """Whether a file assigns `__all__`."""
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
+
+
+def test_no_class_name_is_defined_twice():
+    counts = Counter(name for tree in TREES.values() for name in classes(tree))
+    twice = {name for name, count in counts.items() if count > 1}
+    assert not twice, "another class has this name: choose one that says more"
+
+
+def test_the_package_imports_nothing_that_is_not_installed_with_it():
+    outside = ("studies", "benchmarks", "tests", "tools")
+    strangers = {
+        (file, name) for file, tree in TREES.items() for name in imported(tree) if name.partition(".")[0] in outside
+    }
+    assert strangers == set()
+
+
+@pytest.mark.parametrize("file", [file for file, tree in TREES.items() if has_exports(tree)])
+def test_what_is_offered_exists(file):
+    module = importlib.import_module(f"corank.{file.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__"))
+    names = module.__all__
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not hasattr(module, name)] == []

@@ -1,0 +1,122 @@
+"""The size of the package: files, lines and tokens by folder, and how many names are pronouns.
+
+    python tools/size.py [FOLDER]
+
+Tokens are the names, numbers, strings and operators of `tokenize`, without docstrings. Pronouns are counted among the
+variables of functions: targets of assignments, for loops, with statements and comprehensions, each time they are assigned
+to. Arguments do not count, nor do single letters, which stand in formulas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "corank"
+PRONOUNS = frozenset({"own", "found", "one", "some", "part", "parts", "told", "words", "known", "rest"})
+COUNTED = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.OP)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of some source files."""
+
+    files: int = 0
+    lines: int = 0
+    tokens: int = 0
+    variables: int = 0
+    pronouns: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(
+            self.files + other.files,
+            self.lines + other.lines,
+            self.tokens + other.tokens,
+            self.variables + other.variables,
+            self.pronouns + other.pronouns,
+        )
+
+
+def size_of(source: str) -> Size:
+    """The size of one file."""
+    tree = ast.parse(source)
+    variables = Counter(variables_of(tree))
+    return Size(
+        files=1,
+        lines=len(source.splitlines()),
+        tokens=count_tokens(source, docstring_lines(tree)),
+        variables=variables.total(),
+        pronouns=sum(variables[pronoun] for pronoun in PRONOUNS),
+    )
+
+
+def docstring_lines(tree: ast.Module) -> set[int]:
+    """The lines on which docstrings begin."""
+    return {
+        node.body[0].lineno
+        for node in ast.walk(tree)
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None
+    }
+
+
+def count_tokens(source: str, docstrings: set[int]) -> int:
+    """Names, numbers, strings and operators; of a docstring's line, the string is left out."""
+    count = 0
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        is_docstring = token.type == tokenize.STRING and token.start[0] in docstrings
+        count += token.type in COUNTED and not is_docstring
+    return count
+
+
+def variables_of(tree: ast.AST) -> Iterator[str]:
+    """Names of more than one letter that functions assign to, once per assignment."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, FUNCTIONS):
+            yield from variables_of(node)
+            continue
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and len(inner.id) > 1:
+                yield inner.id
+
+
+def sizes_by_folder(package: Path) -> dict[str, Size]:
+    """The files of each folder, those of folders inside it apart."""
+    sizes: dict[str, Size] = {}
+    for path in sorted(package.rglob("*.py")):
+        folder = path.parent.relative_to(package.parent).as_posix()
+        sizes[folder] = sizes.get(folder, Size()) + size_of(path.read_text(encoding="utf-8"))
+    return sizes
+
+
+def table(sizes: dict[str, Size]) -> str:
+    """One line per folder, and their sum."""
+    width = max(len(folder) for folder in (*sizes, "total"))
+    lines = [f"{'folder':{width}}  files   lines   tokens  pronouns"]
+    for folder, size in {**sizes, "total": sum(sizes.values(), Size())}.items():
+        share = size.pronouns / size.variables if size.variables else 0.0
+        lines.append(f"{folder:{width}} {size.files:6,} {size.lines:7,} {size.tokens:8,} {share:9.1%}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("folder", nargs="?", type=Path, default=PACKAGE, help="a package; default: src/corank")
+    folder: Path = parser.parse_args().folder
+    if not folder.is_dir():
+        raise SystemExit(f"{folder} is not a folder")
+    sizes = sizes_by_folder(folder.resolve())
+    if not sizes:
+        raise SystemExit(f"{folder} holds no Python file")
+    print(table(sizes))
+
+
+if __name__ == "__main__":
+    main()
