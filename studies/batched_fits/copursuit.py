@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from corank._arrays import FloatArray, Index
-from corank.solvers.atom_search import DEAD, SINGULAR, TIE
-from corank.solvers.co_pursuit import CUT, NOTHING
+from corank.solvers.atom_search import MIN_DETERMINANT
+from corank.solvers.co_pursuit import MIN_SINGULAR_SHARE
+from corank.solvers.column_path import NEGLIGIBLE_SHARE
+from corank.solvers.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
 from studies.batched_fits.batches import Batch, Kernels, Mask, Root
 from studies.batched_fits.pursuit import Directions, Pursued
 
@@ -72,12 +74,12 @@ class _Costs:
     def __init__(self, views: Views, agreement: float) -> None:
         lengths = zip(views.scored, views.unscored, strict=True)
         self.diagonal = [np.sum(a * a, axis=2) + 2 * agreement * np.sum(b * b, axis=2) for a, b in lengths]
-        self.live = [own > DEAD * own.max(axis=1, keepdims=True) for own in self.diagonal]
+        self.live = [own > NEGLIGIBLE_SHARE * own.max(axis=1, keepdims=True) for own in self.diagonal]
         pairs = zip(self.diagonal, self.live, strict=True)
         self.scale = [np.where(live, 1 / np.sqrt(np.where(live, own, 1.0)), 0.0) for own, live in pairs]
         self.rho = -2 * agreement * views.shared * self.scale[0][:, :, None] * self.scale[1][:, None, :]
         self.apart = 1 - self.rho**2
-        self._one = self.apart <= SINGULAR
+        self._one = self.apart <= MIN_DETERMINANT
         self._inverse = 1 / np.where(self._one, 1.0, self.apart)
 
     def best(self, promised: list[FloatArray], allowed: list[Mask]) -> tuple[Index, Index, FloatArray, FloatArray]:
@@ -129,12 +131,14 @@ def copursuit_paths(views: Views, agreement: float, n_steps: int, *, objective: 
         promised = _promised(views, residual, n, bond, objective)
         allowed = [~own if refit == "back" else np.ones_like(own) for own in entered]
         row, column, weights, gain = costs.best(promised, allowed)
-        going &= gain > NOTHING * first_loss
+        going &= gain > NEGLIGIBLE_GAIN * first_loss
         chosen = (row, column)
         if refit == "back":
             for view, atom in enumerate(chosen):
                 directions.add(
-                    _stacked(views, view, atom, bond) * going[:, None], views.test[view][everyone, atom] / 2, CUT**2
+                    _stacked(views, view, atom, bond) * going[:, None],
+                    views.test[view][everyone, atom] / 2,
+                    MIN_SINGULAR_SHARE**2,
                 )
             residual, fit = directions.residual, directions.fit
         else:
@@ -172,4 +176,4 @@ def _stacked(views: Views, view: int, atom: Index, bond: float) -> FloatArray:
 def _first_greatest(gains: FloatArray) -> Index:
     """The first of everyone's gains (u, k) that no other exceeds."""
     best = gains.max(axis=1, keepdims=True)
-    return np.asarray(np.argmax(gains >= best - TIE * np.abs(best), axis=1))
+    return np.asarray(np.argmax(gains >= best - GAIN_TIE * np.abs(best), axis=1))

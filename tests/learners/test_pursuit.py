@@ -60,8 +60,8 @@ def known_to_files(monkeypatch):
 @pytest.fixture
 def streamed(monkeypatch):
     """No kernel values are kept, and tiles are small."""
-    monkeypatch.setattr(corank.solvers.dictionary, "HELD_BYTES", 0)
-    monkeypatch.setattr(corank.solvers.dictionary, "TILE", 7)
+    monkeypatch.setattr(corank.solvers.dictionary, "MAX_HELD_BYTES", 0)
+    monkeypatch.setattr(corank.solvers.dictionary, "TILE_ROWS", 7)
     monkeypatch.setattr(corank.solvers.dictionary, "JOB_TILES", 2)
     monkeypatch.setattr(corank.solvers.dictionary, "LENGTH_ENTRIES", 1)
 
@@ -477,7 +477,7 @@ def test_single_precision_features():
 
 
 def test_memory_of_a_streamed_dictionary_does_not_grow_with_its_square(memory_limit, monkeypatch):
-    monkeypatch.setattr(corank.solvers.dictionary, "HELD_BYTES", 2**20)
+    monkeypatch.setattr(corank.solvers.dictionary, "MAX_HELD_BYTES", 2**20)
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(3000, 3)), rng.normal(size=3000)
     with memory_limit(60):  # 72 MB as one array
@@ -583,13 +583,13 @@ def test_scores_that_are_all_alike_give_a_constant(learner, n_atoms):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_atoms": 0}, "n_atoms must be 1 or more, got 0"),
-        ({"n_atoms": [3, -1]}, "n_atoms must be 1 or more"),
-        ({"n_atoms": 2.5}, "n_atoms must be 'tune', a whole number or a list"),
-        ({"n_atoms": True}, "n_atoms must be 'tune', a whole number"),
-        ({"n_atoms": None}, "n_atoms must be 'tune', a whole number"),
-        ({"n_atoms": []}, "n_atoms must be 'tune', a whole number"),
-        ({"n_atoms": "tuned"}, "n_atoms 'tuned' is not known; use 'tune'"),
+        ({"n_atoms": 0}, "n_atoms.*got 0"),
+        ({"n_atoms": [3, -1]}, "n_atoms.*-1"),
+        ({"n_atoms": 2.5}, "n_atoms.*2.5"),
+        ({"n_atoms": True}, "n_atoms must be"),
+        ({"n_atoms": None}, "n_atoms must be"),
+        ({"n_atoms": []}, "n_atoms must be"),
+        ({"n_atoms": "tuned"}, "n_atoms.*'tuned'"),
         ({"n_atoms": N + 1}, f"n_atoms = {N + 1} is more than the dictionary holds: {N} "),
         ({"n_atoms": [2, 5], "dictionary": [0, 1, 2]}, "n_atoms = 5 is more than the dictionary holds: 3 "),
         ({"refit": "bak"}, "refit 'bak' is not known; use 'back' or 'basic' or 'final' or 'pre'"),
@@ -654,7 +654,7 @@ def test_more_steps_than_atoms_where_atoms_may_come_again():
 @both
 def test_update_is_refused_with_a_word_on_why(learner):
     model = learner(3).fit(X, Y)
-    with pytest.raises(ValueError, match="atoms are chosen anew with every row; fit again with all rows"):
+    with pytest.raises(ValueError, match=r"update.*fit again with all rows"):
         model.update(X, Y)
 
 

@@ -15,6 +15,7 @@ from corank.basis import KernelBasis
 from corank.kernels import Kernel
 from corank.learners._kernel_learner import SingleLearner
 from corank.learners._learner import BasisParameters, Expansion, R2Mixin, RankerMixin, candidates, read_comparison, seed
+from corank.learners.pursuit import read_counts
 from corank.loss import Loss, Pointwise
 from corank.model_files.schema import SHARED, Contents, check_components
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
@@ -22,7 +23,7 @@ from corank.solvers.tuning import Training
 
 
 class ComponentLearner(SingleLearner):
-    """Least squares on components. A learner adds its comparison, its intercept and its score."""
+    """Least squares on components. A learner adds its loss, its intercept and its score."""
 
     _contents = Contents(
         {
@@ -37,6 +38,7 @@ class ComponentLearner(SingleLearner):
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
     def _settings(self, training: Training) -> ComponentSettings:
+        """The parameters, checked against the rows."""
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
@@ -46,7 +48,7 @@ class ComponentLearner(SingleLearner):
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
-            n_components=_read_numbers(self.n_components, _carried(training, basis)),
+            n_components=self._read_numbers(_most_components(training, basis)),
             basis=basis,
             selection=self.basis_selection,
             cv=self.cv,
@@ -55,7 +57,18 @@ class ComponentLearner(SingleLearner):
             seed=seed(self.random_state),
         )
 
+    def _read_numbers(self, limit: int) -> int | str | tuple[int, ...]:
+        """`n_components`, at most `limit`."""
+        numbers = read_counts(self.n_components, "n_components")
+        largest = 0 if isinstance(numbers, str) else numbers if isinstance(numbers, int) else numbers[-1]
+        if largest > limit:
+            raise ValueError(
+                f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most."
+            )
+        return numbers
+
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
         solution = solve_components(training, settings)
         self._keep_counts(training, with_queries=with_queries, level=level)
@@ -92,7 +105,7 @@ class ComponentLearner(SingleLearner):
 
     @property
     def _has_level(self) -> bool:
-        """Whether the level of the function has a meaning."""
+        """Whether the level of the function has a meaning, as it has in regression."""
         return True
 
     def predict_path(self, X: Any) -> Array:
@@ -104,8 +117,7 @@ class ComponentLearner(SingleLearner):
 
         Returns
         -------
-        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file knows its own number of
-        components only.
+        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file has only the latter.
         """
         features = self._read(X)
         if self._path_steps is None:
@@ -124,31 +136,12 @@ class ComponentLearner(SingleLearner):
         return "update cannot add to components, which change with the rows; fit again with all rows."
 
 
-def _carried(training: Training, basis: Any) -> int:
-    """The most components that there can be."""
+def _most_components(training: Training, basis: Any) -> int:
+    """The largest number of components that a basis can have."""
     if isinstance(basis, str):
         columns = int(training.everything.shape[1])
         return columns if basis == "features" else len(training.index)
     return basis if isinstance(basis, int) else len(basis)
-
-
-def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
-    """`n_components`: a number, "tune", or a list of numbers."""
-    if isinstance(asked, str):
-        if asked != "tune":
-            raise ValueError(f"n_components {asked!r} is not known; use 'tune', a number or a list of numbers.")
-        return asked
-    single = isinstance(asked, Integral) and not isinstance(asked, bool)
-    try:
-        numbers = [asked] if single else list(asked)
-    except TypeError:
-        numbers = []
-    if not numbers or not all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers):
-        raise ValueError(f"n_components must be a whole number, 'tune' or a list of numbers, got {asked!r}.")
-    wrong = next((int(n) for n in numbers if not 1 <= n <= limit), None)
-    if wrong is not None:
-        raise ValueError(f"n_components = {wrong} must lie between 1 and {limit}, what these rows can carry at most.")
-    return int(asked) if single else tuple(int(n) for n in numbers)
 
 
 @dataclass(eq=False, repr=False)
@@ -212,7 +205,7 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # components know nothing of the scores: a few of them, or of a few rows, may miss what scores depend on
+        # components are made without the scores: a few of them, or of a few rows, may miss what scores depend on
         tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
         return tags
 
@@ -329,7 +322,7 @@ class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
-        qid : (n,) one label a row of X; comparisons of one query are held out together
+        qid : (n,) one label per row of X; comparisons of one query are held out together
 
         Returns
         -------
