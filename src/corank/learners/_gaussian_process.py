@@ -22,7 +22,7 @@ from corank.learners._learner import PRECOMPUTED, Expansion, Learner, check_choi
 from corank.learners._suggest import Question, check_question, sample, shortlist
 from corank.rows import read_comparisons, read_features
 from corank.solvers.active_learning import pairs_to_compare, rows_to_score
-from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.gp_posterior import GaussianPart, Widths
 from corank.solvers.tuning import Training, kernels_to_try
 
 BLOCK = 2**22  # kernel values at a time
@@ -204,7 +204,7 @@ def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
     return np.asarray(ndtr(z))
 
 
-WIDTHS = {"tune": "one", "columns": "each", "scale": "given"}
+WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
 MOST_COLUMNS = 500  # that can have a width of their own
 IDLE = 1e-3  # the scale of a column that never changes
 
@@ -243,7 +243,7 @@ class EvidenceLearner(GaussianMixin, SingleLearner):
             raise ValueError(f"{name} must be 'tune' or a number greater than 0, got {value!r}.")
         return float(value)
 
-    def _start(self, training: Training) -> tuple[KernelBasis, Index, str]:
+    def _start(self, training: Training) -> tuple[KernelBasis, Index, Widths]:
         """The basis with the kernel to begin with, its rows in X, and which widths are learned: given, one, each."""
         kernel, widths = self._read_kernel(training), self._widths()
         if widths == "each" and kernel.name != "rbf":
@@ -272,7 +272,7 @@ class EvidenceLearner(GaussianMixin, SingleLearner):
             kernel = self._without_constants(kernel, features, widths)
         return replace(basis, kernel=kernel), rows, widths
 
-    def _without_constants(self, kernel: Kernel, features: Array, widths: str) -> Kernel:
+    def _without_constants(self, kernel: Kernel, features: Array, widths: Widths) -> Kernel:
         """Columns that never change start, and stay, near 0 where every column has a width of its own."""
         xp = namespace(features)
         varies = to_numpy(xp.max(features, axis=0) > xp.min(features, axis=0))
@@ -282,7 +282,7 @@ class EvidenceLearner(GaussianMixin, SingleLearner):
             return kernel
         return replace(kernel, scales=tuple(1.0 if own else IDLE for own in varies))
 
-    def _widths(self) -> str:
+    def _widths(self) -> Widths:
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", tuple(WIDTHS))
             return WIDTHS[self.gamma]

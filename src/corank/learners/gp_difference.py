@@ -17,12 +17,10 @@ from corank.model_files.schema import PARTS, Contents, check_difference
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
-from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, GaussianPart
 from corank.solvers.least_squares import System
 from corank.solvers.pair_data import joined_items
 from corank.solvers.tuning import Solution, Training
-
-SMALL = 400  # basis rows up to which one thread is fastest
 
 
 @dataclass(eq=False, repr=False)
@@ -144,7 +142,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
         if tied or (isinstance(problem, ComparedRows) and not problem.margins.any()):
             amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
-        with in_one_thread(problem.reference, wanted=basis.size <= SMALL):
+        with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
             learned = contrasts.learn(widths)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
         self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence

@@ -25,7 +25,7 @@ from corank.solvers.gp_preference import (
     average,
     fit_kernel,
     learn,
-    shared_out,
+    with_shares,
 )
 from corank.solvers.pair_data import PairData, untied_pairs
 from corank.solvers.tuning import Training
@@ -308,7 +308,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole)
         found = [fit_kernel(task, part.kernel, part.amplitude) for part in self._parts]
         self.n_iter_ += found[0].posterior.sweeps
-        self._keep_posterior(data, shared_out(found))
+        self._keep_posterior(data, with_shares(found))
 
 
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:

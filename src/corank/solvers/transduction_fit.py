@@ -1,4 +1,8 @@
-"""From rows with and without scores to completed scores and one function: kernel width, alpha and pull chosen, solved."""
+"""Transduction from beginning to end: kernel width, alpha and pull are chosen, scores completed, one function fitted.
+
+Kernel width and alpha are those of RankRLS on the scored queries; then the pull is chosen by hiding scored queries.
+`transduction` has the systems that are solved.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +25,22 @@ from corank.solvers.prediction import predict_in_blocks
 from corank.solvers.transduction import DualTransduction, Layout, PrimalTransduction, Transduction, row_weights
 from corank.solvers.tuning import Path, Settings, Solution, Training, constant_error, kernels_to_try, read_splits, solve
 
-PULL_GRID = np.logspace(3, -3, 7)  # in units of what an unscored row weighs in the loss; the strongest first
-ANY_ALPHA = 1e100  # where only the scale of a system is asked for
+PULL_GRID = np.logspace(3, -3, 7)  # in units of the weight of an unscored row in the loss; the strongest first
+ANY_ALPHA = 1e100  # where only the scale of a system matters
 
 
 @dataclass(frozen=True)
 class PullPath(Path):
-    """Everything that was tried, with the pulls (a,) that go with it: infinite for RankRLS on the scored queries."""
+    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored queries."""
 
     pull: FloatArray | None = None
 
 
 @dataclass(frozen=True)
 class HalfScored:
-    """Rows that are all known in advance, of which some have scores.
+    """Rows that are all known in advance, of which a part has scores.
 
-    training : the scored ones; its `everything` are all N rows, X and those handed over apart
+    training : the scored rows; its `everything` are all N rows, those of X and then those of `unscored`
     queries : (N,) codes; scored and unscored rows share none
     n_given : how many of the rows are those of X
     """
@@ -58,7 +62,7 @@ class HalfScored:
 
     @cached_property
     def unscored(self) -> Index:
-        """(m,) row numbers."""
+        """Row numbers of the unscored rows: (m,)."""
         return np.setdiff1d(np.arange(len(self.queries)), self.training.index)
 
     def laid_out(self, folds: Index) -> tuple[Layout, ScoredRows]:
@@ -79,8 +83,10 @@ class HalfScored:
         return layout, ScoredRows(everything.take(like(layout.order, reference, "int64")), self.problem.comparison)
 
     def pool(self, spec: BasisSpec, kernel: Kernel, seed: int) -> Training:
-        """The rows that a basis is chosen from and a kernel width is scaled to: all, the scored ones, or for a number
-        of rows the scored ones and a sample of the others (design.md)."""
+        """The rows that a basis is chosen from and a kernel width is scaled to.
+
+        All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of the others.
+        """
         training, rows = self.training, np.arange(len(self.queries))
         if isinstance(spec, str) and spec == "scored":
             return training
@@ -94,8 +100,8 @@ class HalfScored:
             rows = np.sort(np.concatenate([rows, others]))
         features = training.everything if len(rows) == len(self.queries) else take(training.everything, rows)
         scores = like(np.zeros(len(rows)), self.problem.reference)
-        own = Rows(features, scores, None, 1, None, like(rows, scores, "int64"))
-        return Training(ScoredRows(own, self.problem.comparison), rows, training.everything)
+        pool = Rows(features, scores, None, 1, None, like(rows, scores, "int64"))
+        return Training(ScoredRows(pool, self.problem.comparison), rows, training.everything)
 
 
 @dataclass(frozen=True)
@@ -112,12 +118,12 @@ class Completed:
 
 
 def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[float, ...]) -> Completed:
-    """Choose what is to be tuned, then solve 004 eq. (11) and fit to the completed scores.
+    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed scores.
 
-    Kernel width and alpha by what RankRLS on the scored queries makes of queries left out. Then `pull`, where it is not
-    given: each fold of scored queries in turn counts as unscored together with the rows that are. Of the pulls whose
-    completed scores come nearest to the true ones the strongest: within one standard error of the least error, paired
-    by what was held out, since few queries cannot tell what a weak pull gains from luck.
+    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then `pull` is chosen,
+    where it is not given: each fold of scored queries in turn counts as unscored together with the rows that are. The
+    strongest pull is taken whose completed scores err, within one standard error, no more than those of any other; the
+    differences are paired by what was held out, since few queries cannot tell from luck what a weak pull gains.
 
     Parameters
     ----------
@@ -140,9 +146,9 @@ def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[flo
     chosen = pull if isinstance(pull, float) else scale if isinstance(pull, str) else max(pull)
     if tunes_pull:
         pulls = PULL_GRID * scale if isinstance(pull, str) else np.sort(np.asarray(pull))[::-1]
-        tried = _tried(system, everything.take(np.arange(n)), layout, inductive, pulls, settings.scoring)
-        if tried is not None and tried.pull is not None:
-            path, chosen = tried, float(tried.pull[tried.best])
+        pull_path = _pull_path(system, everything.take(np.arange(n)), layout, inductive, pulls, settings.scoring)
+        if pull_path is not None and pull_path.pull is not None:
+            path, chosen = pull_path, float(pull_path.pull[pull_path.best])
     unscored = take(everything.features, slice(n, len(layout.order)))
     predicted = predict_in_blocks(inductive.solution.basis, inductive.solution.coefficients, unscored)
     completion = system.solve(alpha, chosen, predicted)
@@ -191,7 +197,7 @@ def _inductive(data: HalfScored, settings: Settings, splits: Index | Splits | No
 
 
 def _joined(paths: Sequence[Path]) -> dict[str, Any]:
-    """The numbers of several paths one after the other."""
+    """The columns of several paths, each one after the other."""
     names = ("alpha", "gamma", "error", "standard_error")
     return {name: np.concatenate([getattr(path, name) for path in paths]) for name in names}
 
@@ -201,7 +207,7 @@ def _error(path: Path) -> float:
 
 
 def _on_one_query(data: HalfScored, settings: Settings, pool: Training) -> _Inductive:
-    """alpha at the scale of the data where it is open, the last of a list; gamma likewise, the first of a list."""
+    """RankRLS with alpha at the scale of the data (the last of a list) and gamma "scale" (the first of a list)."""
     gamma, alpha = settings.gamma, settings.alpha
     gamma = "scale" if gamma == "tune" else gamma[0] if isinstance(gamma, tuple) else gamma
     (kernel,) = kernels_to_try(pool, settings.kernel, gamma, settings.basis, settings.seed)
@@ -252,7 +258,7 @@ def _system(spec: BasisSpec, inductive: _Inductive, layout: Layout, everything: 
     return PrimalTransduction(everything, basis, layout)
 
 
-def _tried(
+def _pull_path(
     system: Transduction,
     scored: ScoredRows,
     layout: Layout,
@@ -266,15 +272,16 @@ def _tried(
     """
     alpha, width = inductive.solution.alpha, inductive.kernel.gamma
     roots = system.held_out(alpha, pulls)
-    found = pooled([errors_of(scored, scored.operator.unroot(roots), layout.folds, scoring, np.zeros(layout.n_folds))])
-    if len(found.sizes) == 0:
+    completed = scored.operator.unroot(roots)
+    errors = pooled([errors_of(scored, completed, layout.folds, scoring, np.zeros(layout.n_folds))])
+    if len(errors.sizes) == 0:
         return None
-    best, k = chosen_position(found, pulls, "rescaled"), len(pulls)
-    own = PullPath(
+    best, k = chosen_position(errors, pulls, "rescaled"), len(pulls)
+    path = PullPath(
         alpha=np.full(k, alpha),
         gamma=np.full(k, np.nan if width is None else width),
-        error=found.mean,
-        standard_error=found.standard_error,
+        error=errors.mean,
+        standard_error=errors.standard_error,
         best=best,
         scoring=scoring,
         constant=constant_error([scored], 0.0, scoring),
@@ -282,6 +289,6 @@ def _tried(
     )
     before = inductive.path
     if before is None:
-        return own
+        return path
     alone = np.full(len(before.alpha), np.inf)
-    return replace(own, **_joined([before, own]), best=len(alone) + best, pull=np.concatenate([alone, pulls]))
+    return replace(path, **_joined([before, path]), best=len(alone) + best, pull=np.concatenate([alone, pulls]))
