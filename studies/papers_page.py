@@ -26,7 +26,7 @@ def study_page(found: Reproduction, command: str | None) -> Html:
         Section("Notes", [bullets(outcome.notes)] if outcome.notes else []),
         Section("How it was done", [text(found.study.about), *_protocol(found), *origins(command)]),
     ]
-    return page(found.study.title, lead, [section for section in sections if section.parts])
+    return page(found.study.title, lead, [section for section in sections if section.contents])
 
 
 def summary_page(found: Sequence[Reproduction], skipped: dict[str, str], command: str | None) -> Html:
@@ -44,12 +44,15 @@ def findings_table(findings: Sequence[Finding]) -> Html:
     """Claims with their verdicts."""
     rows = [(one.source, one.claim, Cell(one.verdict, kind=COLOURS[one.verdict]), one.evidence) for one in findings]
     return table(
-        "What the papers say, and what came out", ("source", "claim", "verdict", "evidence"), rows, words=(1, 2, 3)
+        "What the papers say, and what came out",
+        ("source", "claim", "verdict", "evidence"),
+        rows,
+        text_columns=(1, 2, 3),
     )
 
 
 def _table(one: Table) -> list[Html]:
-    parts = [table(one.title, one.columns, rows_shown(one), words=columns_of_words(one))]
+    parts = [table(one.title, one.columns, rows_shown(one), text_columns=columns_of_words(one))]
     parts += [text(one.note, "soft")] if one.note else []
     return [folded(one.title, *parts)] if one.details else parts
 

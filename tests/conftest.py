@@ -7,6 +7,8 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from corank.model_files.packing import NAMED_FUNCTIONS
+
 # The same examples every time, however slow the machine.
 settings.register_profile("corank", deadline=None, derandomize=True)
 settings.load_profile("corank")
@@ -34,3 +36,13 @@ def one_blas_thread():
     """For modules of many small problems, where a second thread only waits."""
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture
+def named_functions():
+    """The functions that were given to `register_kernel`: none at first, and those of before at the end."""
+    before = dict(NAMED_FUNCTIONS)
+    NAMED_FUNCTIONS.clear()
+    yield NAMED_FUNCTIONS
+    NAMED_FUNCTIONS.clear()
+    NAMED_FUNCTIONS.update(before)

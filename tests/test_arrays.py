@@ -1,5 +1,7 @@
 """Arrays of other libraries, and frames, give what NumPy gives, in the library they came in."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,6 +14,7 @@ from corank.loss import WithinQueries
 PROBLEM = small_problem(seed=21, sizes=(1, 4, 7, 3, 5, 4, 6))
 QID = PROBLEM.qid
 N = len(QID)
+LEARNERS = [RLS, RankRLS]
 BASES = {"dual": "all", "given": [0, 3, 4, 8, 20], "pivoted": 6}
 
 
@@ -64,9 +67,12 @@ def both(library, learner, *, foreign_qid=False, **options):
     return found, expected
 
 
-@pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "cosine"])
-@pytest.mark.parametrize("learner", [RLS, RankRLS])
+def with_learners(*factors):
+    """The cross product of the factors, each combination with one of the learners in turn."""
+    return [(*case, LEARNERS[number % len(LEARNERS)]) for number, case in enumerate(product(*factors))]
+
+
+@pytest.mark.parametrize(("kernel", "basis", "learner"), with_learners(["linear", "rbf", "poly", "cosine"], BASES))
 def test_every_kernel_and_basis(library, basis, kernel, learner):
     both(library, learner, alpha=0.5, basis=BASES[basis], kernel=kernel)
 
@@ -88,9 +94,7 @@ def test_features_as_basis(library, learner, columns):
     library.same(found.predict(library.features(new)), expected, library.dtype)
 
 
-@pytest.mark.parametrize("learner", [RLS, RankRLS])
-@pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
+@pytest.mark.parametrize(("scoring", "basis", "learner"), with_learners(["squared", "rescaled", "disagreement"], BASES))
 def test_tuning_takes_the_same_way(library, learner, basis, scoring):
     found, expected = both(library, learner, basis=BASES[basis], scoring=scoring, alpha=[0.01, 0.3, 10.0])
     assert found.alpha_ == expected.alpha_
@@ -124,15 +128,14 @@ def test_weights_and_unscored_rows(library, learner):
         library.same(found, expected, library.dtype)
 
 
-@pytest.mark.parametrize("learner", [RLS, RankRLS])
-@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize(("basis", "learner"), with_learners(BASES))
 def test_query_labels_may_be_an_array_of_the_library(library, learner, basis):
     both(library, learner, foreign_qid=True, basis=BASES[basis], alpha=[0.1, 1.0])
 
 
-@pytest.mark.parametrize("n_comparisons", [8, 60])
-@pytest.mark.parametrize("foreign", [False, True], ids=["numpy indices", "own indices"])
-@pytest.mark.parametrize("scoring", ["squared", "rescaled", "disagreement"])
+@pytest.mark.parametrize(
+    ("n_comparisons", "foreign", "scoring"), [(8, False, "squared"), (60, True, "rescaled"), (8, True, "disagreement")]
+)
 def test_comparisons(library, n_comparisons, foreign, scoring):
     (X, _, new), (own_X, _, own_new) = rows(library)
     rng = np.random.default_rng(0)

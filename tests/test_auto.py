@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from corank import RLS, AutoRanker, AutoRegressor, CoRankRLS, CoRLS, RankRLS, View
 from corank.auto import Candidate, _choose
 from corank.datasets import make_two_views
-from corank.solvers.folds import Grid, balanced_folds
-from corank.solvers.holdout import HeldOut
+from corank.solvers.folds import balanced_folds
+from corank.solvers.holdout import Grid, HeldOut
 from corank.solvers.tuning import GRID
 from corank.solvers.unscored_effect import Nested
 

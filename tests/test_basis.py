@@ -169,7 +169,7 @@ def test_a_precomputed_kernel_has_the_same_pivots(make):
 
 
 def test_auto_says_once_that_it_takes_a_subset(monkeypatch):
-    monkeypatch.setattr("corank.learners._kernel_learner.SingleLearner._auto_basis", (50, 10))
+    monkeypatch.setattr("corank.learners._learner.Learner._auto_basis", (50, 10))
     with pytest.warns(BasisNotice, match=r"basis='auto' takes 10 of 60 rows") as notices:
         model = RLS(1.0).fit(X, X[:, 0])
     assert len(notices) == 1

@@ -163,6 +163,7 @@ def test_profile_sees_other_threads():
     assert any("matrix @ matrix" in row for row in found["lines"])
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_or_is_missing_leaves_the_others(registry):
     def fail():
         raise MemoryError("too large")
@@ -185,6 +186,7 @@ def test_a_peer_that_fails_or_is_missing_leaves_the_others(registry):
     assert found["absent"]["missing"] == "not_a_module is not installed"
 
 
+@pytest.mark.slow
 def test_quick_run_writes_what_the_table_reads(tmp_path, capsys):
     out = tmp_path / "results.json"
     out.write_text(json.dumps({"version": 0}))  # of another format: replaced

@@ -7,7 +7,9 @@ from scipy import sparse
 from sklearn.model_selection import ShuffleSplit
 
 import corank.gram
+import corank.solvers.folds
 import corank.solvers.holdout
+import corank.solvers.least_squares
 import corank.solvers.prediction
 from corank import RLS, RankRLS
 
@@ -29,6 +31,10 @@ def never_dense(monkeypatch):
     monkeypatch.setattr(corank.gram, "GRAM_ENTRIES", 1)  # blocks of 64 rows
     for module in (corank.solvers.prediction, corank.solvers.holdout):
         monkeypatch.setattr(module, "BLOCK_ENTRIES", 1)
+    for module in (corank.solvers.folds, corank.solvers.least_squares):  # as with many rows
+        monkeypatch.setattr(module, "FEW_UNITS", 0)
+    for module in (corank.solvers.folds, corank.solvers.holdout):
+        monkeypatch.setattr(module, "MAX_UNIT_FEATURES", 0)
 
     def watched(name):
         original = getattr(sparse.csr_array, name)

@@ -45,10 +45,11 @@ def test_a_model_that_is_not_fitted_has_scikit_learns_page_only():
 def test_the_page_does_not_set_off_the_search_for_the_effect():
     items = make_two_views(n_scored=16, n_unscored=30, n_features=5, n_private=2, queries=4, n_test=1, random_state=0)
     model = CoRankRLS([View(columns, kernel="linear") for columns in items.views]).fit(items.X, items.y, qid=items.qid)
-    assert "unscored rows: " not in model._repr_mimebundle_()["text/html"]
+    assert "without them" not in model._repr_mimebundle_()["text/html"]
     assert model._effect is None
-    assert model.summary().facts["effect"] == str(model.unscored_effect_)
-    assert str(model.unscored_effect_)[:20] in model._repr_mimebundle_()["text/html"]
+    effect = str(model.unscored_effect_).removeprefix("unscored rows: ")
+    assert model.summary().facts["unscored rows"] == effect
+    assert effect[:20] in model._repr_mimebundle_()["text/html"]
 
 
 def test_a_loaded_model_says_the_same(tmp_path):

@@ -82,7 +82,17 @@ def run_commands(block):
             answer(Path(words[words.index("--out") + 1]))
 
 
-@pytest.mark.parametrize("page", [page for page, own in RUN.items() if own])
+QUICK_PAGES = ("README.md", "docs/start.md")  # the others run with the slow tests
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in QUICK_PAGES else pytest.mark.slow)
+        for page, page_blocks in RUN.items()
+        if page_blocks
+    ],
+)
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive:UserWarning")
 def test_the_snippets_of_a_page_run(page, files, tmp_path, monkeypatch):
     import shutil

@@ -360,7 +360,7 @@ def fitted_or_skipped(table: pa.Table, **parameters: Any) -> TableEncoder:
         raise
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(table=tables, max_categories=st.integers(1, 3), scale=st.booleans())
 def test_any_table_becomes_finite_numbers_and_survives_the_file(
     table: pa.Table, max_categories: int, scale: bool
@@ -382,7 +382,7 @@ def test_any_table_becomes_finite_numbers_and_survives_the_file(
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(table=tables, order=st.permutations(range(6)))
 def test_order_of_rows_does_not_matter(table: pa.Table, order: list[int]) -> None:
     encoder = fitted_or_skipped(table, max_categories=2)

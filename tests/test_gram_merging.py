@@ -29,12 +29,12 @@ def same(X):
 
 
 def stretch(comparison, codes, folds, begin, end):
-    own, local = np.unique(codes[begin:end], return_inverse=True)
-    of_query = np.asarray([folds[code] for code in own], dtype=np.int64)
+    present, local = np.unique(codes[begin:end], return_inverse=True)
+    of_query = np.asarray([folds[code] for code in present], dtype=np.int64)
     sums = Accumulator(comparison, same, D, Y[:1], of_query, n_folds=3, keeps_ends=comparison.needs_queries)
     if end > begin:
         sums.add(X[begin:end], Y[begin:end], local, None)
-    return Spans.of(sums, own)
+    return Spans.of(sums, present)
 
 
 def expected(comparison, codes, folds, fold):
@@ -56,21 +56,20 @@ def expected(comparison, codes, folds, fold):
     return total
 
 
-def merged_as_tree(parts, shape):
+def merged_as_tree(spans, shape):
     """Neighbours merged in an order that the numbers in `shape` give."""
-    parts = list(parts)
     for number in shape:
-        if len(parts) == 1:
+        if len(spans) == 1:
             break
-        at = number % (len(parts) - 1)
-        parts[at : at + 2] = [parts[at].merged(parts[at + 1])]
-    while len(parts) > 1:
-        parts[:2] = [parts[0].merged(parts[1])]
-    return parts[0]
+        at = number % (len(spans) - 1)
+        spans[at : at + 2] = [spans[at].merged(spans[at + 1])]
+    while len(spans) > 1:
+        spans[:2] = [spans[0].merged(spans[1])]
+    return spans[0]
 
 
 @every_comparison
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     cuts=st.lists(st.integers(0, N), max_size=8).map(sorted),
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=24),
@@ -81,11 +80,11 @@ def test_any_cut_and_any_tree_give_the_sums_of_the_whole(comparison, cuts, sizes
     codes = np.r_[codes, np.full(N - len(codes), len(sizes))].astype(np.int64)
     folds = np.arange(codes.max() + 1) % 3
     bounds = [0, *cuts, N]
-    parts = [stretch(comparison, codes, folds, b, e) for b, e in pairwise(bounds)]
-    found = merged_as_tree(parts, shape).closed()
+    spans = [stretch(comparison, codes, folds, begin, end) for begin, end in pairwise(bounds)]
+    sums = merged_as_tree(spans, shape).closed()
     for fold in range(3):
-        np.testing.assert_allclose(found.of(fold).matrix, expected(comparison, codes, folds, fold), atol=1e-12)
-    assert sum(found.of(fold).weight for fold in range(3)) == N
+        np.testing.assert_allclose(sums.of(fold).matrix, expected(comparison, codes, folds, fold), atol=1e-12)
+    assert sum(sums.of(fold).weight for fold in range(3)) == N
 
 
 def test_sums_come_back_from_their_arrays_with_the_same_bits():
@@ -95,9 +94,9 @@ def test_sums_come_back_from_their_arrays_with_the_same_bits():
     again = Spans.unpacked(header, arrays, WithinQueries("size"), Y)
     assert again.head.query == spans.head.query
     assert again.tail.moments.count == spans.tail.moments.count
-    rest = stretch(WithinQueries("size"), codes, [0, 1, 2, 0], 20, N)
-    both = [one.merged(rest).closed().total().matrix for one in (spans, again)]
-    np.testing.assert_array_equal(*both)
+    following = stretch(WithinQueries("size"), codes, [0, 1, 2, 0], 20, N)
+    totals = [first.merged(following).closed().total().matrix for first in (spans, again)]
+    np.testing.assert_array_equal(*totals)
 
 
 def test_a_query_that_comes_back_is_refused():

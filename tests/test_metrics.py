@@ -16,7 +16,7 @@ TIES = ["skip", "half"]
 
 
 def brute_force_error(y, score, weight, ties):
-    """004 eq. 1 over the ordered pairs of one query: half of |sign - sign| over the number of pairs."""
+    """[Pahikkala2007] eq. 1 over the ordered pairs of one query: half of |sign - sign| over the number of pairs."""
     cost = total = 0.0
     for i in range(len(y)):
         for j in range(len(y)):
@@ -48,7 +48,7 @@ def tables(draw, weights=(1.0,)):
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(table=tables())
 def test_disagreement_equals_counting_every_pair(ties, table):
     y, score, qid, weight = table
@@ -59,7 +59,7 @@ def test_disagreement_equals_counting_every_pair(ties, table):
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(table=tables(weights=(0.0, 1e-6, 0.3, 1.0, 7.0, 1e6)))
 def test_weighted_disagreement_equals_weighing_every_pair(ties, table):
     y, score, qid, weight = table
@@ -68,7 +68,7 @@ def test_weighted_disagreement_equals_weighing_every_pair(ties, table):
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(table=tables(), seed=st.integers(0, 2**32 - 1))
 def test_disagreement_ignores_row_order_and_monotone_transforms(ties, table, seed):
     y, score, qid, _ = table
@@ -94,7 +94,7 @@ def test_queries_of_every_size_equal_counting_every_pair(ties):
     np.testing.assert_allclose(errors, brute_force_errors(y, score, qid, weight, ties), rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_rows", [65_535, 65_537, 100_000])
+@pytest.mark.parametrize("n_rows", [65_535, 65_537])
 def test_large_query_agrees_with_kendall(n_rows):
     rng = np.random.default_rng(1)
     y = rng.normal(size=n_rows)

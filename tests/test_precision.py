@@ -65,7 +65,7 @@ def exact_dual(loss, gamma, alpha, offset=0):
 
 
 def exact_primal(loss, gamma, alpha, rows, offset=0):
-    """The same on a subset of rows, without the directions that the design drops (EIGENVALUE_CUT)."""
+    """Predictions with a subset of rows as basis, without the directions below EIGENVALUE_CUT."""
     values, vectors = mp.eigsy(exact_kernel(X[rows], X[rows], gamma))
     largest = max(values)
     kept = [i for i in range(len(rows)) if values[i] > EIGENVALUE_CUT * largest]
@@ -96,39 +96,33 @@ HARD = [
 ]
 LOSSES = [Loss("size"), Loss("unit"), Loss("size", 0.3)]
 ROWS = [0, 1, 2, 3, 4, 8, 9, 10, 12, 13, 14, 18, 19, 20]
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+every_case = pytest.mark.parametrize(("gamma", "alpha", "dual_tolerance", "primal_tolerance"), HARD)
+every_case_with_a_loss = pytest.mark.parametrize(
+    ("gamma", "alpha", "dual_tolerance", "primal_tolerance", "loss"),
+    [(*case, LOSSES[number % len(LOSSES)]) for number, case in enumerate(HARD)],
+)
 
 
-@pytest.mark.parametrize(("gamma", "alpha", "tolerance"), [case[:3] for case in HARD])
-@every_loss
-def test_dual_ranking_keeps_these_digits(gamma, alpha, tolerance, loss):
-    model = RankRLS(alpha, "all", loss.weighting, loss.beta, gamma=gamma).fit(X, Y, qid=QID)
-    assert relative_error(model.predict(NEW), exact_dual(loss, gamma, alpha)) < tolerance
+@every_case_with_a_loss
+def test_ranking_keeps_these_digits(gamma, alpha, dual_tolerance, primal_tolerance, loss):
+    dual, primal = (
+        RankRLS(alpha, basis, loss.weighting, loss.beta, gamma=gamma).fit(X, Y, qid=QID).predict(NEW)
+        for basis in ("all", ROWS)
+    )
+    assert relative_error(dual, exact_dual(loss, gamma, alpha)) < dual_tolerance
+    assert relative_error(primal, exact_primal(loss, gamma, alpha, ROWS)) < primal_tolerance
 
 
-@pytest.mark.parametrize(("gamma", "alpha", "tolerance"), [case[:3] for case in HARD])
-def test_dual_regression_keeps_these_digits(gamma, alpha, tolerance):
-    model = RLS(alpha, "all", gamma=gamma).fit(X, Y)
-    expected = exact_dual(REGRESSION, gamma, alpha, mp.mpf(model.intercept_))
-    assert relative_error(model.predict(NEW), expected) < tolerance
+@every_case
+def test_regression_keeps_these_digits(gamma, alpha, dual_tolerance, primal_tolerance):
+    dual, primal = (RLS(alpha, basis, gamma=gamma).fit(X, Y) for basis in ("all", ROWS))
+    expected = exact_dual(REGRESSION, gamma, alpha, mp.mpf(dual.intercept_))
+    assert relative_error(dual.predict(NEW), expected) < dual_tolerance
+    expected = exact_primal(REGRESSION, gamma, alpha, ROWS, mp.mpf(primal.intercept_))
+    assert relative_error(primal.predict(NEW), expected) < primal_tolerance
 
 
-@pytest.mark.parametrize(("gamma", "alpha", "tolerance"), [(*case[:2], case[3]) for case in HARD])
-@every_loss
-def test_primal_ranking_keeps_these_digits(gamma, alpha, tolerance, loss):
-    model = RankRLS(alpha, ROWS, loss.weighting, loss.beta, gamma=gamma).fit(X, Y, qid=QID)
-    assert relative_error(model.predict(NEW), exact_primal(loss, gamma, alpha, ROWS)) < tolerance
-
-
-@pytest.mark.parametrize(("gamma", "alpha", "tolerance"), [(*case[:2], case[3]) for case in HARD])
-def test_primal_regression_keeps_these_digits(gamma, alpha, tolerance):
-    model = RLS(alpha, ROWS, gamma=gamma).fit(X, Y)
-    expected = exact_primal(REGRESSION, gamma, alpha, ROWS, mp.mpf(model.intercept_))
-    assert relative_error(model.predict(NEW), expected) < tolerance
-
-
-@pytest.mark.parametrize("gamma", [1.0, 0.05, 1e-3])
-@every_loss
+@pytest.mark.parametrize(("gamma", "loss"), list(zip([1.0, 0.05, 1e-3], LOSSES, strict=True)))
 def test_the_cut_of_the_primal_costs_little_at_a_usual_alpha(gamma, loss):
     model = RankRLS(1e-2, np.arange(N), loss.weighting, loss.beta, gamma=gamma).fit(X, Y, qid=QID)
     assert relative_error(model.predict(NEW), exact_dual(loss, gamma, 1e-2)) < 1e-6
@@ -175,8 +169,8 @@ def test_held_out_errors_of_the_path_keep_their_digits_at_tiny_alphas(basis, lea
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
 @pytest.mark.parametrize("spread", [1.0, 1e4, 1e8, 1e10])
 def test_a_kernel_of_distances_lies_between_zero_and_one(make, spread):
-    own, rows = Kernel("rbf", 1.0), make(spread * X)
-    for values in (own.block(rows, rows), KernelBasis(own, rows).gram):
+    kernel, rows = Kernel("rbf", 1.0), make(spread * X)
+    for values in (kernel.block(rows, rows), KernelBasis(kernel, rows).gram):
         assert np.all(np.isfinite(values))
         assert values.min() >= 0
         assert values.max() <= 1 + 1e-12

@@ -1,4 +1,4 @@
-"""Blocks are worked off by threads; nobody else notices."""
+"""Blocks are worked on by several threads: results, order and the limits of BLAS stay as they are."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -4,89 +4,70 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from corank._version import __version__
+from corank.learners.registry import learner_records
 
 if TYPE_CHECKING:
-    from corank.auto import AutoRanker, AutoRegressor
-    from corank.encoder import TableEncoder
-    from corank.kernels import register_kernel
-    from corank.learners import (
-        KPCR,
-        RLS,
-        CoRankingPursuit,
-        CoRankRLS,
-        CoRLS,
-        DifferenceGP,
-        KPCRank,
-        MatchingPursuit,
-        PreferenceGP,
-        RankingPursuit,
-        RankRLS,
-        TransductiveRankRLS,
-        load,
-    )
-    from corank.streaming import scan
-    from corank.views import View, random_bases, random_split, side_by_side
-
-__all__ = [
-    "KPCR",
-    "RLS",
-    "AutoRanker",
-    "AutoRegressor",
-    "CoRLS",
-    "CoRankRLS",
-    "CoRankingPursuit",
-    "DifferenceGP",
-    "KPCRank",
-    "MatchingPursuit",
-    "PreferenceGP",
-    "RankRLS",
-    "RankingPursuit",
-    "TableEncoder",
-    "TransductiveRankRLS",
-    "View",
-    "__version__",
-    "load",
-    "random_bases",
-    "random_split",
-    "register_kernel",
-    "scan",
-    "side_by_side",
-]
+    from corank.auto import AutoRanker as AutoRanker
+    from corank.auto import AutoRegressor as AutoRegressor
+    from corank.auto import Candidate as Candidate
+    from corank.describe import Summary as Summary
+    from corank.encoder import TableEncoder as TableEncoder
+    from corank.kernels import register_kernel as register_kernel
+    from corank.learners.co_pursuit import CoRankingPursuit as CoRankingPursuit
+    from corank.learners.co_rls import CoRankRLS as CoRankRLS
+    from corank.learners.co_rls import CoRLS as CoRLS
+    from corank.learners.components import KPCR as KPCR
+    from corank.learners.components import KPCRank as KPCRank
+    from corank.learners.explanation import Explanation as Explanation
+    from corank.learners.gp_difference import DifferenceGP as DifferenceGP
+    from corank.learners.gp_preference import PreferenceGP as PreferenceGP
+    from corank.learners.pursuit import MatchingPursuit as MatchingPursuit
+    from corank.learners.pursuit import RankingPursuit as RankingPursuit
+    from corank.learners.rls import RLS as RLS
+    from corank.learners.rls import RankRLS as RankRLS
+    from corank.learners.transductive import TransductiveRankRLS as TransductiveRankRLS
+    from corank.model_files import load as load
+    from corank.solvers.tuning import Path as Path
+    from corank.solvers.unscored_effect import UnscoredEffect as UnscoredEffect
+    from corank.streaming import scan as scan
+    from corank.views import View as View
+    from corank.views import random_bases as random_bases
+    from corank.views import random_split as random_split
+    from corank.views import side_by_side as side_by_side
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
-_PLACES = {
-    "AutoRanker": "corank.auto",
-    "AutoRegressor": "corank.auto",
-    "CoRLS": "corank.learners",
-    "CoRankRLS": "corank.learners",
-    "CoRankingPursuit": "corank.learners",
-    "DifferenceGP": "corank.learners",
-    "KPCR": "corank.learners",
-    "KPCRank": "corank.learners",
-    "MatchingPursuit": "corank.learners",
-    "PreferenceGP": "corank.learners",
-    "RLS": "corank.learners",
-    "RankRLS": "corank.learners",
-    "RankingPursuit": "corank.learners",
+_MODULES = ("datasets", "experiments", "federated", "metrics", "report")
+_OTHERS = {
+    "Candidate": "corank.auto",
+    "Explanation": "corank.learners.explanation",
+    "Path": "corank.solvers.tuning",
+    "Summary": "corank.describe",
     "TableEncoder": "corank.encoder",
-    "TransductiveRankRLS": "corank.learners",
+    "UnscoredEffect": "corank.solvers.unscored_effect",
     "View": "corank.views",
-    "load": "corank.learners",
+    "load": "corank.model_files",
     "random_bases": "corank.views",
     "random_split": "corank.views",
     "register_kernel": "corank.kernels",
     "scan": "corank.streaming",
     "side_by_side": "corank.views",
 }
-_MODULES = ("datasets", "experiments", "federated", "metrics", "report")
+
+
+def _modules_by_name() -> dict[str, str]:
+    return {record.name: record.module for record in learner_records()} | _OTHERS
+
+
+__all__ = ["__version__", *sorted(_modules_by_name())]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"corank.{name}")
-    if name not in _PLACES:
+    module = _modules_by_name().get(name)
+    if module is None:
         raise AttributeError(f"module 'corank' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,12 @@
-"""The few array operations that the array API standard lacks, and how blocks of rows are worked off.
+"""The few array operations that the array API standard lacks, work in threads, and digests of arrays.
 
-The only place with code per backend. Everything else is written against the namespace that
-`namespace(x)` returns: NumPy, torch on any device, or any other array API library.
+The only place with code per backend. Everything else is written against the namespace that `namespace(x)` returns:
+NumPy, torch on any device, or any other array API library.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +24,7 @@ import scipy.linalg
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-# An array of any array API library; CSR matrices where the docstring says so.
-Array: TypeAlias = Any  # of any library: NumPy, torch, array-api-strict; CSR where that is said
+Array: TypeAlias = Any  # of any array API library; a CSR matrix where the docstring says so
 Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -36,9 +36,30 @@ NOT_PSD = (
     "kernel is not positive semi-definite on these rows, so it is no kernel: its matrix has negative eigenvalues; "
     "use another one."
 )
-GPU_ENTRIES, GPU_BLOCKS = 2**28, 6  # numbers of a block on a GPU at most; blocks for which there must be room
-GPU_TILE, GPU_ALIGNED = 384, 64  # columns of a tile of a symmetric product; numbers by which rows begin apart
-LOOPED_RUN = 2**13  # entries of a run of rows from which a loop over runs is fastest
+MAX_GPU_ENTRIES = 2**28  # of one block on a GPU
+GPU_BLOCKS = 6  # blocks that must fit into the memory of a GPU at once
+GPU_TILE_COLUMNS = 384  # of a tile of a symmetric product
+GPU_ROW_ENTRIES = 64  # rows of a block begin at multiples of that many numbers, where a GPU reads fastest
+MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop over runs is fastest
+SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
+MAX_NEGATIVE_EIGENVALUE = 1e-6  # relative to the kernel values: more than rounding can explain
+
+
+def digest(*values: Any) -> str:
+    """SHA-256 of arrays and CSR matrices (type, shape and numbers, from any device) and of the texts of other values."""
+    result = hashlib.sha256()
+    for value in values:
+        if is_sparse(value):
+            arrays = [value.data, value.indices, value.indptr]
+        elif array_api_compat.is_array_api_obj(value):
+            arrays = [to_numpy(value)]
+        else:
+            arrays = []
+            result.update(repr(value).encode())
+        for array in arrays:
+            result.update(f"{array.dtype} {array.shape}".encode())
+            result.update(np.ascontiguousarray(array).tobytes())
+    return result.hexdigest()
 
 
 def is_sparse(x: Any) -> bool:
@@ -57,7 +78,7 @@ def namespace(x: Any) -> Any:
 
 
 def device(x: Any) -> Any:
-    """Where `x` lives."""
+    """The device of `x`, None for CSR."""
     return None if is_sparse(x) else array_api_compat.device(x)
 
 
@@ -163,7 +184,7 @@ def solve_lower(factor: Array, right: Array) -> Array:
 
 
 def solve_lower_of_many(factor: Array, right: Array) -> Array:
-    """`solve_lower` for many columns and a factor that is far from singular: by its inverse, which is the faster way."""
+    """Solve L x = right with L (k, k) lower triangular and far from singular, right (k, c): by L⁻¹, faster for many c."""
     if not isinstance(factor, np.ndarray) or right.shape[1] < 8 * factor.shape[0] or right.size == 0:
         return solve_lower(factor, right)
     inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
@@ -171,7 +192,7 @@ def solve_lower_of_many(factor: Array, right: Array) -> Array:
 
 
 def solve_upper(factor: Array, right: Array) -> Array:
-    """R⁻¹ right for an upper triangular R (k, k) and right (k, c)."""
+    """Solve R x = right with R (k, k) upper triangular, right (k, c)."""
     xp = namespace(factor)
     if isinstance(factor, np.ndarray):
         return scipy.linalg.solve_triangular(factor, right, lower=False, check_finite=False)
@@ -181,9 +202,9 @@ def solve_upper(factor: Array, right: Array) -> Array:
 
 
 def triangle(matrix: Array) -> Array:
-    """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q; what lies below its diagonal is not 0.
+    """R (min(n, k), k) of the QR decomposition of a matrix (n, k), without Q. O(n k²).
 
-    O(n k²).
+    The entries below its diagonal are not 0: callers must not read them.
     """
     if isinstance(matrix, np.ndarray):
         if matrix.size == 0:
@@ -202,13 +223,13 @@ def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
     """
     xp = namespace(matrix)
     values, vectors = xp.linalg.eigh(matrix)
-    if size is not None and float(values[0]) < -1e-6 * max(size, float(xp.max(xp.abs(values)))):
+    if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(size, float(xp.max(xp.abs(values)))):
         raise ValueError(NOT_PSD)
     return xp.where(values > 0, values, xp.zeros_like(values)), vectors
 
 
 def symmetrised(matrix: Array) -> Array:
-    """(A + Aᵀ)/2: what rounding took from a symmetric matrix."""
+    """(A + Aᵀ)/2: symmetric again where rounding was not."""
     return (matrix + namespace(matrix).matrix_transpose(matrix)) / 2
 
 
@@ -251,12 +272,12 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_working = Lock()  # held by whoever has BLAS on one thread: the limit is the process's, not the caller's
+_working = Lock()  # held while BLAS is limited to one thread: the limit holds for the whole process
 
 
 @contextmanager
 def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
-    """BLAS on one thread inside: many small products wait longer for a second thread than they take."""
+    """BLAS on one thread inside the block: many small products wait longer for a second thread than they take."""
     if not wanted or not isinstance(reference, np.ndarray) or not _working.acquire(blocking=False):
         yield
         return
@@ -270,9 +291,9 @@ def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
 def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:
     """The results of `step` for every job, in the order of the jobs.
 
-    NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results are kept waiting. The sums
-    that callers make of them do not depend on the number of threads. Other libraries, and callers that come while
-    another one is at it: one after the other.
+    NumPy: as many threads as BLAS may use, each with BLAS on one thread; only a few results wait at a time, and sums of
+    them do not depend on the number of threads. Other libraries, and callers that come while another one has the
+    threads: one after the other.
     """
     jobs = iter(jobs)
     first = list(islice(jobs, 2))
@@ -309,21 +330,21 @@ def _in_threads(step: Callable[[Job], Result], jobs: Iterable[Job], workers: int
 def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -> tuple[Array, Array, Array]:
     """Take the weighted mean of every run of rows out of z (n, c), in place where the library is NumPy.
 
-    `starts` (k,) are the first rows of the runs, weights (n,) or None for ones.
-    Returns the centred z, the runs' total weights (k,) and means (k, c).
+    starts (k,) : the first rows of the runs; weights (n,), None for ones
+    Returns the centred z, the total weights of the runs (k,) and their means (k, c).
     """
     xp = namespace(z)
     n, k = int(z.shape[0]), len(starts)
     bounds = np.append(starts, n)
     lengths = np.diff(bounds)
-    looped = n * z.shape[1] >= LOOPED_RUN * k
+    looped = n * z.shape[1] >= MIN_LOOPED_ENTRIES * k
     if isinstance(z, np.ndarray) and weights is None and (looped or np.all(lengths == lengths[0])):
         means = np.empty((k, z.shape[1]))
         if looped:
             for run, (begin, end) in enumerate(pairwise(bounds)):
-                part = z[begin:end]
-                np.divide(part.sum(axis=0), end - begin, out=means[run])
-                part -= means[run]
+                block = z[begin:end]
+                np.divide(block.sum(axis=0), end - begin, out=means[run])
+                block -= means[run]
         else:
             cube = z.reshape(k, int(lengths[0]), z.shape[1])
             np.divide(cube.sum(axis=1), lengths[0], out=means)
@@ -361,28 +382,28 @@ def _centre_tensor(z: Array, lengths: np.ndarray[Any, Any]) -> Array:
 
 
 def writable(x: Any) -> bool:
-    """Whether blocks of arrays like this one are made in place: NumPy and torch."""
+    """Whether arrays of this library can be written in place: NumPy and torch."""
     return isinstance(x, np.ndarray) or bool(array_api_compat.is_torch_array(x))
 
 
 def empty_like(shape: tuple[int, int], reference: Array) -> Array:
-    """An array of float64 beside a writable one, with anything in it; on a GPU its rows begin where it reads fastest."""
+    """An uninitialised float64 array in the library and on the device of a writable reference."""
     if isinstance(reference, np.ndarray):
         return np.empty(shape)
-    width = -(-shape[1] // GPU_ALIGNED) * GPU_ALIGNED if on_gpu(reference) else shape[1]
+    width = -(-shape[1] // GPU_ROW_ENTRIES) * GPU_ROW_ENTRIES if on_gpu(reference) else shape[1]
     return reference.new_empty((shape[0], width), dtype=namespace(reference).float64)[:, : shape[1]]
 
 
 def block_entries(reference: Array, usual: int) -> int:
-    """How many numbers a block has: `usual` in memory; a GPU wants as many as its memory allows."""
+    """Numbers per block: `usual` in main memory, as many as its memory allows on a GPU."""
     if not on_gpu(reference):
         return usual
     free, _ = _torch(reference).cuda.mem_get_info(reference.device)
-    return max(usual, min(GPU_ENTRIES, int(free) // 8 // GPU_BLOCKS))
+    return max(usual, min(MAX_GPU_ENTRIES, int(free) // 8 // GPU_BLOCKS))
 
 
 def check_device(device: Any, name: str = "device") -> None:
-    """Refuse a device that PyTorch cannot compute on, saying what there is."""
+    """Refuse a device that PyTorch cannot compute on, and name those it finds."""
     try:
         torch = import_module("torch")
     except ImportError as error:
@@ -392,9 +413,9 @@ def check_device(device: Any, name: str = "device") -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
-        found = [torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())] or ["no GPU"]
+        devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())] or ["no GPU"]
         raise ValueError(
-            f"{name}={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(found)} here."
+            f"{name}={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(devices)} here."
         ) from error
 
 
@@ -404,7 +425,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def forget(reference: Array) -> None:
-    """Give memory back that a device keeps for later."""
+    """Give back the memory that PyTorch keeps for later on a GPU."""
     if on_gpu(reference):
         _torch(reference).cuda.empty_cache()
 
@@ -451,11 +472,11 @@ def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out:
 
 
 def gram_of(z: Array) -> Array:
-    """zᵀ z: (c, c). NumPy sees that it is symmetric; on a GPU it is put together from tiles on and above the diagonal."""
+    """zᵀ z: (c, c). NumPy uses its symmetry; on a GPU it is put together from tiles on and above the diagonal."""
     c = int(z.shape[1])
-    if not on_gpu(z) or c < 2 * GPU_TILE:
+    if not on_gpu(z) or c < 2 * GPU_TILE_COLUMNS:
         return z.T @ z
-    edges = [*range(0, c - GPU_TILE // 2, GPU_TILE), c]
+    edges = [*range(0, c - GPU_TILE_COLUMNS // 2, GPU_TILE_COLUMNS), c]
     result = empty_like((c, c), z)
     for row, (top, bottom) in enumerate(pairwise(edges)):
         for left, right in pairwise(edges[row:]):
@@ -466,7 +487,7 @@ def gram_of(z: Array) -> Array:
 
 
 def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) -> Array:
-    """A − S T − (S T)ᵀ for the (n, q) matrix S with one entry `left` (n,) a row, in column `codes` (n,), and T (q, n).
+    """A − S T − (S T)ᵀ for T = `rows` (q, n) and S (n, q), which has one entry `left` (n,) per row, in column `codes` (n,).
 
     In place and block by block where the library is NumPy: A is n² numbers.
     """
@@ -474,13 +495,13 @@ def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) ->
         product = left[:, None] * namespace(matrix).take(rows, codes, axis=0)
         return matrix - product - product.T
     n = matrix.shape[0]
-    step = max(1, 2**17 // n)
+    step = max(1, SUBTRACTED_ENTRIES // n)
 
     def subtract(begin: int) -> None:
-        part = slice(begin, min(begin + step, n))
-        block = matrix[part]
-        block -= left[part, None] * rows[codes[part]]
-        block -= np.take(rows[:, part].T, codes, axis=1) * left
+        span = slice(begin, min(begin + step, n))
+        block = matrix[span]
+        block -= left[span, None] * rows[codes[span]]
+        block -= np.take(rows[:, span].T, codes, axis=1) * left
 
     for _ in in_order(subtract, range(0, n, step), matrix):
         pass

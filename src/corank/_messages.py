@@ -1,20 +1,31 @@
-"""Warnings that point at the user's line, however deep in the library they arise.
-
-Numbers as people read them: counts with their noun, a held-out error beside that of a constant.
-"""
+"""Text for people: warnings at the user's line, names that may have been meant, counts and errors as they are read."""
 
 from __future__ import annotations
 
+import difflib
 import sys
 import warnings
+from collections.abc import Iterable
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first caller outside of corank."""
+    """Warn at the first caller outside of corank, however deep in the library the warning arises."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "corank":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def near_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """At most `most` names that may have been meant by `name`, the nearest first; upper and lower case are alike."""
+    folded = {candidate.lower(): candidate for candidate in names}
+    return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, most)]
+
+
+def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
+    """`; did you mean 'rating'?`, or nothing where no name is near: the end of a message about an unknown name."""
+    close = near_names(name, names, most)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def count(number: int, what: str, plural: str | None = None) -> str:
@@ -22,12 +33,21 @@ def count(number: int, what: str, plural: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
+def in_bytes(number: float) -> str:
+    """A number of bytes, such as `12 kB`."""
+    for unit in ("bytes", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
 def held_out_error(error: float | None, spread: float | None, constant: float | None) -> str:
-    """A held-out error beside that of a constant."""
+    """A held-out error beside the error of a constant prediction."""
     if error is None:
         return "not measured, as nothing was tuned"
-    words = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
-    return words if constant is None else f"{words}, against {_rounded(constant)} for a constant"
+    text = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
+    return text if constant is None else f"{text}, against {_rounded(constant)} for a constant"
 
 
 def _rounded(value: float, digits: int = 3) -> str:

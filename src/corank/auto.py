@@ -97,6 +97,16 @@ class _Auto(QueryEstimator):
         -------
         self
         """
+        rows: dict[str, Any] = {"qid": qid, "sample_weight": sample_weight}
+        unscored_rows = {"unscored": unscored, "unscored_qid": unscored_qid}
+        self._compare(X, y, **rows, **unscored_rows)
+        self.best_estimator_ = self._fit_chosen(X, y, rows, unscored_rows)
+        return self
+
+    def _compare(
+        self, X: Any, y: Any, *, qid: Any, sample_weight: Any = None, unscored: Any = None, unscored_qid: Any = None
+    ) -> None:
+        """Fit and judge the candidates; the chosen one is not fitted yet, unless its views agree."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         features = read_features(self, X, reset=True)
@@ -110,13 +120,12 @@ class _Auto(QueryEstimator):
                 f"{type(self).__name__} does not take precomputed kernels: there is no model on all columns to compare "
                 "with. Fit the learner with several views itself and look at its unscored_effect_."
             )
-        single, several = self._learners()
+        _, several = self._learners()
         shared = {**self._own(), **self._kernel_parameters()}
-        unscored_too = {"unscored": unscored, "unscored_qid": unscored_qid}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*nothing to agree on.*")
             together = several(self.views, basis=self.basis, **shared)
-            together.fit(X, y, qid=qid, sample_weight=sample_weight, **unscored_too)
+            together.fit(X, y, qid=qid, sample_weight=sample_weight, unscored=unscored, unscored_qid=unscored_qid)
             whole = View(kernel=self.kernel, gamma=self.gamma)
             alone = several([whole], agreement=0.0, basis=self._single_basis(len(scored)), **shared)
             queries = None if qid is None else to_numpy(encode_queries(qid, len(scores))[0])[scored]
@@ -124,17 +133,19 @@ class _Auto(QueryEstimator):
             own = {"qid": queries, "sample_weight": None if weights is None else weights[scored]}
             alone.fit(take(features, scored), scores[scored], **own)
         self.candidates_, self.chosen_ = _choose(alone, together)
-        if self.chosen_ == "agreement":
-            self.best_estimator_ = together
-        elif self.chosen_ == "average":
-            fit_average = several(self.views, agreement=0.0, basis=self.basis, **shared)
-            self.best_estimator_ = fit_average.fit(X, y, qid=qid, sample_weight=sample_weight, **unscored_too)
-        else:
-            basis = self._single_basis(len(scored))
-            self.best_estimator_ = single(basis=basis, **shared).fit(X, y, qid=qid, sample_weight=sample_weight)
         self._with_queries = qid is not None
         self._together = together
-        return self
+        self._shared, self._basis_of_single = shared, self._single_basis(len(scored))
+
+    def _fit_chosen(self, X: Any, y: Any, rows: dict[str, Any], unscored_rows: dict[str, Any]) -> Any:
+        """The chosen candidate, fitted."""
+        if self.chosen_ == "agreement":
+            return self._together
+        single, several = self._learners()
+        if self.chosen_ == "average":
+            average = several(self.views, agreement=0.0, basis=self.basis, **self._shared)
+            return average.fit(X, y, **rows, **unscored_rows)
+        return single(basis=self._basis_of_single, **self._shared).fit(X, y, **rows)
 
     def _kernel_parameters(self) -> dict[str, Any]:
         names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "basis_selection", "random_state")

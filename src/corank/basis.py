@@ -1,6 +1,7 @@
-"""The functions that span the hypothesis: kernels at chosen rows, or the features themselves.
+"""Bases: the functions Φ that span a hypothesis, kernels at chosen rows or the features themselves, and their whitening.
 
-`choose_rows` says which rows; a `Basis` turns any rows into features Φ(x) and knows its whitening.
+`make_basis` makes the basis of rows in memory; `choose_rows` chooses among candidates, by random pivoted Cholesky.
+Symbols: r basis functions, W the whitening, K the kernel values between candidates.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ from corank._arrays import (
     writable,
     write_product,
 )
-from corank.kernels import Kernel, RbfPoints, checked, rows_of
-from corank.sampling import luck_of, luckiest
+from corank.kernels import Kernel, RbfPoints, basis_points, finite_values
+from corank.model_files.packing import storable
+from corank.sampling import smallest, uniform_draws
 
 Selection: TypeAlias = Literal["pivoted", "random"]
 BasisSpec: TypeAlias = Literal["auto", "all", "scored", "features"] | int | Sequence[int] | Any
 
-AUTO_LIMIT, AUTO_SIZE = 5_000, 1_000
+AUTO_LIMIT, AUTO_SIZE = 5_000, 1_000  # rows up to which basis="auto" takes all; basis rows above
 EIGENVALUE_CUT = 1e-10  # smaller eigenvalues of the basis Gram, relative to the largest, are dropped
-MAX_REJECTIONS = 100
+MAX_REJECTIONS = 100  # blocks of proposals without an accepted one, after which the diagonal contradicts the kernel
+MIN_ACCEPTED_SHARE = 1e-12  # of the diagonal: what rounding leaves of a row that is explained
 WHITEN_INSIDE = 1e6  # condition of the basis Gram above which features are whitened before they are summed
+CANDIDATES_PER_BASIS_ROW, MIN_CANDIDATES = 20, 10_000
 
 
 class BasisNotice(UserWarning):
-    """Said once when ``basis="auto"`` takes a subset of the rows."""
+    """Warning, given once, that ``basis="auto"`` takes a subset of the rows."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ class KernelBasis:
     """Φ(x) = (k(x, z_1), …, k(x, z_r)) for basis points z.
 
     points : (r, d) rows, or column numbers (r,) of a precomputed kernel
-    own_gram : (r, r) kernel values between the points, needed for a precomputed kernel only
-    own_whitening : the whitening that sums were gathered with; eigenvectors are not unique, so it is not found again
+    own_gram : (r, r) kernel values between the points, given for a precomputed kernel only
+    own_whitening : the whitening that sums were gathered with: eigenvectors are not unique, so it must not be computed again
     """
 
     kernel: Kernel
@@ -68,11 +72,11 @@ class KernelBasis:
     @cached_property
     def gram(self) -> Array:
         """Kernel values between the basis points: (r, r)."""
-        return checked(self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram)
+        return finite_values(self.kernel.block(self.points, self.points) if self.own_gram is None else self.own_gram)
 
     @cached_property
     def whitening(self) -> Whitening:
-        """The map to features whose norm is the function's: Φ U w^-½. O(r³)."""
+        """Φ W = Φ U λ^-½ for the eigenvalues λ and eigenvectors U of the Gram: coefficients have the norm of f. O(r³)."""
         if self.own_whitening is not None:
             return self.own_whitening
         values, vectors = eigh(self.gram, size=0.0)
@@ -83,18 +87,18 @@ class KernelBasis:
         return Whitening(vectors[:, first:] / xp.sqrt(kept)[None, :], condition=float(values[-1]) / float(kept[0]))
 
     def write(self, X: Array, out: Array) -> None:
-        """Φ(X) into a writable array (n, r)."""
+        """Write Φ(X) into a writable array (n, r)."""
         self.kernel.write(X, self.points, out, self._rbf_points)
 
     @cached_property
     def _rbf_points(self) -> RbfPoints | None:
-        dense = writable(self.points)
-        return RbfPoints.of(self.kernel, self.points) if dense and self.kernel.is_plain_rbf else None
+        fits = self.kernel.is_plain_rbf and writable(self.points)
+        return RbfPoints.of(self.kernel, self.points) if fits else None
 
 
 @dataclass(frozen=True)
 class FeatureBasis:
-    """Φ(x) = x: the linear kernel in the primal. The norm of a function is that of its weights."""
+    """Φ(x) = x: the linear kernel in the primal. The norm of a function is the norm of its weights."""
 
     n_columns: int
     reference: Array
@@ -105,16 +109,16 @@ class FeatureBasis:
         return self.n_columns
 
     def features(self, X: Array) -> Array:
-        """X itself, as float64; CSR is made dense, so hand over blocks."""
+        """X as float64. CSR becomes dense, so hand over blocks of rows."""
         return X.toarray().astype(np.float64, copy=False) if is_sparse(X) else float64(X)
 
     def write(self, X: Array, out: Array) -> None:
-        """X into a writable array."""
+        """Write X into a writable array (n, d)."""
         out[...] = X.toarray() if is_sparse(X) else X
 
     @cached_property
     def whitening(self) -> Whitening:
-        """None needed."""
+        """The identity: features need no whitening."""
         xp = namespace(self.reference)
         return Whitening(xp.eye(self.n_columns, dtype=xp.float64, device=device(self.reference)), 1.0, trivial=True)
 
@@ -122,11 +126,12 @@ class FeatureBasis:
 Basis: TypeAlias = KernelBasis | FeatureBasis
 
 
+@storable("Whitening")
 @dataclass(frozen=True)
 class Whitening:
-    """Φ W has the identity as its Gram: coefficients c of Φ W are coefficients W c of Φ.
+    """A matrix W for which Φ W has the identity as its Gram: coefficients c of Φ W are coefficients W c of Φ.
 
-    matrix : (r, r') with r' <= r after small eigenvalues were dropped
+    matrix : W (r, r'), r' <= r as small eigenvalues are dropped; condition : of the Gram; trivial : W is the identity
     """
 
     matrix: Array
@@ -135,19 +140,19 @@ class Whitening:
 
     @property
     def inside(self) -> bool:
-        """Whether the features must be whitened before their products are summed (design.md)."""
+        """Whether features must be whitened before their products are summed: the Gram is too badly conditioned."""
         return self.condition > WHITEN_INSIDE and not self.trivial
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A basis as the one-pass statistics use it: whitened where that must happen before products are summed."""
+    """The features of a basis that one-pass sums use: whitened where that must happen before products are summed."""
 
     basis: Basis
 
     @property
     def whitened(self) -> bool:
-        """Whether whitening is done here; else it is done on the sums."""
+        """Whether features are whitened here; else the sums are."""
         return self.basis.whitening.inside
 
     @property
@@ -156,12 +161,12 @@ class FeatureMap:
         return int(self.basis.whitening.matrix.shape[1]) if self.whitened else self.basis.size
 
     def __call__(self, X: Array) -> Array:
-        """(n, size)."""
+        """Features of the rows X: (n, size)."""
         phi = self.basis.features(X)
         return phi @ self.basis.whitening.matrix if self.whitened else phi
 
     def write(self, X: Array, out: Array) -> None:
-        """The same into a writable array."""
+        """Write the features of X into a writable array (n, size)."""
         if self.whitened:
             write_product(self.basis.features(X), self.basis.whitening.matrix, out)
         else:
@@ -169,14 +174,14 @@ class FeatureMap:
 
 
 def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int = AUTO_LIMIT, size: int = AUTO_SIZE) -> BasisSpec:
-    """What `basis="auto"` means for that many rows: all up to a limit, else some; everything else unchanged."""
+    """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other values stay."""
     if isinstance(basis, str) and basis == "auto":
         return "all" if n_candidates <= limit else size
     return basis
 
 
 def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
-    """Refuse a basis that cannot be had; row indices come back as an int64 array."""
+    """Refuse a basis that does not exist or has wrong rows; row indices come back as an int64 array."""
     if isinstance(basis, str):
         if basis not in ("auto", "all", "scored", "features"):
             raise ValueError(
@@ -204,14 +209,14 @@ def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
 
 
 def candidate_rows(numbers: np.ndarray[Any, Any], size: int, seed: int) -> np.ndarray[Any, Any]:
-    """The positions of at most max(20·size, 10,000) rows, sorted: where there are more, those whose numbers are drawn."""
+    """Positions, sorted, of the rows from which a basis is chosen: of more than `candidate_limit` a random sample."""
     limit = candidate_limit(size)
-    return np.arange(len(numbers)) if len(numbers) <= limit else luckiest(luck_of(numbers, seed), limit)
+    return np.arange(len(numbers)) if len(numbers) <= limit else smallest(uniform_draws(numbers, seed), limit)
 
 
 def candidate_limit(size: int) -> int:
-    """How many rows a basis of that size is chosen from."""
-    return max(20 * size, 10_000)
+    """The number of rows from which a basis of `size` rows is chosen, at most."""
+    return max(CANDIDATES_PER_BASIS_ROW * size, MIN_CANDIDATES)
 
 
 def make_basis(
@@ -223,28 +228,28 @@ def make_basis(
     selection: Selection,
     seed: int,
 ) -> tuple[Basis, np.ndarray[Any, Any] | None]:
-    """The basis and its row numbers in what the user handed over (None for the features).
+    """The basis of rows in memory, and its row numbers in the user's X (None for the features).
 
     Parameters
     ----------
-    spec : checked and resolved
-    features : (n, d) rows that take part, `index` (n,) their row numbers in `everything`
+    spec : a checked and resolved parameter `basis`
+    features : (n, d) candidate rows, `index` (n,) their row numbers in `everything`
     """
     if isinstance(spec, str) and spec == "features":
         return FeatureBasis(int(features.shape[1]), np.empty(0) if is_sparse(features) else features[:1, :1]), None
     if isinstance(spec, str):
-        rows, points = index, rows_of(kernel, features, index) if kernel.precomputed else features
+        rows, points = index, basis_points(kernel, features, index) if kernel.precomputed else features
     elif isinstance(spec, int):
         rng = np.random.default_rng(seed)
         candidates = candidate_rows(index, spec, seed)
         pool = take(features, candidates)
         if kernel.precomputed:
-            pool = kernel.block(pool, rows_of(kernel, features, index[candidates]))
+            pool = kernel.block(pool, basis_points(kernel, features, index[candidates]))
         rows = index[candidates[choose_rows(kernel, pool, spec, selection, rng)]]
-        points = rows_of(kernel, everything, rows)
+        points = basis_points(kernel, everything, rows)
     else:
         rows = np.asarray(spec)
-        points = rows_of(kernel, everything, rows)
+        points = basis_points(kernel, everything, rows)
     own_gram = kernel.block(take(everything, rows), points) if kernel.precomputed else None
     return KernelBasis(kernel, points, own_gram), rows
 
@@ -252,7 +257,7 @@ def make_basis(
 def choose_rows(
     kernel: Kernel, X: Array, size: int, selection: Selection, rng: np.random.Generator
 ) -> np.ndarray[Any, Any]:
-    """Choose `size` of the rows of X (candidates) as basis: sorted row numbers, fewer where the rows are dependent."""
+    """Sorted numbers of `size` rows of X, the candidates, chosen as basis; fewer where rows are dependent."""
     if selection == "random":
         return np.sort(rng.choice(X.shape[0], size=size, replace=False))
     if selection != "pivoted":
@@ -261,38 +266,38 @@ def choose_rows(
 
 
 def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Randomly pivoted Cholesky: rows drawn in proportion to what the rows before them leave unexplained.
+    """Randomly pivoted Cholesky: rows are drawn in proportion to what the rows before them leave unexplained.
 
     Proposals are drawn in blocks and thinned by rejection, so that the result has the distribution of the one-by-one
-    algorithm while the work is matrix products (Chen, Epperly, Tropp, Webber 2023; Epperly, Tropp, Webber 2024).
-    O(n size²) for n candidates, n·size numbers of memory.
+    algorithm while the work is matrix products [Chen2025] [Epperly2024]. O(n size²) for n candidates, n·size numbers
+    of memory.
     """
     xp = namespace(X)
     diagonal = to_numpy(kernel.diagonal(X)).astype(np.float64)
-    n, left = len(diagonal), diagonal.copy()
+    n, unexplained = len(diagonal), diagonal.copy()
     floor = EIGENVALUE_CUT * float(diagonal.max(initial=0.0))
     factor = xp.zeros((n, size), dtype=xp.float64, device=device(X))  # K ≈ factor factorᵀ, filled from the left
     chosen: list[int] = []
     rejections = 0
-    while len(chosen) < size and left.max() > floor:
+    while len(chosen) < size and unexplained.max() > floor:
         k = len(chosen)
-        block = max(1, min(size - k, max(10, size // 10)))
-        cumulated = np.cumsum(left)
-        proposed = np.searchsorted(cumulated, rng.random(block) * cumulated[-1], side="right")
+        n_proposed = max(1, min(size - k, max(10, size // 10)))
+        cumulated = np.cumsum(unexplained)
+        proposed = np.searchsorted(cumulated, rng.random(n_proposed) * cumulated[-1], side="right")
         proposed = np.minimum(proposed, n - 1)
-        accepted, lower = _thin(_residual_block(kernel, X, factor[:, :k], proposed), proposed, left, rng)
+        accepted, lower = _thin(_residual_block(kernel, X, factor[:, :k], proposed), unexplained[proposed], rng)
         if not accepted:
             rejections += 1
-            if rejections == MAX_REJECTIONS:  # the diagonal and the values of a kernel contradict each other
+            if rejections == MAX_REJECTIONS:
                 break
             continue
         rows = proposed[accepted]
-        columns = kernel.block(X, rows_of(kernel, X, rows)) - factor[:, :k] @ take(factor, rows)[:, :k].T
+        columns = kernel.block(X, basis_points(kernel, X, rows)) - factor[:, :k] @ take(factor, rows)[:, :k].T
         new = solve_lower(like(lower, columns), columns.T).T
         factor[:, k : k + len(rows)] = new
-        left = np.maximum(left - to_numpy(xp.sum(new * new, axis=1)), 0.0)
-        left[rows] = 0.0
-        left[left <= floor] = 0.0
+        unexplained = np.maximum(unexplained - to_numpy(xp.sum(new * new, axis=1)), 0.0)
+        unexplained[rows] = 0.0
+        unexplained[unexplained <= floor] = 0.0
         chosen.extend(int(row) for row in rows)
     if not chosen:  # a kernel that is zero on every candidate
         chosen = [0]
@@ -300,22 +305,22 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
 
 
 def _residual_block(kernel: Kernel, X: Array, factor: Array, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    points = take(X, rows)
-    part = take(factor, rows)
-    return to_numpy(kernel.block(points, rows_of(kernel, X, rows)) - part @ part.T)
+    """K between rows, less what the factor explains."""
+    explained = take(factor, rows)
+    return to_numpy(kernel.block(take(X, rows), basis_points(kernel, X, rows)) - explained @ explained.T)
 
 
 def _thin(
-    residual: np.ndarray[Any, Any], proposed: np.ndarray[Any, Any], left: np.ndarray[Any, Any], rng: np.random.Generator
+    residual: np.ndarray[Any, Any], unexplained: np.ndarray[Any, Any], rng: np.random.Generator
 ) -> tuple[list[int], np.ndarray[Any, Any]]:
-    """Accept each proposal with the share of its diagonal that those accepted before it leave: positions, Cholesky."""
-    rest, columns = residual.copy(), []
+    """Accept each proposal with the share of `unexplained` that those before it leave: positions, Cholesky factor."""
+    remaining, columns = residual.copy(), []
     accepted: list[int] = []
-    draws = rng.random(len(proposed)) * left[proposed]
-    for i in range(len(proposed)):
-        if rest[i, i] > max(draws[i], 1e-12 * left[proposed[i]]):
-            column = rest[:, i] / np.sqrt(rest[i, i])
-            rest -= np.outer(column, column)
+    draws = rng.random(len(unexplained)) * unexplained
+    for i in range(len(unexplained)):
+        if remaining[i, i] > max(draws[i], MIN_ACCEPTED_SHARE * unexplained[i]):
+            column = remaining[:, i] / np.sqrt(remaining[i, i])
+            remaining -= np.outer(column, column)
             columns.append(column)
             accepted.append(i)
     lower = np.stack(columns, axis=1)[accepted] if accepted else np.zeros((0, 0))

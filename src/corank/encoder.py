@@ -1,6 +1,6 @@
-"""TableEncoder: a table of numbers, dates and text becomes a matrix, by rules that are plain arrays and JSON.
+"""TableEncoder: a table of numbers, dates and text becomes a matrix, by rules that can be kept as JSON and arrays.
 
-What is learned about a column is one `Column`; `tables` reads files and turns every kind of table into one.
+A `Column` holds what was learned about one column. Files and kinds of tables are the subject of `tables`.
 """
 
 import datetime as dt
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from corank._messages import near_names
 from corank.tables import (
     LARGEST,
     TableError,
     column_names,
     is_number,
     is_text,
-    near_names,
     number,
     numbers,
     parsed,
@@ -31,29 +31,36 @@ from corank.tables import (
 )
 
 KINDS = ("number", "date", "duration", "text", "empty")
-ID_LIKE = 20  # more rows than this, all with different texts: a name, not a property
-MOSTLY_NUMBERS = 0.8  # a larger share of numbers in a text column was probably meant to be all of it
+MAX_UNREPEATED_ROWS = 20  # with more rows, all with different texts, a column holds names, not a property
+MAX_NUMBER_SHARE = 0.8  # a text column with a larger share of numbers was probably meant to hold numbers
 NO_REPEATS = "no text occurs twice, as in a column of names or labels"
-TICKS = {"s": 86_400.0, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}  # a day in each unit
+TICKS_PER_DAY = {"s": 86_400.0, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """What was learned about one column."""
+    """What was learned about one column.
+
+    dropped : why the column is not used; empty if it is
+    values : whether its numbers are used; not where only missing values tell rows apart
+    missing : whether missing values are marked in an extra feature
+    categories : texts with a feature each; other : whether all other texts share one
+    fill : stands for a missing number; a number becomes (number - centre) / divisor
+    """
 
     name: str
     kind: str
-    dropped: str = ""  # why it is not used; empty if it is
-    values: bool = False  # are its numbers used? Not where only "missing" tells rows apart
-    missing: bool = False  # are missing values marked in a column of their own?
-    categories: tuple[str, ...] = ()  # texts with a column of their own
-    other: bool = False  # do the remaining texts share a column?
-    fill: float = 0.0  # a missing number becomes this; then (number - centre) / divisor
+    dropped: str = ""
+    values: bool = False
+    missing: bool = False
+    categories: tuple[str, ...] = ()
+    other: bool = False
+    fill: float = 0.0
     centre: float = 0.0
     divisor: float = 1.0
 
     def feature_names(self) -> list[str]:
-        """Names of the columns of the matrix, in their order."""
+        """Names of the features of this column, in their order."""
         if self.dropped:
             return []
         names = [self.name] if self.values else [f"{self.name}={label}" for label in self.categories]
@@ -63,12 +70,12 @@ class Column:
         """Fill `out`, zeros of shape (n_rows, n_features of this column)."""
         if self.kind == "text":
             labels, codes = _labels(values, self.name)
-            place: dict[str | None, int] = {label: at for at, label in enumerate(self.categories)}
-            place[None] = out.shape[1] - 1 if self.missing else -1
+            positions: dict[str | None, int] = {label: position for position, label in enumerate(self.categories)}
+            positions[None] = out.shape[1] - 1 if self.missing else -1
             other = len(self.categories) if self.other else -1
-            places = np.array([place.get(label, other) for label in labels], dtype=np.intp)[codes]
-            rows = np.flatnonzero(places >= 0)
-            out[rows, places[rows]] = 1.0
+            features = np.array([positions.get(label, other) for label in labels], dtype=np.intp)[codes]
+            rows = np.flatnonzero(features >= 0)
+            out[rows, features[rows]] = 1.0
             return
         quantity = _quantity(values, self.name, self.kind)
         missing = np.isnan(quantity)
@@ -78,34 +85,34 @@ class Column:
             out[:, -1] = missing
 
     def treatment(self) -> str:
-        """What is done with the column, in plain words."""
+        """How the column becomes features, in plain words."""
         if self.dropped:
             return f"dropped: {self.dropped}"
         if self.kind == "text":
-            words = [f"one 0/1 column for each of {len(self.categories)} values"]
-            words += ["one for all others"] * self.other + ["one for missing"] * self.missing
-            return ", ".join(words)
+            steps = [f"one 0/1 column for each of {len(self.categories)} values"]
+            steps += ["one for all others"] * self.other + ["one for missing"] * self.missing
+            return ", ".join(steps)
         if not self.values:
             return "always the same where known: only a 0/1 column for missing is kept"
-        words = [{"number": "as a number", "date": "as days since 1970", "duration": "in days"}[self.kind]]
-        words += [f"missing becomes {self.fill:.6g}" + " and is marked in a 0/1 column" * self.missing]
+        steps = [{"number": "as a number", "date": "as days since 1970", "duration": "in days"}[self.kind]]
+        steps += [f"missing becomes {self.fill:.6g}" + " and is marked in a 0/1 column" * self.missing]
         if (self.centre, self.divisor) != (0.0, 1.0):
-            words += [f"minus {self.centre:.6g}, divided by {self.divisor:.6g}"]
-        return ", ".join(words)
+            steps += [f"minus {self.centre:.6g}, divided by {self.divisor:.6g}"]
+        return ", ".join(steps)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a table into a matrix of numbers.
 
     Numbers, dates (in days) and true/false: missing values become the median, and are marked in a 0/1 column where the
-    fitted table has some. Text and categories: a 0/1 column for each of the most frequent values, one for the rest, one
-    for missing values where the fitted table has some. A column that says nothing is dropped: all missing, always the
-    same, or a text of its own in each of more than 20 rows.
+    fitted table has some. Text and categories: a 0/1 column for each of the most frequent values, one for all others, one
+    for missing values where the fitted table has some. A column without information is dropped: all missing, always the
+    same, or a different text in each of more than 20 rows.
 
     Parameters
     ----------
     max_categories : int
-        How many values of a text column get a column of their own.
+        Number of values of a text column that get a 0/1 column each.
     scale : bool
         Whether numbers are centred and divided by their standard deviation.
 
@@ -118,7 +125,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     feature_names_in_ : ndarray of str
     n_features_in_ : int
     attributes_ : ndarray of int
-        For each column of the matrix, which column of the table it comes from.
+        Number of the table's column from which each column of the matrix comes.
     """
 
     def __init__(self, max_categories: int = 50, scale: bool = True) -> None:
@@ -180,16 +187,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         used = [column for column in self.columns_ if not column.dropped]
-        found = to_arrow(table, {column.name for column in used})
-        absent = [column.name for column in used if column.name not in found.column_names]
+        columns = to_arrow(table, {column.name for column in used})
+        absent = [column.name for column in used if column.name not in columns.column_names]
         if absent:
             others = set(column_names(table)) - {column.name for column in self.columns_}
-            raise ValueError(f"the table lacks columns it had in fit: {', '.join(_missed(n, others) for n in absent)}")
-        matrix = np.zeros((found.num_rows, len(self.attributes_)))
+            listed = ", ".join(_with_near_names(name, others) for name in absent)
+            raise ValueError(f"the table lacks columns it had in fit: {listed}")
+        matrix = np.zeros((columns.num_rows, len(self.attributes_)))
         start = 0
         for column in used:
             stop = start + len(column.feature_names())
-            column.encode(found[column.name], matrix[:, start:stop])
+            column.encode(columns[column.name], matrix[:, start:stop])
             start = stop
         return matrix
 
@@ -297,7 +305,7 @@ def _learn(name: str, values: pa.ChunkedArray, max_categories: int, scale: bool)
     fill = float(np.median(quantity[~missing]))
     filled = np.where(missing, fill, quantity)
     largest = float(np.abs(filled).max()) or 1.0
-    spread = float(np.std(filled / largest)) * largest  # so that squares neither overflow nor vanish
+    spread = float(np.std(filled / largest)) * largest  # squares of large numbers would overflow
     constant = bool(filled.min() == filled.max()) or spread < max(4 * np.finfo(float).eps * largest, 1 / LARGEST)
     if constant and not missing.any():
         return Column(name=name, kind=kind, dropped="always the same value")
@@ -308,31 +316,31 @@ def _learn(name: str, values: pa.ChunkedArray, max_categories: int, scale: bool)
 
 def _learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) -> Column:
     labels, codes = _labels(values, name)
-    known: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for label, count in zip(labels, np.bincount(codes, minlength=len(labels)).tolist(), strict=True):
         if label is not None:
-            known[label] += count  # different values may have one label, such as 1 and 1.0
-    missing = len(codes) > known.total()
-    if not known:
+            counts[label] += count  # different values may have one label, such as 1 and 1.0
+    missing = len(codes) > counts.total()
+    if not counts:
         return Column(name=name, kind="text", dropped="all values are missing")
-    if len(known) == 1 and not missing:
+    if len(counts) == 1 and not missing:
         return Column(name=name, kind="text", dropped="always the same value")
-    if ID_LIKE < len(known) == known.total():
+    if MAX_UNREPEATED_ROWS < len(counts) == counts.total():
         return Column(name=name, kind="text", dropped=NO_REPEATS)
-    frequent = sorted(known, key=lambda label: (-known[label], label))[:max_categories]
-    other = len(known) > max_categories
+    frequent = sorted(counts, key=lambda label: (-counts[label], label))[:max_categories]
+    other = len(counts) > max_categories
     return Column(name=name, kind="text", categories=tuple(sorted(frequent)), other=other, missing=missing)
 
 
 def _odd_among_numbers(values: pa.ChunkedArray) -> tuple[int, str] | None:
-    """How many percent of a text column are numbers, and the most frequent text that is none; None where few are."""
+    """Percent of numbers in a text column, and the most frequent text that is none; None where numbers are few."""
     if not is_text(values.type):
         return None
-    known = values.drop_null().value_counts()
-    texts, counts = known.field("values").to_pylist(), known.field("counts").to_numpy(zero_copy_only=False)
+    table = values.drop_null().value_counts()
+    texts, counts = table.field("values").to_pylist(), table.field("counts").to_numpy(zero_copy_only=False)
     odd = np.array([not _is_number(text) for text in texts], dtype=bool)
     share = 1 - counts[odd].sum() / counts.sum() if len(counts) else 0.0
-    if share <= MOSTLY_NUMBERS or not odd.any():
+    if share <= MAX_NUMBER_SHARE or not odd.any():
         return None
     return int(100 * share), texts[int(np.argmax(np.where(odd, counts, 0)))]
 
@@ -345,8 +353,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _missed(name: str, others: Iterable[str]) -> str:
-    """The name of a column that is not there, and what may have been meant."""
+def _with_near_names(name: str, others: Iterable[str]) -> str:
+    """The name of a missing column, and the names of columns that may have been meant."""
     close = near_names(name, others)
     return repr(name) + (f" (did you mean {' or '.join(map(repr, close))}?)" if close else "")
 
@@ -376,16 +384,16 @@ def _quantity(values: pa.ChunkedArray, name: str, kind: str) -> NDArray[np.float
         return numbers(values, name)
     if kind == "date" and is_text(values.type):
         return parsed(values, name, "a date like 2024-12-31", _days)
-    found = _kind(name, values.type)
-    if found not in (kind, "empty"):
+    present_kind = _kind(name, values.type)
+    if present_kind not in (kind, "empty"):
         raise TableError(f"column {name!r} should hold a {kind} in each row as in fit, but holds {values.type} values")
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("ms"))
     elif pa.types.is_time32(values.type):
         values = values.cast(pa.time64("us"))
-    if found == "empty":
+    if present_kind == "empty":
         return np.full(len(values), np.nan)
-    days = values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy() / TICKS[values.type.unit]
+    days = values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy() / TICKS_PER_DAY[values.type.unit]
     return np.asarray(days, dtype=np.float64)
 
 
@@ -396,7 +404,7 @@ def _days(text: str) -> float:
 
 def _labels(values: pa.ChunkedArray, name: str) -> tuple[list[str | None], NDArray[np.intp]]:
     """Distinct labels, None for missing, and for each row the position of its label."""
-    _kind(name, values.type)  # raises where there can be no labels
+    _kind(name, values.type)  # refuses types that have no labels
     values = plain(values)
     values = values.cast(pa.large_string()) if is_text(values.type) or pa.types.is_null(values.type) else values
     encoded = values.combine_chunks().dictionary_encode()

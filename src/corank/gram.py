@@ -1,13 +1,10 @@
-"""One pass over rows → Gram statistics that add up: over chunks, folds, workers.
+"""Gram sums of one pass over rows, which add up over chunks, folds and workers.
 
-Every row becomes z = (Φ(x), score, 1). A fold's sums are Σ z L zᵀ over its queries, so that whatever the solvers ask
-(normal equations, held-out loss) is a block of one small matrix. A query may span chunks: the open one keeps its
-count, mean and centred second moments, merged pairwise (Chan, Golub, LeVeque 1983).
-
-Sums over a stretch of rows that add up to those of longer stretches, wherever a query was cut.
-
-What chunks, files and workers hand on: the sums of whole queries, and the moments of the two at the ends. Two stretches
-that follow each other make one; how many they came from does not matter beyond rounding.
+Every row becomes z = (Φ(x), score, 1), c = r + 2 numbers. The sums of a fold are Σ z L zᵀ over its queries, so that
+whatever the solvers ask (normal equations, held-out loss) is a block of one small matrix. `Accumulator` sums rows,
+`gather` rows in memory. A query may span chunks: the open one keeps its weight, mean and centred second moments, merged
+pairwise [Chan1983]. `Spans` are the sums of a stretch of rows with the moments of the queries at its ends: stretches that
+follow each other make one, and how many there were does not matter beyond rounding.
 """
 
 from __future__ import annotations
@@ -39,21 +36,23 @@ from corank._arrays import (
     writable,
 )
 from corank.loss import Loss
+from corank.model_files.packing import storable
 
 N_TARGETS = 2  # the score and the constant 1
 BLOCK_ENTRIES = 2**20  # of one block of features
 GRAM_ENTRIES = 2**21  # of one block whose products are summed: the larger, the nearer to the speed of matrix products
+MIN_BLOCK_ROWS = 64
+MIN_DEVICE_ROWS = 1024  # of a block on a device that is short of memory
 WRITE_ROWS = 512  # of a block that are made at once, to stay in the cache
-CHUNK_ROWS = 2**16
-LEAST_ROWS = 1024  # of a block on a device that is short of memory
-
+CHUNK_ROWS = 2**16  # that are copied at once where rows are not in query order
 
 FeatureMap: TypeAlias = Callable[[Array], Array]  # rows (n, d) → dense float64 features (n, r)
 
 
+@storable("Gram")
 @dataclass(frozen=True)
 class Gram:
-    """Sums over rows: `matrix` (r + 2, r + 2) = Σ z L zᵀ, `weight` of the rows, `freedom` = rank of L."""
+    """Sums over rows: matrix Σ z L zᵀ (c, c), total weight of the rows, and freedom, the rank of L."""
 
     matrix: Array
     weight: float = 0.0
@@ -93,14 +92,15 @@ class Gram:
         """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each. O(k r²)."""
         xp = namespace(self.matrix)
         fitted = self.features @ coefficients
-        own = xp.sum(coefficients * fitted, axis=0)
+        squares = xp.sum(coefficients * fitted, axis=0)
         cross = xp.sum(coefficients * (self.right(offset) - fitted), axis=0)
-        return cross, xp.where(own > 0, own, xp.zeros_like(own))
+        return cross, xp.where(squares > 0, squares, xp.zeros_like(squares))
 
 
+@storable("Moments")
 @dataclass(frozen=True)
 class Moments:
-    """Rows of one query, or a part of them: total weight, count, mean (c,) and centred second moments (c, c)."""
+    """Rows of one query, or some of them: total weight, count, mean (c,) and centred second moments (c, c)."""
 
     weight: float
     count: int
@@ -116,7 +116,7 @@ class Moments:
         return cls(float(totals[0]), int(z.shape[0]), means[0, ...], gram_of(z))
 
     def merge(self, other: Moments | None) -> Moments:
-        """Both parts as one."""
+        """The moments of the rows of both."""
         if other is None:
             return self
         weight = self.weight + other.weight
@@ -125,16 +125,21 @@ class Moments:
         return Moments(weight, self.count + other.count, self.mean + (other.weight / weight) * step, scatter)
 
     def gram(self, comparison: Loss) -> Gram:
-        """What these rows cost as one whole query."""
+        """The sums of these rows as one whole query."""
         sizes = like([self.weight], self.mean), like([float(self.count)], self.mean)
         between, within = (float(scale[0]) for scale in comparison.scales(*sizes))
         matrix = within * self.scatter + between * self.weight * (self.mean[:, None] * self.mean[None, :])
         return Gram(matrix, self.weight, self.count - (between == 0))
 
 
+@storable("Statistics")
 @dataclass(frozen=True)
 class Statistics:
-    """The sums of every fold: its whole queries and, where folds cut through one query, the parts of that one."""
+    """The sums of every fold.
+
+    queries : over the whole queries of each fold
+    parts : where folds cut through one query without a name, the moments of its rows in each fold; else None
+    """
 
     comparison: Loss
     queries: tuple[Gram, ...]
@@ -150,67 +155,60 @@ class Statistics:
         return self._sum(range(self.n_folds))
 
     def without(self, fold: int) -> Gram:
-        """The sums over all rows but a fold's."""
+        """The sums over all rows but those of a fold."""
         return self._sum(k for k in range(self.n_folds) if k != fold)
 
     def of(self, fold: int) -> Gram:
-        """The sums over a fold's rows."""
+        """The sums over the rows of a fold."""
         return self._sum([fold])
 
     def _sum(self, folds: Iterable[int]) -> Gram:
-        chosen = list(folds)
-        some = Statistics(
-            self.comparison, tuple(self.queries[k] for k in chosen), tuple(self.parts[k] for k in chosen)
-        ).collapsed()
-        part = some.parts[0]
-        return some.queries[0] if part is None else some.queries[0] + part.gram(self.comparison)
+        numbers = list(folds)
+        queries, parts = tuple(self.queries[k] for k in numbers), tuple(self.parts[k] for k in numbers)
+        chosen = Statistics(self.comparison, queries, parts).collapsed()
+        moments = chosen.parts[0]
+        return chosen.queries[0] if moments is None else chosen.queries[0] + moments.gram(self.comparison)
 
     def mapped(self, whitening: Array) -> Statistics:
-        """The statistics of features Φ W for W (r, k). O(r² k)."""
+        """The sums with features Φ W for W (r, k). O(r² k)."""
         xp = namespace(whitening)
         (r, k), place = whitening.shape, {"dtype": xp.float64, "device": device(whitening)}
         upper = xp.concat([whitening, xp.zeros((r, N_TARGETS), **place)], axis=1)
         lower = xp.concat([xp.zeros((N_TARGETS, k), **place), xp.eye(N_TARGETS, **place)], axis=1)
         full = xp.concat([upper, lower], axis=0)
-        return Statistics(
-            self.comparison,
-            tuple(replace(gram, matrix=full.T @ gram.matrix @ full) for gram in self.queries),
-            tuple(
-                None if part is None else replace(part, mean=full.T @ part.mean, scatter=full.T @ part.scatter @ full)
-                for part in self.parts
-            ),
-        )
+        return self._transformed(lambda vector: full.T @ vector, lambda matrix: full.T @ matrix @ full)
 
     def of_features(self, chosen: Index) -> Statistics:
-        """The statistics of some of the features."""
+        """The sums with the given features only."""
         size = int(self.queries[0].matrix.shape[0]) - N_TARGETS
-        own = np.r_[chosen, size : size + N_TARGETS]
+        kept = np.r_[chosen, size : size + N_TARGETS]
 
         def block(matrix: Array) -> Array:
             xp = namespace(matrix)
-            return xp.take(take(matrix, own), like(own, matrix, "int64"), axis=1)
+            return xp.take(take(matrix, kept), like(kept, matrix, "int64"), axis=1)
 
-        return Statistics(
-            self.comparison,
-            tuple(replace(gram, matrix=block(gram.matrix)) for gram in self.queries),
-            tuple(
-                None if part is None else replace(part, mean=take(part.mean, own), scatter=block(part.scatter))
-                for part in self.parts
-            ),
+        return self._transformed(lambda vector: take(vector, kept), block)
+
+    def _transformed(self, of_vector: Callable[[Array], Array], of_matrix: Callable[[Array], Array]) -> Statistics:
+        """The sums with every vector (c,) and every matrix (c, c) transformed."""
+        queries = tuple(replace(gram, matrix=of_matrix(gram.matrix)) for gram in self.queries)
+        parts = tuple(
+            part and replace(part, mean=of_vector(part.mean), scatter=of_matrix(part.scatter)) for part in self.parts
         )
+        return Statistics(self.comparison, queries, parts)
 
     def collapsed(self) -> Statistics:
-        """All folds as one."""
-        part: Moments | None = None
-        for own in self.parts:
-            part = part if own is None else own.merge(part)
+        """The sums with all folds as one."""
+        moments: Moments | None = None
+        for part in self.parts:
+            moments = moments if part is None else part.merge(moments)
         total = self.queries[0]
         for gram in self.queries[1:]:
             total = total + gram
-        return Statistics(self.comparison, (total,), (part,))
+        return Statistics(self.comparison, (total,), (moments,))
 
     def merged(self, other: Statistics) -> Statistics:
-        """Both sets of rows; parts of one query (no qid) become one query."""
+        """The sums over the rows of both; without queries, all rows are one query."""
         pairs = zip(self.parts, other.parts, strict=True)
         return Statistics(
             self.comparison,
@@ -221,17 +219,17 @@ class Statistics:
 
 @dataclass(frozen=True)
 class _Job:
-    """Rows that make one block: whole queries, a part of the open one, items of the nameless one; or the end of one."""
+    """A block of rows: whole queries, rows of the open query, items of the query without a name; or the end of a query."""
 
     kind: Literal["whole", "part", "item", "close"]
     fold: int
     rows: Any = None  # slice or row numbers
-    query: int = -1  # that is closed
+    query: int = -1  # code of the query that ends
 
 
 @dataclass(frozen=True)
 class End:
-    """A query at an end of some rows, which may go on beyond them."""
+    """A query at one end of some rows, which may go on beyond them."""
 
     query: int
     fold: int
@@ -246,12 +244,12 @@ class Accumulator:
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : Loss
     features : callable, rows (n, d) → (n, r); with a method ``write(X, out)`` blocks are written in place
     n_features : r
     reference : any array of the library and device to compute on
     folds : (n_queries,) the fold of each query code, or None for a single fold
-    n_folds : their number where the folds of these rows may not be all of them
+    n_folds : number of folds, where these rows may not be in all of them
     keeps_ends : whether the first query may have begun, and the last may go on, in rows that are summed elsewhere: see
         `Spans`
     """
@@ -278,7 +276,7 @@ class Accumulator:
         place = {"dtype": xp.float64, "device": device(reference)}
         self._sums = [Gram(xp.zeros((self._width, self._width), **place)) for _ in range(n_folds)]
         self._parts: list[Moments | None] = [None] * n_folds
-        self._block_rows = max(64, block_entries(reference, GRAM_ENTRIES) // self._width)
+        self._block_rows = max(MIN_BLOCK_ROWS, block_entries(reference, GRAM_ENTRIES) // self._width)
         self._workspace = threading.local()
         self._open: Moments | None = None
         self._open_query = self._last_query = -1
@@ -290,7 +288,7 @@ class Accumulator:
         self._work(self._plan(queries, whole), X, scores, queries, weights)
 
     def add_items(self, X: Array, scores: Array, weights: Array | None, folds: Index) -> None:
-        """Add rows of the one nameless query, each with a fold of its own."""
+        """Add rows of the one query without a name, whose folds are (n,)."""
         jobs = [
             _Job("item", int(fold), rows)
             for fold in np.unique(folds)
@@ -299,19 +297,19 @@ class Accumulator:
         self._work(jobs, X, scores, folds, weights)
 
     def result(self) -> Statistics:
-        """The sums so far, the open query taken as complete."""
+        """The sums so far, with the open query taken as complete."""
         self._finish(self._close(), None)
         self._open_query = -1
         sums = tuple(replace(gram, matrix=gram.matrix * 1.0) for gram in self._sums)  # later rows must not change them
         return Statistics(self.comparison, sums, tuple(self._parts))
 
     def ends(self) -> tuple[Statistics, End | None, End | None]:
-        """The sums of what lies between, and the queries at both ends; only a head where all rows are one query."""
+        """The sums between the ends, and the queries at both ends; only a head where all rows are one query."""
         tail = None if self._open is None else End(self._open_query, self._fold(self._open_query), self._open)
         between = Statistics(self.comparison, tuple(self._sums), tuple(self._parts))
         return (between, tail, None) if self._head is None else (between, self._head, tail)
 
-    # ---------------------------------------------------------------- plan
+    # ---- plan
 
     def _fold(self, query: int) -> int:
         return 0 if self.folds is None or query < 0 else int(self.folds[query])
@@ -386,7 +384,7 @@ class Accumulator:
                 begin = int(ends[position])
             else:  # one query larger than a block
                 end = int(ends[position + 1])
-                yield from (_Job("part", fold, part) for part in self._pieces(piece(begin, end)))
+                yield from (_Job("part", fold, block) for block in self._pieces(piece(begin, end)))
                 yield _Job("close", fold)
                 begin = end
 
@@ -398,28 +396,28 @@ class Accumulator:
             high = min(low + step, n)
             yield slice(first + low, first + high) if isinstance(rows, slice) else rows[low:high]
 
-    # ---------------------------------------------------------------- work
+    # ---- work
 
     def _work(self, jobs: Iterable[_Job], X: Array, scores: Array, queries: Index, weights: Array | None) -> None:
         def step(job: _Job) -> tuple[_Job, Gram | Moments | None]:
             if job.kind == "close":
                 return job, None
             z = self._augmented(take(X, job.rows), take(scores, job.rows))
-            w = None if weights is None else take(weights, job.rows)
+            row_weights = None if weights is None else take(weights, job.rows)
             if job.kind == "whole":
-                return job, self._whole_queries(z, queries[job.rows], w)
-            return job, Moments.of(z, w)
+                return job, self._whole_queries(z, queries[job.rows], row_weights)
+            return job, Moments.of(z, row_weights)
 
         if not isinstance(self.reference, np.ndarray):
             for job in jobs:
-                for own, result in self._attempted(step, job, queries):
-                    self._finish(own, result)
+                for smaller, result in self._attempted(step, job, queries):
+                    self._finish(smaller, result)
             return
         for job, result in in_order(step, jobs, self.reference):
             self._finish(job, result)
 
     def _attempted(self, step: Step, job: _Job, queries: Index) -> Iterator[tuple[_Job, Gram | Moments | None]]:
-        """A block on a device, in smaller ones where there is no room for it."""
+        """The results of a block on a device, cut into smaller ones where there is no room for it."""
         try:
             yield step(job)
             return
@@ -427,25 +425,25 @@ class Accumulator:
             if not is_out_of_memory(error):
                 raise
             size = len(queries[job.rows])
-            if size <= LEAST_ROWS:
+            if size <= MIN_DEVICE_ROWS:
                 raise MemoryError(
                     f"the device has no room for blocks of {size} rows and {self._width} features; use a smaller basis, or "
                     "free memory on it."
                 ) from error
         self._workspace = threading.local()
         forget(self.reference)
-        self._block_rows = max(LEAST_ROWS, min(self._block_rows, size) // 4)
+        self._block_rows = max(MIN_DEVICE_ROWS, min(self._block_rows, size) // 4)
         smaller: Iterator[_Job]
         if job.kind == "whole":
             first, rows = (job.rows.start, None) if isinstance(job.rows, slice) else (0, job.rows)
             smaller = self._cut(queries[job.rows], job.fold, first, rows)
         else:
             smaller = (replace(job, rows=rows) for rows in self._pieces(job.rows))
-        for own in smaller:
-            yield from self._attempted(step, own, queries)
+        for smaller_job in smaller:
+            yield from self._attempted(step, smaller_job, queries)
 
     def _finish(self, job: _Job, result: Gram | Moments | None) -> None:
-        """Add a block's result, in the order of the blocks."""
+        """Add the result of a block, in the order of the blocks."""
         if isinstance(result, Gram):
             self._sums[job.fold] += result
         elif result is None:
@@ -467,8 +465,8 @@ class Accumulator:
             return xp.concat([self.features(X), scores[:, None], xp.ones_like(scores)[:, None]], axis=1)
         buffer = getattr(self._workspace, "buffer", None)
         if buffer is None or len(buffer) < n:
-            rows_held = max(n, min(self._block_rows, 2 * n))
-            buffer = self._workspace.buffer = empty_like((rows_held, self._width), scores)
+            buffer_rows = max(n, min(self._block_rows, 2 * n))
+            buffer = self._workspace.buffer = empty_like((buffer_rows, self._width), scores)
         z: Array = buffer[:n]
         if write is None:
             z[:, :-N_TARGETS] = self.features(X)
@@ -517,8 +515,8 @@ def gather(
 ) -> Statistics:
     """One pass over rows in memory, in any order: (n, d) features, (n,) scores, query codes and weights.
 
-    `folds` has one entry a query code, or one a row where `queries` is None (one query without a name).
-    O(n r (r + d)) for r features; memory a few blocks and one (r + 2)² matrix a fold.
+    `folds` has one entry per query code, or one per row where `queries` is None (one query without a name).
+    O(n r (r + d)) for r features; memory for a few blocks and one (r + 2)² matrix per fold.
     """
     n = int(X.shape[0])
     by_items = queries is None and comparison.needs_queries
@@ -526,25 +524,25 @@ def gather(
     accumulator = Accumulator(comparison, features, n_features, scores, folds)
     ordered = not comparison.needs_queries or bool(np.all(codes[1:] >= codes[:-1]))
     order = None if ordered else np.argsort(codes, kind="stable")
-    if chunk_rows is None:  # rows in order are only looked at, others are copied chunk by chunk
+    if chunk_rows is None:  # rows in order are not copied, others chunk by chunk
         chunk_rows = max(n, 1) if ordered else CHUNK_ROWS
     for begin in range(0, n, chunk_rows):
         end = min(begin + chunk_rows, n)
         rows: Any = slice(begin, end) if order is None else order[begin:end]
-        w = None if weights is None else take(weights, rows)
+        row_weights = None if weights is None else take(weights, rows)
         if by_items:
-            parts = np.zeros(end - begin, dtype=np.int64) if folds is None else folds[begin:end]
-            accumulator.add_items(take(X, rows), take(scores, rows), w, parts)
+            row_folds = np.zeros(end - begin, dtype=np.int64) if folds is None else folds[begin:end]
+            accumulator.add_items(take(X, rows), take(scores, rows), row_weights, row_folds)
         else:
-            accumulator.add(take(X, rows), take(scores, rows), codes[rows], w)
+            accumulator.add(take(X, rows), take(scores, rows), codes[rows], row_weights)
     return accumulator.result()
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Sums over rows that follow each other.
+    """Sums over a stretch of rows.
 
-    between : of whole queries, and of the parts of the nameless one
+    between : of whole queries, and of rows of a query without a name
     head, tail : queries at the ends, by their ids; no tail where all rows are one query, neither where none are compared
     """
 
@@ -554,18 +552,18 @@ class Spans:
 
     @classmethod
     def of(cls, sums: Accumulator, ids: np.ndarray[Any, Any]) -> Spans:
-        """What was added to an accumulator that keeps ends; `ids` (n_codes,) are the ids of its query codes."""
+        """The sums of an accumulator that keeps ends; `ids` (n_codes,) are the ids of its query codes."""
         between, *ends = sums.ends()
         head, tail = (None if end is None else replace(end, query=int(ids[end.query])) for end in ends)
         return cls(between, head, tail)
 
     def merged(self, other: Spans) -> Spans:
-        """These rows and those that follow them. O(folds · r²)."""
+        """The sums over these rows and the rows that follow them. O(folds · r²)."""
         between = self.between.merged(other.between)
         if self.head is None or other.head is None:
             return Spans(between, self.head or other.head, self.tail or other.tail)
         left, right = self.tail or self.head, other.head
-        inner: list[End] = []  # queries that lie between the ends now
+        inner: list[End] = []  # queries that are no longer at an end
         if left.query == right.query:
             joined = replace(left, moments=right.moments.merge(left.moments))
             head = joined if self.tail is None else self.head
@@ -578,57 +576,51 @@ class Spans:
             head, tail = self.head, other.tail or right
             inner = [end for end, ends in ((self.tail, True), (right, other.tail is not None)) if end and ends]
         for end in inner:
-            between = _with(between, end)
+            between = _with_query(between, end)
         return Spans(between, head, tail)
 
     def closed(self) -> Statistics:
-        """The sums, all queries taken as complete."""
+        """The sums, with all queries taken as complete."""
         result = self.between
         for end in (self.head, self.tail):
-            result = result if end is None else _with(result, end)
+            result = result if end is None else _with_query(result, end)
         return result
 
-    # ---------------------------------------------------------------- to disk and back
-
     def packed(self) -> tuple[dict[str, Any], Arrays]:
-        """JSON and arrays."""
-        grams, parts = self.between.queries, self.between.parts
+        """The sums as JSON and arrays."""
+        grams = self.between.queries
         arrays: Arrays = {
             "sums": np.stack([to_numpy(gram.matrix) for gram in grams]),
             "weights": np.asarray([gram.weight for gram in grams]),
             "freedoms": np.asarray([gram.freedom for gram in grams], dtype=np.int64),
         }
         header: dict[str, Any] = {"parts": [], "ends": []}
-        for fold, part in enumerate(parts):
-            if part is not None:
-                header["parts"].append([fold, part.count])
-                arrays |= _packed_moments(f"part{fold}", part)
-        for name, end in self._ends():
-            header["ends"].append([name, end.query, end.fold, end.moments.count])
-            arrays |= _packed_moments(name, end.moments)
-        return header, arrays
-
-    def _ends(self) -> Iterator[tuple[str, End]]:
+        for fold, moments in enumerate(self.between.parts):
+            if moments is not None:
+                header["parts"].append([fold, moments.count])
+                arrays |= _packed_moments(f"part{fold}", moments)
         for name, end in (("head", self.head), ("tail", self.tail)):
             if end is not None:
-                yield name, end
+                header["ends"].append([name, end.query, end.fold, end.moments.count])
+                arrays |= _packed_moments(name, end.moments)
+        return header, arrays
 
     @classmethod
     def unpacked(cls, header: dict[str, Any], arrays: Arrays, comparison: Loss, reference: Array) -> Spans:
-        """What `packed` gave, beside a reference."""
-        numbers = zip(arrays["sums"], arrays["weights"], arrays["freedoms"], strict=True)
-        grams = tuple(Gram(like(matrix, reference), float(weight), int(free)) for matrix, weight, free in numbers)
-        parts: list[Moments | None] = [None] * len(grams)
+        """Sums from their JSON and arrays, in the library and on the device of a reference."""
+        sums = zip(arrays["sums"], arrays["weights"], arrays["freedoms"], strict=True)
+        grams = tuple(Gram(like(matrix, reference), float(weight), int(free)) for matrix, weight, free in sums)
+        moments: list[Moments | None] = [None] * len(grams)
         for fold, count in header["parts"]:
-            parts[fold] = _unpacked_moments(f"part{fold}", count, arrays, reference)
+            moments[fold] = _unpacked_moments(f"part{fold}", count, arrays, reference)
         ends = {
             name: End(query, fold, _unpacked_moments(name, count, arrays, reference))
             for name, query, fold, count in header["ends"]
         }
-        return cls(Statistics(comparison, grams, tuple(parts)), ends.get("head"), ends.get("tail"))
+        return cls(Statistics(comparison, grams, tuple(moments)), ends.get("head"), ends.get("tail"))
 
 
-def _with(between: Statistics, end: End) -> Statistics:
+def _with_query(between: Statistics, end: End) -> Statistics:
     grams = list(between.queries)
     grams[end.fold] = grams[end.fold] + end.moments.gram(between.comparison)
     return replace(between, queries=tuple(grams))
@@ -643,5 +635,5 @@ def _packed_moments(name: str, moments: Moments) -> Arrays:
 
 
 def _unpacked_moments(name: str, count: int, arrays: Arrays, reference: Array) -> Moments:
-    mean, scatter = (like(arrays[f"{name}.{part}"], reference) for part in ("mean", "scatter"))
+    mean, scatter = (like(arrays[f"{name}.{moment}"], reference) for moment in ("mean", "scatter"))
     return Moments(float(arrays[f"{name}.weight"][0]), count, mean, scatter)

@@ -1,6 +1,6 @@
 """Kernel blocks: dense values of a kernel between two sets of rows, from dense or CSR features.
 
-linear, rbf, polynomial and cosine run on every backend; scikit-learn's others on NumPy and CSR only.
+linear, rbf, polynomial and cosine run on every array library; the other kernels of scikit-learn on NumPy and CSR only.
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from corank._arrays import (
     Array,
+    add_diagonal,
     cholesky,
-    device,
     empty_like,
     float64,
     is_foreign,
     is_sparse,
     like,
     namespace,
+    symmetrised,
     take,
     to_numpy,
     writable,
     write_exponentials,
 )
+from corank.model_files.packing import NAMED_FUNCTIONS, storable
 
 KernelFunction = Callable[..., Any]
 
-_registered: dict[str, KernelFunction] = {}
-
 NATIVE = ("linear", "rbf", "poly", "polynomial", "cosine")
-NO_ROUNDING = 1e3  # exponents whose rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
+MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
+DIAGONAL_ROWS = 64  # per block of which only the diagonal is used
+SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
+SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
 WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
 
 
@@ -51,36 +54,32 @@ def register_kernel(name: str, function: KernelFunction) -> None:
         raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}.")
-    _registered[name] = function
+    NAMED_FUNCTIONS[name] = function
 
 
 def kernel_names() -> list[str]:
-    """Every name that `kernel=` understands."""
-    return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *_registered, "precomputed"})
+    """All names that `kernel=` understands."""
+    return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *NAMED_FUNCTIONS, "precomputed"})
 
 
 def is_registered(name: str) -> bool:
     """Whether a name was given to `register_kernel`."""
-    return name in _registered
+    return name in NAMED_FUNCTIONS
 
 
 def registered_function(name: str) -> KernelFunction:
-    """The function that a name was given to."""
-    return _registered[name]
+    """The function that was registered under a name."""
+    return NAMED_FUNCTIONS[name]
 
 
-def registered_name(function: KernelFunction) -> str | None:
-    """The name a function was registered under, if any."""
-    return next((name for name, f in _registered.items() if f is function), None)
-
-
+@storable("Kernel")
 @dataclass(frozen=True)
 class Kernel:
     """A kernel with all its parameters fixed.
 
-    ``precomputed``: features hold kernel values, and basis points are column numbers.
+    With ``precomputed`` features hold kernel values, and basis points are column numbers.
 
-    scales : factors of the columns, one each, where they do not count alike
+    scales : one factor per column, None where all columns count alike
     """
 
     name: str | KernelFunction
@@ -97,7 +96,7 @@ class Kernel:
 
     @property
     def is_plain_rbf(self) -> bool:
-        """Whether it is an rbf kernel to which all columns are alike: `RbfPoints` speed it up."""
+        """Whether it is an rbf kernel to which all columns count alike, as `RbfPoints` need."""
         return self.name == "rbf" and self.scales is None
 
     def block(self, X: Array, Z: Array) -> Array:
@@ -105,7 +104,7 @@ class Kernel:
         if self.precomputed:
             return _columns(X, Z)
         X, Z = self.seen(float64(X)), self.seen(float64(Z))
-        function = _registered.get(self.name) if isinstance(self.name, str) else self.name
+        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
         if function is not None:
             return self._custom(function, X, Z)
         if self.name in NATIVE:
@@ -118,7 +117,7 @@ class Kernel:
         return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
 
     def seen(self, X: Array) -> Array:
-        """The columns of X (n, d) as the kernel weighs them."""
+        """X (n, d) with its columns times their factors."""
         if self.scales is None:
             return X
         if is_sparse(X):
@@ -126,12 +125,12 @@ class Kernel:
         return X * like(np.asarray(self.scales), X)[None, :]
 
     def stretched(self, logs: np.ndarray[Any, Any]) -> Kernel:
-        """The kernel with the width of every column times exp(log)."""
+        """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
         scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
         return replace(self, scales=tuple(float(scale) for scale in scales))
 
     def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
-        """The same as `block`, into a writable array (n, r) whose rows may lie apart."""
+        """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie apart."""
         if self.is_plain_rbf and writable(X) and writable(Z):
             (prepared or RbfPoints.of(self, Z)).write(X, out)
         else:
@@ -178,15 +177,16 @@ class Kernel:
                 return xp.where(norms > 0, ones, xp.zeros_like(ones))
             assert self.gamma is not None
             return (self.gamma * norms + self.coef0) ** self.degree
-        blocks = [take(X, slice(i, min(i + 64, X.shape[0]))) for i in range(0, X.shape[0], 64)]
+        n = X.shape[0]
+        blocks = [take(X, slice(begin, min(begin + DIAGONAL_ROWS, n))) for begin in range(0, n, DIAGONAL_ROWS)]
         return xp.concat([xp.linalg.diagonal(self.block(block, block)) for block in blocks])
 
 
 @dataclass(frozen=True)
 class RbfPoints:
-    """Points z of an rbf kernel, ready for −gamma·|x − z|² as one matrix product: the norms ride on it.
+    """Points z of an rbf kernel, prepared so that −gamma·|x − z|² is one matrix product, norms included.
 
-    Distances do not change with the origin; the mean of the points is where the expansion loses least to rounding.
+    Distances do not change with the origin; with the mean of the points as origin least is lost to rounding.
 
     origin : (1, d); right : (d + 2, r); reach : gamma · the largest |z|²
     """
@@ -198,7 +198,7 @@ class RbfPoints:
 
     @classmethod
     def of(cls, kernel: Kernel, Z: Array) -> RbfPoints:
-        """From points (r, d)."""
+        """Prepare points Z (r, d) of a kernel."""
         assert kernel.gamma is not None
         Z = float64(Z)
         xp = namespace(Z)
@@ -209,7 +209,7 @@ class RbfPoints:
         return cls(kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms)))
 
     def values(self, X: Array) -> Array:
-        """Kernel values (n, r)."""
+        """Kernel values between the rows of X and the points: (n, r)."""
         if writable(X):
             out = empty_like((int(X.shape[0]), int(self.right.shape[1])), X)
             self.write(X, out)
@@ -221,12 +221,12 @@ class RbfPoints:
         return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
 
     def write(self, X: Array, out: Array) -> None:
-        """The same into a writable array whose rows may lie apart."""
-        write_exponentials(X, self.origin, self.right, (NO_ROUNDING - self.reach) / self.gamma, out)
+        """Write the kernel values into a writable array (n, r), whose rows may lie apart."""
+        write_exponentials(X, self.origin, self.right, (MAX_EXACT_EXPONENT - self.reach) / self.gamma, out)
 
 
-def checked(values: Array) -> Array:
-    """Kernel values (n, r), refused where they are not finite. A sum shows it in one pass."""
+def finite_values(values: Array) -> Array:
+    """Kernel values (n, r) as they are, refused where they are not finite."""
     xp = namespace(values)
     if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
         raise ValueError("kernel gives NaN or infinity on these rows; check its parameters (degree, coef0, gamma).")
@@ -234,27 +234,27 @@ def checked(values: Array) -> Array:
 
 
 def scale_gamma(X: Array, weights: Array | None = None) -> float:
-    """1 / (columns · variance of all entries), the rows weighted: gamma="scale". 1 for constant features."""
+    """gamma="scale": 1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
     n, d = X.shape
     if is_sparse(X):
         per_row = np.repeat(np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr))
         values = X.data.astype(np.float64)
         total = (float(n) if weights is None else float(np.sum(weights))) * d
         mean = float(per_row @ values) / total
-        # zeros are (0 − mean)² each
+        # entries that are not stored are 0: each adds (0 − mean)²
         variance = (float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2) / total
     else:
         xp = namespace(X)
         X = float64(X)
-        w = like(np.ones(n), X) if weights is None else weights
-        total = float(xp.sum(w)) * d
-        mean = float(xp.sum(w[:, None] * X)) / total
-        variance = float(xp.sum(w[:, None] * (X - mean) ** 2)) / total
+        row_weights = like(np.ones(n), X) if weights is None else weights
+        total = float(xp.sum(row_weights)) * d
+        mean = float(xp.sum(row_weights[:, None] * X)) / total
+        variance = float(xp.sum(row_weights[:, None] * (X - mean) ** 2)) / total
     return 1.0 / (d * variance) if variance > 0 else 1.0
 
 
 def product(X: Array, Z: Array) -> Array:
-    """X Zᵀ as a dense matrix, from dense or CSR."""
+    """X Zᵀ as a dense matrix, for dense or CSR X (n, d) and Z (r, d)."""
     if is_sparse(X) or is_sparse(Z):
         values = X @ Z.T
         return values.toarray() if is_sparse(values) else np.asarray(values)
@@ -262,7 +262,7 @@ def product(X: Array, Z: Array) -> Array:
 
 
 def squared_norms(X: Array) -> Array:
-    """|x|² for every row: (n,)."""
+    """|x|² for every row x: (n,)."""
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     if isinstance(X, np.ndarray):
@@ -271,7 +271,7 @@ def squared_norms(X: Array) -> Array:
 
 
 def _unit_rows(X: Array) -> Array:
-    """Rows divided by their length; zero rows stay."""
+    """Rows divided by their length; rows of zeros stay."""
     xp = namespace(X)
     norms = xp.sqrt(squared_norms(X))
     inverse = 1 / xp.where(norms > 0, norms, xp.ones_like(norms))
@@ -291,12 +291,11 @@ def check_precomputed(K: Array) -> None:
     dense = float64(like(K.toarray(), np.empty(0))) if is_sparse(K) else float64(K)
     xp = namespace(dense)
     size = float(xp.max(xp.abs(dense)))
-    if float(xp.max(xp.abs(dense - dense.T))) > 1e-8 * max(size, 1e-300):
+    if float(xp.max(xp.abs(dense - dense.T))) > SYMMETRY_TOLERANCE * max(size, SMALLEST_SIZE):
         raise ValueError("Precomputed matrix X is not symmetric; a kernel matrix must be.")
-    jitter = 1e-8 * max(float(xp.linalg.trace(dense)) / dense.shape[0], 1e-300)
-    shifted = (dense + dense.T) / 2 + jitter * xp.eye(dense.shape[0], dtype=xp.float64, device=device(dense))
+    jitter = SYMMETRY_TOLERANCE * max(float(xp.linalg.trace(dense)) / dense.shape[0], SMALLEST_SIZE)
     try:
-        cholesky(shifted)
+        cholesky(add_diagonal(symmetrised(dense), jitter))
     except ValueError:
         raise ValueError(
             "Precomputed matrix X is not positive semi-definite, so it is no kernel; "
@@ -304,6 +303,6 @@ def check_precomputed(K: Array) -> None:
         ) from None
 
 
-def rows_of(kernel: Kernel, X: Array, rows: Any) -> Array:
-    """The basis points that rows of X are: the rows themselves, or their column numbers when precomputed."""
+def basis_points(kernel: Kernel, X: Array, rows: Any) -> Array:
+    """Rows of X as basis points: the rows themselves, or their column numbers where the kernel is precomputed."""
     return like(rows, X if not is_sparse(X) else np.empty(0), "int64") if kernel.precomputed else take(X, rows)

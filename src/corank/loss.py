@@ -1,7 +1,8 @@
-"""What is compared with what: the loss ‖J (s − f)‖², L = JᵀJ, never formed.
+"""The loss ‖J (s − f)‖², with L = JᵀJ never formed: docs/mathematics.md, section 3.
 
-`Pointwise`, `Queries` and `Blend` say what a query's rows cost; `PerQuery` applies that to given rows.
-`Pairs` are explicit comparisons. All of them are linear operators with a root J: see math.md section 3.
+`Pointwise`, `WithinQueries` and `Blend` say what errors in the rows of a query cost; `QueryLoss` applies that to given
+rows. `PairLoss` is the loss of explicit comparisons. Both are linear operators with a root J.
+D are the weights of rows, W their sum over a query, P the projection that takes the weighted mean out.
 """
 
 from __future__ import annotations
@@ -10,43 +11,42 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from corank._arrays import Array, device, namespace, segment_sum, subtract_symmetric, symmetrised, take
+from corank.model_files.packing import storable
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
 WEIGHTINGS: tuple[Weighting, ...] = ("size", "unit", "query")
 
 
 class Loss(Protocol):
-    """What a query costs, given its size: the eigenvalues of its block of L.
-
-    With D the weights of its rows, W their sum and P the projection that takes the weighted mean out, the block is
-    D^½ (between·(I − P) + within·P) D^½.
-    """
+    """A loss, by the eigenvalues of its block of L for every query: D^½ (between·(I − P) + within·P) D^½."""
 
     @property
     def needs_queries(self) -> bool:
-        """False where rows count one by one and queries play no part."""
+        """Whether rows of a query are compared; False where every row counts for itself."""
         ...
 
     def scales(self, weight: Array, count: Array) -> tuple[Array, Array]:
-        """(between, within) for queries of total weight (q,) and count (q,)."""
+        """(between, within), each (q,), of queries with total weights `weight` (q,) and numbers of rows `count` (q,)."""
         ...
 
 
+@storable("Pointwise")
 @dataclass(frozen=True)
 class Pointwise:
-    """Every row for itself, L = D: regression."""
+    """Regression: every row for itself, L = D."""
 
     needs_queries: bool = False
 
     def scales(self, weight: Array, count: Array) -> tuple[Array, Array]:
-        """Both 1."""
+        """1 and 1: errors of the mean and within the query cost the same."""
         ones = namespace(weight).ones_like(weight)
         return ones, ones
 
 
+@storable("Queries")
 @dataclass(frozen=True)
 class WithinQueries:
-    """Every row against every other of its query, each unordered pair once: ranking.
+    """Ranking: every row against every other row of its query, each unordered pair once.
 
     A pair of rows i, j costs w_i·w_j times 1/W ("size"), 1 ("unit") or 1/binom(m, 2) ("query").
     """
@@ -55,7 +55,7 @@ class WithinQueries:
     needs_queries: bool = True
 
     def scales(self, weight: Array, count: Array) -> tuple[Array, Array]:
-        """Between is 0: the mean of a query costs nothing."""
+        """(between, within); between is 0, as the mean of a query costs nothing."""
         xp = namespace(weight)
         zeros, ones = xp.zeros_like(weight), xp.ones_like(weight)
         if self.weighting == "size":
@@ -65,29 +65,30 @@ class WithinQueries:
         return zeros, 2 / xp.where(count > 1, count - 1, ones)
 
 
+@storable("Blend")
 @dataclass(frozen=True)
 class Blend:
-    """beta times the regression loss plus (1 − beta) times the ranking loss (ranking pursuit, section 4)."""
+    """beta times the regression loss plus (1 − beta) times the ranking loss: docs/mathematics.md, section 4."""
 
     weighting: Weighting = "size"
     beta: float = 0.5
     needs_queries: bool = True
 
     def scales(self, weight: Array, count: Array) -> tuple[Array, Array]:
-        """The eigenvalues of beta·I + (1 − beta)·L."""
+        """(between, within): the eigenvalues of beta·I + (1 − beta)·L."""
         _, within = WithinQueries(self.weighting).scales(weight, count)
         return self.beta * namespace(weight).ones_like(weight), self.beta + (1 - self.beta) * within
 
 
 def blend(weighting: Weighting, beta: float) -> Loss:
-    """`Queries` for beta = 0, `Pointwise` for beta = 1, `Blend` between."""
+    """`WithinQueries` for beta = 0, `Pointwise` for beta = 1, `Blend` between."""
     if beta == 0:
         return WithinQueries(weighting)
     return Pointwise() if beta == 1 else Blend(weighting, beta)
 
 
 class Operator(Protocol):
-    """The loss on given rows: J of shape (n_roots, n_rows)."""
+    """The root J (n_roots, n_rows) of a loss on given rows."""
 
     @property
     def n_rows(self) -> int: ...  # noqa: D102
@@ -95,7 +96,7 @@ class Operator(Protocol):
     def n_roots(self) -> int: ...  # noqa: D102
     @property
     def weight(self) -> float:
-        """The total weight of what is compared."""
+        """The total weight of the rows or comparisons."""
         ...
 
     def root(self, x: Array) -> Array:
@@ -112,11 +113,11 @@ class Operator(Protocol):
 
 
 class QueryLoss:
-    """A comparison on given rows: J = √L, one block a query, O(n) a column.
+    """A loss on given rows: J = √L, one block per query, O(n) per column.
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : Loss
     queries : (n,) int64 codes, or None for one query
     n_queries : int
     weights : (n,) float64, or None for ones
@@ -147,11 +148,11 @@ class QueryLoss:
 
     @property
     def weight(self) -> float:
-        """The sum of the rows' weights."""
+        """The sum of the weights of the rows."""
         return float(namespace(self.totals).sum(self.totals))
 
     def _project(self, x: Array, between: Array, within: Array) -> Array:
-        """(between (I − P) + within P) x, block by block."""
+        """(between (I − P) + within P) x, query by query."""
         if not self.comparison.needs_queries:
             return x
         xp = namespace(x)
@@ -180,7 +181,8 @@ class QueryLoss:
             matrix = factors[:, None] * matrix * factors[None, :]
         if not self.comparison.needs_queries:
             return matrix
-        # with J = diag(factors) (I − S D Sᵀ), S the unit vectors of the queries: A − S T − (S T)ᵀ
+        # With J = diag(factors) (I − U diag(damping) Uᵀ), U (n, q) the unit vectors `direction` of the queries, this is
+        # A − U T − (U T)ᵀ for A = `matrix` and T = diag(damping) (Uᵀ A − ½ Uᵀ A U diag(damping) Uᵀ).
         damping = 1 - xp.sqrt(self.between / self.within)
         direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
         sums = segment_sum(matrix, self.queries, self.n_queries, direction)
@@ -190,12 +192,7 @@ class QueryLoss:
 
     def unroot(self, z: Array) -> Array:
         """The pseudo-inverse of J: unroot(root(x)) = x, up to the mean of a query where that costs nothing."""
-        xp = namespace(self.within)
-        zeros = xp.zeros_like(self.within)
-        inverse = [
-            xp.where(a > 0, 1 / xp.sqrt(xp.where(a > 0, a, zeros + 1)), zeros) for a in (self.between, self.within)
-        ]
-        return self._project(z, *inverse) / self.root_weights[:, None]
+        return self._project(z, _inverse_root(self.between), _inverse_root(self.within)) / self.root_weights[:, None]
 
     def apply(self, x: Array) -> Array:
         """L x = JᵀJ x, without the root."""
@@ -207,11 +204,19 @@ class QueryLoss:
         return self.root(scores[:, None])
 
 
+def _inverse_root(eigenvalues: Array) -> Array:
+    xp = namespace(eigenvalues)
+    positive = eigenvalues > 0
+    return xp.where(
+        positive, 1 / xp.sqrt(xp.where(positive, eigenvalues, xp.ones_like(eigenvalues))), xp.zeros_like(eigenvalues)
+    )
+
+
 @dataclass(frozen=True)
 class PairLoss:
-    """Explicit comparisons, Σ w (margin − (f_winner − f_loser))²: J = W^½ A.
+    """The loss of explicit comparisons, Σ w (margin − (f_winner − f_loser))²: J = diag(w)^½ A.
 
-    winners, losers (p,) int64 rows; margins, weights (p,) float64.
+    winners, losers : (p,) int64 rows; margins, weights : (p,) float64
     """
 
     winners: Array
@@ -222,12 +227,12 @@ class PairLoss:
 
     @property
     def n_roots(self) -> int:
-        """One a comparison."""
+        """Number of comparisons."""
         return int(self.winners.shape[0])
 
     @property
     def weight(self) -> float:
-        """The sum of the comparisons' weights."""
+        """The sum of the weights of the comparisons."""
         return float(namespace(self.weights).sum(self.weights))
 
     def root(self, x: Array) -> Array:
@@ -244,9 +249,9 @@ class PairLoss:
         return symmetrised(self.root(self.root(matrix).T))
 
     def apply(self, x: Array) -> Array:
-        """L x = AᵀWA x."""
+        """L x = Aᵀ diag(w) A x."""
         return self.root_transposed(self.root(x))
 
     def targets(self, scores: Any = None) -> Array:
-        """W^½ margins: (n_roots, 1)."""
+        """The margins times the roots of the weights: (n_roots, 1)."""
         return (namespace(self.weights).sqrt(self.weights) * self.margins)[:, None]

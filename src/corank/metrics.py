@@ -1,4 +1,4 @@
-"""How well predicted scores order the rows of each query, and the scikit-learn scorers that carry query ids.
+"""Metrics: how well predicted scores order the rows of each query, how well probabilities fit, and scorers with queries.
 
 Everything here takes plain columns and computes in NumPy; nothing here knows a learner.
 """
@@ -17,7 +17,8 @@ from corank.rows import encode_queries
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
 
-_BATCH = 2**16  # padded rows handled at once: small enough to stay in cache
+BATCH_ROWS = 2**16  # padded rows handled at once: small enough to stay in the cache
+NORMAL_97_5 = 1.959963984540054  # quantile of the normal distribution that a 95 % interval needs
 
 
 @overload
@@ -134,7 +135,7 @@ def ndcg(
 
 
 def _ndcg(gains: NDArray[Any], scores: NDArray[Any], k: int | None) -> float:
-    """Of one query. scikit-learn, which takes some twenty times as long, is asked only where scores are tied."""
+    """NDCG of one query. scikit-learn, which takes about twenty times as long, is asked only where scores are tied."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     if (ranked[1:] == ranked[:-1]).any() or (k is not None and k < 1):
@@ -151,7 +152,7 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = ..., *, average: Lit
 def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool = True) -> float | NDArray[np.float64]:
     """Average precision of each query, averaged over the queries.
 
-    :func:`sklearn.metrics.average_precision_score` called once a query: O(n log n), about 0.7 ms a query.
+    :func:`sklearn.metrics.average_precision_score` called once per query: O(n log n), about 0.7 ms per query.
 
     Parameters
     ----------
@@ -181,10 +182,10 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
 
 
 class Reliability(NamedTuple):
-    """Predicted probabilities beside what came true, one entry a bin that holds any.
+    """Predicted probabilities beside the observed shares, one entry per bin that is not empty.
 
-    predicted : (k,) mean probability; observed : (k,) share that came true; counts : (k,) how many
-    interval : (k,) lower and (k,) upper end of a 95 % interval (Wilson) of the share
+    predicted : (k,) mean probability; observed : (k,) share that came true; counts : (k,) number of predictions
+    interval : (k,) lower and (k,) upper end of a 95 % interval of the share (Wilson)
     """
 
     predicted: NDArray[np.float64]
@@ -194,7 +195,7 @@ class Reliability(NamedTuple):
 
 
 def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
-    """How often things came true that were predicted with some probability.
+    """The shares of predictions that came true, beside their predicted probabilities.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     Returns
     -------
     Reliability
-        ``predicted``, ``observed``, ``counts`` and ``interval``, one entry a bin that is not empty.
+        ``predicted``, ``observed``, ``counts`` and ``interval``, one entry per bin that is not empty.
     """
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number greater than 0, got {n_bins!r}.")
@@ -217,22 +218,22 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     counted = ~np.isnan(y)
     y, probability = y[counted].astype(np.float64), probability[counted]
     if len(y) == 0:
-        raise ValueError("y_true says of no row whether it came true.")
+        raise ValueError("y_true has no row that says whether it came true: every value is NaN.")
     if not np.isin(y, (0, 1)).all():
         raise ValueError("y_true has values other than 0 and 1; say what came true.")
     if not ((probability >= 0) & (probability <= 1)).all():
         raise ValueError("y_prob has values that are no probabilities: NaN, below 0 or above 1.")
     bins = np.minimum((probability * n_bins).astype(np.int64), n_bins - 1)
     counts = np.bincount(bins, minlength=n_bins)
-    held = counts > 0
-    n = counts[held]
-    observed = np.bincount(bins, weights=y, minlength=n_bins)[held] / n
-    predicted = np.bincount(bins, weights=probability, minlength=n_bins)[held] / n
-    z = 1.959963984540054  # Wilson's interval
+    filled = counts > 0
+    n = counts[filled]
+    observed = np.bincount(bins, weights=y, minlength=n_bins)[filled] / n
+    predicted = np.bincount(bins, weights=probability, minlength=n_bins)[filled] / n
+    z = NORMAL_97_5
     centre = (observed + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
-    interval = np.minimum(centre - half, observed), np.maximum(centre + half, observed)  # beyond it by rounding only
-    return Reliability(predicted, observed, n, (np.maximum(interval[0], 0.0), np.minimum(interval[1], 1.0)))
+    lower, upper = np.minimum(centre - half, observed), np.maximum(centre + half, observed)  # rounding may cross it
+    return Reliability(predicted, observed, n, (np.maximum(lower, 0.0), np.minimum(upper, 1.0)))
 
 
 def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:
@@ -248,8 +249,8 @@ def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:
     float
         Mean over all predictions of the distance between a bin's mean probability and its share; 0 is perfect.
     """
-    found = reliability(y_true, y_prob, n_bins)
-    return float(np.sum(found.counts * np.abs(found.predicted - found.observed)) / found.counts.sum())
+    bins = reliability(y_true, y_prob, n_bins)
+    return float(np.sum(bins.counts * np.abs(bins.predicted - bins.observed)) / bins.counts.sum())
 
 
 def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callable[..., float]:
@@ -275,13 +276,12 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
             "scorer needs scikit-learn's metadata routing to receive the query ids; "
             "call sklearn.set_config(enable_metadata_routing=True) first."
         )
-    made: Callable[..., float]
     if name == "disagreement":
-        plain = make_scorer(disagreement_error, greater_is_better=False)
-        made = plain.set_score_request(qid="groups", sample_weight=True)
+        error = make_scorer(disagreement_error, greater_is_better=False)
+        result: Callable[..., float] = error.set_score_request(qid="groups", sample_weight=True)
     else:
-        made = make_scorer(ndcg if name == "ndcg" else average_precision).set_score_request(qid="groups")
-    return made
+        result = make_scorer(ndcg if name == "ndcg" else average_precision).set_score_request(qid="groups")
+    return result
 
 
 class _Table(NamedTuple):
@@ -361,7 +361,7 @@ def _equal_width_batches(
     levels = np.frexp(np.maximum(table.sizes - 1, 0))[1]  # 2**(level - 1) < size <= 2**level
     for level in np.unique(levels[levels > 0]).tolist():
         width, members = 2**level, np.flatnonzero(levels == level)
-        at_once = max(1, _BATCH // width)
+        at_once = max(1, BATCH_ROWS // width)
         for first in range(0, len(members), at_once):
             queries = members[first : first + at_once]
             place, size = np.arange(width), table.sizes[queries, np.newaxis]

@@ -1,6 +1,7 @@
-"""Rows under a comparison, ready for either form: the dual system or the one-pass statistics.
+"""Rows under a loss, ready for either form: the dual system or the one-pass sums.
 
-A *unit* is what a fold takes out: a scored row, or one explicit comparison. Units of one group (query) go together.
+`ScoredRows` have scores, `ComparedRows` explicit comparisons. A *unit* is what a fold takes out: a scored row, or one
+comparison. Units of one group (query) go together.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from corank._arrays import Array, FloatArray, Index, first_appearance, is_sparse
 from corank.gram import FeatureMap, Statistics, gather
 from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
+from corank.model_files.packing import storable
 from corank.rows import Rows
 from corank.views import SideBySide
 
+TIE = 1e-9  # differences of predictions below that share of the spread of the scores are rounding: a tie
+MARGIN_TIE = 1e-10  # predicted differences below that share of the largest are rounding: a tie
+TIED_SCORES = 1e-14  # differences of scores below that share of the largest are rounding: all scores are tied
+
 
 class Problem(Protocol):
-    """What the solvers need to know of the training data."""
+    """Training data as the solvers need them."""
 
     @property
     def features(self) -> Array:
@@ -34,17 +40,17 @@ class Problem(Protocol):
 
     @property
     def groups(self) -> Index | None:
-        """(n_units,) codes of what must be held out together; None for items of one nameless query."""
+        """(n_units,) codes of units that are held out together; None for the items of one query without a name."""
         ...
 
     @property
     def n_queries(self) -> int:
-        """Number of queries that were named, 1 for none."""
+        """Number of queries, 1 where none were named."""
         ...
 
     @property
     def labels(self) -> tuple[Array, Index | None]:
-        """What a splitter is shown: one number a unit, and the groups where the user named them."""
+        """The arguments of a splitter: one number per unit, and the groups where the user named them."""
         ...
 
     @property
@@ -63,11 +69,11 @@ class Problem(Protocol):
         ...
 
     def take(self, units: Index) -> Problem:
-        """The problem on some of the units only."""
+        """The problem with the given units only."""
         ...
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
-        """The sums of one pass; `folds` has one entry a unit."""
+        """The sums of one pass; `folds` has one entry per unit."""
         ...
 
     def freedom(self, units: Index) -> int:
@@ -91,17 +97,17 @@ class Problem(Protocol):
         ...
 
     def unit_root_transposed(self, z: Array) -> Array:
-        """Its transpose."""
+        """Jᵀ on values of units (n_units, c)."""
         ...
 
     def misordered(self, predictions: Array) -> FloatArray:
-        """Share of wrongly ordered pairs, one row a query (or comparison): (·, k), NaN where undefined."""
+        """Share of wrongly ordered pairs, one row per query (or comparison): (·, k), NaN where undefined."""
         ...
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows with scores, compared within their queries or one by one. `level` was taken out of the scores."""
+    """Rows with scores, compared within their queries or one by one. `level` was subtracted from the scores."""
 
     rows: Rows
     comparison: Loss
@@ -114,7 +120,7 @@ class ScoredRows:
 
     @cached_property
     def operator(self) -> QueryLoss:
-        """The comparison on these rows."""
+        """The loss on these rows."""
         rows = self.rows
         return QueryLoss(self.comparison, rows.queries, rows.n_queries, rows.weights, self.reference, len(rows))
 
@@ -145,28 +151,26 @@ class ScoredRows:
     def mean_score(self) -> float:
         """The weighted mean of the scores."""
         xp = namespace(self.reference)
-        w = xp.ones_like(self.reference) if self.rows.weights is None else self.rows.weights
-        return float(xp.sum(w * self.reference) / xp.sum(w))
+        weights = xp.ones_like(self.reference) if self.rows.weights is None else self.rows.weights
+        return float(xp.sum(weights * self.reference) / xp.sum(weights))
 
     @property
     def reference(self) -> Array:
-        """The scores."""
+        """The scores, an array of the library and device to compute on."""
         assert self.rows.scores is not None
         return self.rows.scores
 
     @property
     def is_tied(self) -> bool:
-        """Whether rows are compared, and no comparison can tell two of them apart."""
+        """Whether rows are compared, but no two rows of a query have different scores."""
         if not self.comparison.needs_queries:
             return False
         xp = namespace(self.reference)
-        size = float(xp.max(xp.abs(self.reference)))
-        return float(xp.max(xp.abs(self.operator.apply(self.reference[:, None])))) <= 1e-14 * size * float(
-            xp.max(self.operator.within)
-        )
+        largest = float(xp.max(xp.abs(self.reference))) * float(xp.max(self.operator.within))
+        return float(xp.max(xp.abs(self.operator.apply(self.reference[:, None])))) <= TIED_SCORES * largest
 
     def take(self, units: Index) -> ScoredRows:
-        """The problem on some of the rows."""
+        """The problem with the given rows only."""
         return replace(self, rows=self.rows.take(like(units, self.reference, "int64")))
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
@@ -180,13 +184,13 @@ class ScoredRows:
         return gather(rows.features, self.reference, codes, rows.weights, self.comparison, features, size, folds)
 
     def freedom(self, units: Index) -> int:
-        """One less a query where its mean costs nothing."""
-        levels = np.asarray(to_numpy(self.operator.queries))[units]
-        free = np.asarray(to_numpy(self.operator.between))[np.unique(levels)] == 0
-        return len(units) - int(free.sum())
+        """The rank of the loss on rows that are whole queries: one less per query whose mean costs nothing."""
+        queries = np.unique(np.asarray(to_numpy(self.operator.queries))[units])
+        free_means = np.asarray(to_numpy(self.operator.between))[queries] == 0
+        return len(units) - int(free_means.sum())
 
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
-        """Φ of the rows."""
+        """Φ of the given rows: (len(units), r)."""
         return features(take(self.rows.features, units))
 
     def residuals(self, predictions: Array) -> Array:
@@ -194,11 +198,11 @@ class ScoredRows:
         return self.operator.root(self.reference[:, None] - predictions)
 
     def predictions(self, residuals: Array) -> Array:
-        """The scores less the residuals, up to a level a query."""
+        """The scores less the residuals, up to one level per query where its mean costs nothing."""
         return self.reference[:, None] - self.operator.unroot(residuals)
 
     def predictions_of_items(self, residuals: Array) -> Array:
-        """The scores less residuals that were scaled by √w only."""
+        """The scores less residuals that were multiplied by √w only."""
         return self.reference[:, None] - residuals / self.operator.root_weights[:, None]
 
     def unit_root(self, x: Array) -> Array:
@@ -210,31 +214,38 @@ class ScoredRows:
         return self.operator.root_transposed(z)
 
     def misordered(self, predictions: Array) -> FloatArray:
-        """Per query, all rows one query where none were given."""
+        """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without queries, all rows are one."""
         codes = None if self.rows.queries is None else to_numpy(self.rows.queries)
         weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
         scores = to_numpy(self.reference)
         levels = self.reference[:, None] - self.operator.unroot(self.operator.root(self.reference[:, None]))
         gaps = to_numpy(predictions - levels)
-        unit = 1e-9 * (float(np.ptp(to_numpy(self.reference[:, None] - levels))) or 1.0)  # less is rounding: a tie
+        step = TIE * (float(np.ptp(to_numpy(self.reference[:, None] - levels))) or 1.0)
         errors = [
             disagreement_error(scores, column, qid=codes, sample_weight=weights, average=False)
-            for column in np.round(gaps.T / unit)
+            for column in np.round(gaps.T / step)
         ]
         return np.stack([np.atleast_1d(error) for error in errors], axis=1)
 
+    def with_features(self, features: Array) -> ScoredRows:
+        """The rows with other features."""
+        if features is self.rows.features:
+            return self
+        return replace(self, rows=replace(self.rows, features=features))
+
     def regrouped(self, codes: Index) -> ScoredRows:
-        """The same rows with other queries."""
+        """The problem with other queries, by their codes (n,)."""
         queries = like(codes, self.reference, "int64")
         return replace(self, rows=replace(self.rows, queries=queries, n_queries=int(codes.max()) + 1))
 
 
+@storable("ComparedRows")
 @dataclass(frozen=True)
 class ComparedRows:
     """Rows with explicit comparisons between them.
 
     features : (n, d); winners, losers : (p,) int64 rows of it; margins, weights : (p,) float64
-    groups : (p,) int64 codes of what is held out together; `named` when they are the user's queries
+    groups : (p,) int64 codes of comparisons that are held out together; named : whether they are the user's queries
     """
 
     features: Array
@@ -274,18 +285,18 @@ class ComparedRows:
 
     @cached_property
     def targets(self) -> Array:
-        """W^½ margins, and zeros: a constant cancels in every comparison."""
+        """J s = w^½ margin, and J 1 = 0, as a constant cancels in every comparison."""
         xp = namespace(self.reference)
         margins = self.operator.targets()
         return xp.concat([margins, xp.zeros_like(margins)], axis=1)
 
     @property
     def mean_score(self) -> float:
-        """0: comparisons know no level."""
+        """0: comparisons have no level."""
         return 0.0
 
     def take(self, units: Index) -> ComparedRows:
-        """The problem with some of the comparisons, on all rows."""
+        """The problem with the given comparisons only, on all rows."""
         groups, _ = first_appearance(self.groups[units])
         return replace(
             self,
@@ -306,22 +317,26 @@ class ComparedRows:
             None,
             operator.weights,
             Pointwise(),
-            lambda part: self.unit_features(features, part),
+            lambda block: self.unit_features(features, block),
             size,
             folds,
         )
 
+    def with_features(self, features: Array) -> ComparedRows:
+        """The comparisons of rows with other features."""
+        return replace(self, features=features)
+
     def freedom(self, units: Index) -> int:
-        """One a comparison."""
+        """The rank of the loss: the number of comparisons."""
         return len(units)
 
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
-        """Φ(winner) − Φ(loser)."""
+        """Φ(winner) − Φ(loser) of the given comparisons: (len(units), r)."""
         winners, losers = self.winners[units], self.losers[units]
         return features(take(self.features, winners)) - features(take(self.features, losers))
 
     def residuals(self, predictions: Array) -> Array:
-        """W^½ (margin − predicted difference)."""
+        """w^½ (margin − predicted difference)."""
         return self.unit_root(self.operator.margins[:, None] - predictions)
 
     def predictions(self, residuals: Array) -> Array:
@@ -330,17 +345,16 @@ class ComparedRows:
         return operator.margins[:, None] - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
 
     def unit_root(self, x: Array) -> Array:
-        """W^½ x."""
+        """w^½ x."""
         return namespace(x).sqrt(self.operator.weights)[:, None] * x
 
     def unit_root_transposed(self, z: Array) -> Array:
-        """The same: W is diagonal."""
+        """w^½ z."""
         return self.unit_root(z)
 
     def misordered(self, predictions: Array) -> FloatArray:
-        """Per comparison; NaN where the margin is 0."""
-        gap = to_numpy(predictions)
-        unit = 1e-10 * np.max(np.abs(gap), axis=0, initial=0.0)  # less is rounding: a tie
-        gap = np.where(np.abs(gap) <= unit, 0.0, gap)
-        wrong = np.where(gap < 0, 1.0, np.where(gap == 0, 0.5, 0.0))
+        """1 per comparison that is ordered wrongly, 0.5 per tie, else 0: (p, k), NaN where the margin is 0."""
+        gaps = to_numpy(predictions)
+        tied = np.abs(gaps) <= MARGIN_TIE * np.max(np.abs(gaps), axis=0, initial=0.0)
+        wrong = np.where(tied, 0.5, np.where(gaps < 0, 1.0, 0.0))
         return np.where(self.margins[:, None] > 0, wrong, np.nan)

@@ -1,6 +1,6 @@
-"""What the user hands over: arrays, frames, CSR matrices, torch tensors → features, scores, query ids.
+"""User input → checked rows: arrays, frames, CSR matrices and torch tensors become features, scores and query codes.
 
-Everything is checked here, once, before any long work. What is compared with what is not decided here.
+Everything is checked here, once, before any long work. Which rows are compared with which is the subject of `loss`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from corank._arrays import (
     to_numpy,
 )
 from corank._messages import warn_user
+from corank.model_files.packing import storable
 
 
+@storable("Rows")
 @dataclass(frozen=True)
 class Rows:
     """Checked rows, all on one device.
@@ -41,7 +43,7 @@ class Rows:
     scores : (n,) float64, or None
     queries : (n,) int64 codes 0 … n_queries-1, or None for one query without a name
     weights : (n,) float64 > 0, or None for ones
-    index : (n,) int64, the row numbers in what the user handed over
+    index : (n,) int64, the row numbers in the user's X
     """
 
     features: Array
@@ -55,8 +57,8 @@ class Rows:
         return int(self.features.shape[0])
 
     def take(self, rows: Array) -> Rows:
-        """The given rows, queries numbered anew."""
-        part = replace(
+        """The given rows, queries numbered again from 0."""
+        taken = replace(
             self,
             features=take(self.features, rows),
             scores=None if self.scores is None else take(self.scores, rows),
@@ -64,27 +66,25 @@ class Rows:
             index=take(self.index, rows),
         )
         if self.queries is None:
-            return part
+            return taken
         queries, n_queries = first_appearance(take(self.queries, rows))
-        return replace(part, queries=queries, n_queries=n_queries)
+        return replace(taken, queries=queries, n_queries=n_queries)
 
     def beside(self, reference: Array) -> Rows:
-        """The same rows in the library and on the device of a reference; CSR stays CSR."""
-        features = self.features
-        if not is_sparse(features):
-            features = like(features, reference, dtype_name(features))
-        numbers: dict[str, Any] = {
-            name: None if (value := getattr(self, name)) is None else like(value, reference, dtype_name(value))
-            for name in ("scores", "queries", "weights", "index")
-        }
-        return replace(self, features=features, **numbers)
+        """The rows in the library and on the device of a reference; CSR stays CSR."""
+        moved: dict[str, Any] = {}
+        for name in ("features", "scores", "queries", "weights", "index"):
+            array = getattr(self, name)
+            if array is not None and not is_sparse(array):
+                moved[name] = like(array, reference, dtype_name(array))
+        return replace(self, **moved)
 
     def lowered(self, level: float) -> Rows:
-        """The same rows with a level taken out of the scores, so that sums of them lose nothing to rounding."""
+        """The rows with a level subtracted from the scores, so that sums of them lose nothing to rounding."""
         return self if level == 0 or self.scores is None else replace(self, scores=self.scores - level)
 
     def extended(self, other: Rows, first_index: int) -> Rows:
-        """These rows and others after them, whose queries stay apart and whose row numbers start anew."""
+        """These rows and others after them; the others keep queries of their own, and are numbered from `first_index`."""
         xp = namespace(self.index)
         if is_sparse(self.features):
             features = sparse.vstack([self.features, sparse.csr_array(other.features)], format="csr")
@@ -93,11 +93,12 @@ class Rows:
             features = xp.concat([self.features, like(added, self.features, dtype_name(self.features))])
         weights = None
         if self.weights is not None or other.weights is not None:
-            both = [
-                like(np.ones(len(rows)), self.index) if rows.weights is None else like(rows.weights, self.index)
-                for rows in (self, other)
-            ]
-            weights = xp.concat(both)
+            weights = xp.concat(
+                [
+                    like(np.ones(len(rows)) if rows.weights is None else rows.weights, self.index)
+                    for rows in (self, other)
+                ]
+            )
         queries = None
         if self.queries is not None:
             shifted = np.zeros(len(other), dtype=np.int64) if other.queries is None else to_numpy(other.queries)
@@ -114,9 +115,9 @@ class Rows:
 
 
 def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """Check the features, note (reset) or compare their number and names on the estimator: (n, d).
+    """Check features (n, d); their number and names are kept on the estimator (`reset`) or compared with those there.
 
-    NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay where they are.
+    NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay in their library.
     """
     _refuse_scan(estimator, X)
     if is_foreign(X):
@@ -136,26 +137,26 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
 
 
 def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = True) -> Array:
-    """Check rows without scores that come beside X, whose features (n, d) are known: in the same form, (m, d).
+    """Check unscored rows beside X, whose features are (n, d): (m, d), dense or CSR as X is.
 
-    `check` may be left out for chunks that were checked before.
+    `check` may be False for chunks that were checked before.
     """
     shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
     fits = len(shape) == 2 and shape[1] == features.shape[1]
     if fits and shape[0] == 0:
         return take(features, slice(0, 0))
     if not check and fits and isinstance(unscored, np.ndarray) and unscored.dtype in (np.float64, np.float32):
-        more: Any = unscored
+        rows: Any = unscored
     else:
         try:
-            more = read_features(estimator, unscored, reset=False)
+            rows = read_features(estimator, unscored, reset=False)
         except ValueError as error:
             raise ValueError(f"unscored does not fit X: {error}") from error
     if is_sparse(features):
-        return more if is_sparse(more) else sparse.csr_array(more)
-    if is_sparse(more):
+        return rows if is_sparse(rows) else sparse.csr_array(rows)
+    if is_sparse(rows):
         raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
-    return like(more, features, dtype_name(more) if dtype_name(more) in ("float32", "float64") else "float64")
+    return like(rows, features, dtype_name(rows) if dtype_name(rows) in ("float32", "float64") else "float64")
 
 
 def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
@@ -204,7 +205,7 @@ def _refuse_non_numbers(features: Array, names: Array | None) -> None:
         first = int(np.argmin(np.isfinite(features.data)))
         row, column, value = int(features.row[first]), int(features.col[first]), features.data[first]
     else:
-        row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(features)))
+        row, column = (int(numbers[0]) for numbers in np.nonzero(~np.isfinite(features)))
         value = features[row, column]
     where = f"column {column}" if names is None else f"column {names[column]!r}"
     raise ValueError(
@@ -258,7 +259,7 @@ def read_scores(y: Any, n_rows: int, reference: Array, *, name: str = "y") -> Ar
         )
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"{name} should be a 1d array with one score a row, got an array of shape {values.shape}.")
+        raise ValueError(f"{name} should be a 1d array with one score per row, got an array of shape {values.shape}.")
     if values.shape[0] != n_rows:
         raise ValueError(f"{name} has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths.")
     scores = like(values, reference)
@@ -272,7 +273,9 @@ def _as_floats(values: Any, name: str) -> np.ndarray[Any, Any]:
     if is_sparse(values):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required.")
     try:
-        if hasattr(values, "to_numpy") and hasattr(values, "isna"):  # pandas, whose missing marks are many
+        if hasattr(values, "to_numpy") and hasattr(
+            values, "isna"
+        ):  # pandas, which has several marks for missing values
             values = values.to_numpy(dtype=float, na_value=np.nan)
         array = np.asarray(values)
         if not np.iscomplexobj(array):
@@ -290,8 +293,8 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         sample_weight = np.full(n_rows, sample_weight)
     values = sample_weight if is_foreign(sample_weight) else _as_floats(sample_weight, name)
     if values.ndim != 1:
-        wanted = "sample weights must be 1D array or scalar" if name == "sample_weight" else "one number each is needed"
-        raise ValueError(f"{name}: {wanted}, got shape {tuple(values.shape)}.")
+        need = "sample weights must be 1D array or scalar" if name == "sample_weight" else "one number each is needed"
+        raise ValueError(f"{name}: {need}, got shape {tuple(values.shape)}.")
     if values.shape[0] != n_rows:
         raise ValueError(f"{name} has {values.shape[0]} values, but {n_rows} are needed.")
     weights = like(values, reference)
@@ -306,11 +309,11 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
 def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int]:
     """Number query labels (any hashable, any order) in order of first appearance: codes (n,) int64, count.
 
-    Labels in an array of another library are numbered on their device. O(n) for hashables, O(n log n) for numbers.
+    Labels in an array of another library are numbered on its device. O(n) for hashables, O(n log n) for numbers.
     """
     if is_foreign(qid):
         if qid.ndim != 1:
-            raise ValueError(f"{name} must have one label a row, got shape {tuple(qid.shape)}.")
+            raise ValueError(f"{name} must have one label per row, got shape {tuple(qid.shape)}.")
         xp = namespace(qid)
         if xp.isdtype(qid.dtype, "real floating") and bool(xp.any(xp.isnan(qid))):
             raise ValueError(f"{name} has missing labels; give every row a query label or drop it.")
@@ -318,28 +321,28 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
     else:
         labels = as_labels(qid, name)
     if labels.shape[0] != n_rows:
-        raise ValueError(f"{name} has {labels.shape[0]} labels but X has {n_rows} rows; one label a row is needed.")
+        raise ValueError(f"{name} has {labels.shape[0]} labels but X has {n_rows} rows; one label per row is needed.")
     if not is_foreign(labels) and labels.dtype == object:
         return _encode_hashables(labels, name)
     return first_appearance(labels)
 
 
 def as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
-    """One label a row: an object array where NumPy has no type for them, with missing ones refused."""
+    """Labels (n,), one per row: an object array where NumPy has no type for them. Missing labels are refused."""
     if isinstance(qid, Sequence) and any(isinstance(label, tuple) for label in qid):
         labels = np.empty(len(qid), dtype=object)
         labels[:] = qid
         return labels
     if np.isscalar(qid) or qid is None:
-        raise ValueError(f"{name} must be one label a row, got {qid!r}.")
+        raise ValueError(f"{name} must be one label per row, got {qid!r}.")
     try:
         labels = np.asarray(qid.to_numpy() if hasattr(qid, "to_numpy") else qid)
     except ValueError as error:
-        raise ValueError(f"{name} must have one label a row, and lists cannot be labels: {error}") from error
+        raise ValueError(f"{name} must have one label per row, and lists cannot be labels: {error}") from error
     if isinstance(qid, list | tuple) and labels.dtype.kind in "US" and not all(isinstance(v, str | bytes) for v in qid):
         labels = np.array(qid, dtype=object)  # NumPy would turn numbers and None into text
     if labels.ndim != 1:
-        raise ValueError(f"{name} must have one label a row (one dimension), got shape {labels.shape}.")
+        raise ValueError(f"{name} must have one label per row (one dimension), got shape {labels.shape}.")
     if labels.dtype.kind in "fmM" and (missing := np.isnan(labels)).any():
         row = int(np.argmax(missing))
         raise ValueError(f"{name} has a missing label in row {row}; give every row a query label or drop it.")
@@ -362,8 +365,8 @@ def _encode_hashables(labels: np.ndarray[Any, Any], name: str) -> tuple[Array, i
 def read_rows(
     estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[Array, Rows]:
-    """Check what `fit` was given: all features, and the scored rows with a positive weight."""
-    _refuse_scan(estimator, X)  # which brings its y
+    """Check the arguments of `fit`: features of all rows, and the scored rows with a positive weight."""
+    _refuse_scan(estimator, X)  # before y is missed: a scan has its scores inside
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     features = read_features(estimator, X, reset=reset)
@@ -392,18 +395,18 @@ def read_rows(
 
 
 def row_labels(table: Any) -> Any:
-    """The index of a pandas frame that has one of its own, else None."""
+    """The index of a pandas frame, None where it only counts the rows."""
     index = getattr(table, "index", None)
-    plain = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)  # type: ignore[union-attr]
-    return index if hasattr(index, "dtype") and not plain else None
+    counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)  # type: ignore[union-attr]
+    return index if hasattr(index, "dtype") and not counts else None
 
 
 def read_comparisons(
     winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int, table: Any = None
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights dropped.
+    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights are dropped.
 
-    table : X as it was given; where it is a pandas frame with an index of its own, winners and losers may be labels
+    table : X as it was given; winners and losers may be labels where it is a pandas frame with an index
     """
     first, second = (_as_indices(v, n_rows, name, table) for v, name in ((winners, "winners"), (losers, "losers")))
     if len(first) != len(second):
@@ -413,11 +416,11 @@ def read_comparisons(
     if np.any(first == second):
         row = int(first[np.argmax(first == second)])
         raise ValueError(f"winners and losers hold a comparison of row {row} of X with itself.")
-    reference = np.empty(0)
-    size = read_weights(np.ones(len(first)) if margins is None else margins, len(first), reference, name="margins")
-    weight = read_weights(np.ones(len(first)) if weights is None else weights, len(first), reference, name="weights")
-    assert size is not None
-    assert weight is not None
+    numbers = []
+    for values, name in ((margins, "margins"), (weights, "weights")):
+        values = np.ones(len(first)) if values is None else values
+        numbers.append(np.asarray(read_weights(values, len(first), np.empty(0), name=name)))
+    size, weight = numbers
     keep = weight > 0
     if not keep.any():
         raise ValueError("weights leaves no comparison: all weights are zero.")
@@ -441,13 +444,11 @@ def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> np.ndarray[A
 
 
 def _rows_of_labels(array: np.ndarray[Any, Any], labels: Any, name: str) -> np.ndarray[Any, Any]:
-    """Row numbers of labels of an index."""
+    """Row numbers of labels in an index."""
     if not labels.is_unique:
         label = labels[labels.duplicated()][0]
         raise ValueError(f"{name} are labels, but the index of X has {label!r} twice; give row numbers instead.")
-    found = np.asarray(labels.get_indexer(array), dtype=np.int64)
-    if np.any(found < 0):
-        raise ValueError(
-            f"{name} holds {array.tolist()[int(np.argmin(found))]!r}, which is no label of the index of X."
-        )
-    return found
+    rows = np.asarray(labels.get_indexer(array), dtype=np.int64)
+    if np.any(rows < 0):
+        raise ValueError(f"{name} holds {array.tolist()[int(np.argmin(rows))]!r}, which is no label of the index of X.")
+    return rows

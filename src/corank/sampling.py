@@ -2,80 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from corank._arrays import Index
+from corank._arrays import FloatArray, Index
 
-BLOCK = 2**16  # rows whose numbers come from one generator
-RUNS = 2**13  # of folds that come from one generator
+BLOCK_ROWS = 2**16  # row numbers whose draws come from one generator
+BLOCK_FOLD_RUNS = 2**13  # runs of folds that come from one generator
+SPREAD = 8  # standard deviations by which more draws are looked at than are needed on average
 
 
-def luck_of(numbers: Index, seed: int) -> np.ndarray[Any, Any]:
-    """One number in [0, 1) for each row number: (n,)."""
+def uniform_draws(numbers: Index, seed: int) -> FloatArray:
+    """One draw from [0, 1) per row number: (n,)."""
     result = np.empty(len(numbers))
-    order = np.argsort(numbers // BLOCK, kind="stable")
-    blocks, begins = np.unique(numbers[order] // BLOCK, return_index=True)
-    for block, own in zip(blocks.tolist(), np.split(order, begins)[1:], strict=True):
-        places, luck = _luckiest_of_block(block, seed, 1.0)
-        table = np.empty(BLOCK)
-        table[places] = luck
-        result[own] = table[numbers[own] - block * BLOCK]
+    order = np.argsort(numbers // BLOCK_ROWS, kind="stable")
+    blocks, begins = np.unique(numbers[order] // BLOCK_ROWS, return_index=True)
+    for block, positions in zip(blocks.tolist(), np.split(order, begins)[1:], strict=True):
+        places, draws = _smallest_of_block(block, seed, 1.0)
+        table = np.empty(BLOCK_ROWS)
+        table[places] = draws
+        result[positions] = table[numbers[positions] - block * BLOCK_ROWS]
     return result
 
 
-def luckiest_from(begin: int, count: int, size: int, seed: int) -> tuple[Index, np.ndarray[Any, Any]]:
-    """Of `count` row numbers from `begin` on the `size` luckiest: how far from `begin` they are, sorted, and their luck.
+def smallest_draws(begin: int, count: int, size: int, seed: int) -> tuple[Index, FloatArray]:
+    """The `size` smallest draws of `count` row numbers from `begin` on: sorted distances from `begin`, and the draws.
 
-    Of a block only the luckiest rows are looked at, so that most rows cost nothing: O(size + count / BLOCK).
+    Of a block only the smallest draws are looked at, so that most rows cost nothing: O(size + count / BLOCK_ROWS).
     """
     size = min(size, count)
     if size == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
-    limit = 1.0 if size == count else min(1.0, (size + 8 * np.sqrt(size) + 8) / count)
+    limit = 1.0 if size == count else min(1.0, (size + SPREAD * np.sqrt(size) + SPREAD) / count)
     while True:
-        found = [
-            (block * BLOCK + places - begin, luck)
-            for block in range(begin // BLOCK, (begin + count - 1) // BLOCK + 1)
-            for places, luck in [_luckiest_of_block(block, seed, limit)]
-        ]
-        places, luck = (np.concatenate([part[at] for part in found]) for at in (0, 1))
-        inside = (places >= 0) & (places < count)
-        places, luck = places[inside], luck[inside]
-        if len(places) >= size or limit == 1.0:
-            kept = luckiest(luck, size)
-            order = np.argsort(places[kept])
-            return places[kept][order], luck[kept][order]
+        blocks = range(begin // BLOCK_ROWS, (begin + count - 1) // BLOCK_ROWS + 1)
+        looked_at = [_smallest_of_block(block, seed, limit) for block in blocks]
+        distances = np.concatenate(
+            [block * BLOCK_ROWS + p - begin for block, (p, _) in zip(blocks, looked_at, strict=True)]
+        )
+        draws = np.concatenate([block_draws for _, block_draws in looked_at])
+        inside = (distances >= 0) & (distances < count)
+        distances, draws = distances[inside], draws[inside]
+        if len(distances) >= size or limit == 1.0:
+            kept = smallest(draws, size)
+            order = np.argsort(distances[kept])
+            return distances[kept][order], draws[kept][order]
         limit = min(1.0, 2 * limit)
 
 
-def _luckiest_of_block(block: int, seed: int, limit: float) -> tuple[Index, np.ndarray[Any, Any]]:
-    """Places in a block whose luck is at most `limit`, by rising luck, and the luck.
+def _smallest_of_block(block: int, seed: int, limit: float) -> tuple[Index, FloatArray]:
+    """Places in a block whose draw is at most `limit`, by rising draw, and the draws.
 
-    Sorted uniform numbers are drawn one after the other (their logarithms have exponential gaps); where the rows lie that
-    have them is a permutation of the places that mixes bits. Neither depends on how many are looked at.
+    Sorted uniform numbers are drawn one after the other (their logarithms have exponential gaps); the places that have
+    them are a permutation that mixes bits. Neither depends on how many are looked at.
     """
     rng = np.random.default_rng([seed, block])
     keys = rng.integers(0, 2**16, 3)
-    count = BLOCK if limit >= 1 else min(BLOCK, int(BLOCK * limit + 8 * np.sqrt(BLOCK * limit) + 8))
-    gaps = rng.standard_exponential(count) / (BLOCK - np.arange(count))
-    luck = -np.expm1(-np.cumsum(gaps))
-    while count < BLOCK and luck[-1] <= limit:
-        more = min(count, BLOCK - count)
-        gaps = np.concatenate([gaps, rng.standard_exponential(more) / (BLOCK - np.arange(count, count + more))])
+    expected = BLOCK_ROWS * limit
+    count = BLOCK_ROWS if limit >= 1 else min(BLOCK_ROWS, int(expected + SPREAD * np.sqrt(expected) + SPREAD))
+    gaps = rng.standard_exponential(count) / (BLOCK_ROWS - np.arange(count))
+    draws = -np.expm1(-np.cumsum(gaps))
+    while count < BLOCK_ROWS and draws[-1] <= limit:
+        more = min(count, BLOCK_ROWS - count)
+        gaps = np.concatenate([gaps, rng.standard_exponential(more) / (BLOCK_ROWS - np.arange(count, count + more))])
         count += more
-        luck = -np.expm1(-np.cumsum(gaps))
+        draws = -np.expm1(-np.cumsum(gaps))
     if limit < 1:
-        luck = luck[: int(np.searchsorted(luck, limit, side="right"))]
-    places = np.arange(len(luck), dtype=np.int64)
+        draws = draws[: int(np.searchsorted(draws, limit, side="right"))]
+    places = np.arange(len(draws), dtype=np.int64)
     for key, shift in zip(keys.tolist(), (7, 9, 8), strict=True):
-        places = (places * (2 * key + 1) + key) % BLOCK
+        places = (places * (2 * key + 1) + key) % BLOCK_ROWS
         places ^= places >> shift
-    return places, luck
+    return places, draws
 
 
-def luckiest(values: np.ndarray[Any, Any], size: int) -> Index:
+def smallest(values: FloatArray, size: int) -> Index:
     """The positions of the `size` smallest values, sorted."""
     if len(values) <= size:
         return np.arange(len(values))
@@ -83,12 +83,13 @@ def luckiest(values: np.ndarray[Any, Any], size: int) -> Index:
 
 
 def fold_numbers(begin: int, count: int, n_folds: int, seed: int) -> Index:
-    """The folds of the things numbered from `begin` on: every run of n_folds holds each fold once, in random order."""
-    width = RUNS * n_folds
-    parts = []
-    for block in range(begin // width, (begin + max(count, 1) - 1) // width + 1):
-        needed = min(RUNS, -(-(begin + count - block * width) // n_folds))
+    """The folds of `count` units numbered from `begin` on: every run of n_folds units has each fold once, shuffled."""
+    width = BLOCK_FOLD_RUNS * n_folds
+    first_block = begin // width
+    blocks = []
+    for block in range(first_block, (begin + max(count, 1) - 1) // width + 1):
+        needed = min(BLOCK_FOLD_RUNS, -(-(begin + count - block * width) // n_folds))
         rng = np.random.default_rng([seed, block] if block else seed)
-        parts.append(rng.permuted(np.tile(np.arange(n_folds), (max(needed, 0), 1)), axis=1).ravel())
-    offset = begin - begin // width * width
-    return np.concatenate(parts)[offset : offset + count]
+        blocks.append(rng.permuted(np.tile(np.arange(n_folds), (max(needed, 0), 1)), axis=1).ravel())
+    offset = begin - first_block * width
+    return np.concatenate(blocks)[offset : offset + count]

@@ -1,11 +1,11 @@
-"""Rows without scores: those of X, and those handed over apart, in memory or in chunks that are read again and again.
+"""Unscored rows: those of X, and those handed over apart, in memory or in chunks that are read again for every pass.
 
-Whatever their number, only a piece of them is held at a time.
+Whatever their number, only a piece of them is in memory at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -15,179 +15,187 @@ from scipy import sparse
 
 from corank._arrays import Array, Index, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank.rows import as_labels, encode_queries, is_frame
-from corank.sampling import luck_of, luckiest, luckiest_from
+from corank.sampling import smallest, smallest_draws, uniform_draws
 
-PIECE_ROWS = 2**16
+PIECE_ROWS = 2**16  # that are copied at once, to bring the rows of queries together
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows whose queries lie together: features (k, d), query codes (k,), weights (k,) or None for ones."""
+    """Rows whose queries lie together: features (k, d), query codes (k,), weights (k,) or None for ones.
+
+    order : positions of the rows in their chunk, None where they have not moved
+    """
 
     features: Array
     queries: Index
     weights: Array | None = None
-    order: Index | None = None  # of the rows in their chunk, None where they stand as they came
+    order: Index | None = None
 
 
 @dataclass(frozen=True)
 class Reservoir:
-    """At most `limit` rows, those of least luck: pieces of row numbers, luck and features."""
+    """A random sample of at most `limit` rows, those with the smallest draws: pieces of row numbers, draws, features."""
 
     limit: int
     pieces: tuple[tuple[Index, np.ndarray[Any, Any], Array], ...] = ()
 
     @classmethod
     def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Reservoir:
-        """Of the rows with these numbers; `features` gives those at some of the positions."""
-        own = luck_of(numbers, seed)
-        kept = luckiest(own, limit)
-        return cls(limit, ((numbers[kept], own[kept], features(kept)),) if len(kept) else ())
+        """A sample of the rows with these numbers; `features` gives the features at given positions."""
+        draws = uniform_draws(numbers, seed)
+        kept = smallest(draws, limit)
+        return cls(limit, ((numbers[kept], draws[kept], features(kept)),) if len(kept) else ())
 
     @classmethod
     def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Reservoir:
-        """The same of `count` rows whose numbers run on from `first`."""
-        kept, own = luckiest_from(first, count, limit, seed)
-        return cls(limit, ((first + kept, own, features(kept)),) if len(kept) else ())
+        """A sample of `count` rows whose numbers run on from `first`; `features` gives those at given positions."""
+        kept, draws = smallest_draws(first, count, limit, seed)
+        return cls(limit, ((first + kept, draws, features(kept)),) if len(kept) else ())
 
     def merged(self, other: Reservoir) -> Reservoir:
-        """Both."""
+        """A sample of the rows of both."""
         both = replace(self, pieces=(*self.pieces, *other.pieces))
         return both.cut(self.limit) if both.n_rows > 2 * self.limit else both
 
     @property
     def n_rows(self) -> int:
-        """Their number."""
+        """Number of rows in memory, which may exceed the limit between two cuts."""
         return sum(len(numbers) for numbers, _, _ in self.pieces)
 
     def cut(self, size: int) -> Reservoir:
-        """The luckiest of them, as one piece."""
+        """The `size` rows with the smallest draws, as one piece."""
         if not self.pieces:
             return replace(self, limit=size)
-        numbers, own = (np.concatenate([piece[part] for piece in self.pieces]) for part in (0, 1))
-        kept = luckiest(own, size)
-        features = take(stacked([piece[2] for piece in self.pieces]), kept)
-        return Reservoir(size, ((numbers[kept], own[kept], features),) if len(kept) else ())
+        numbers, draws, features = zip(*self.pieces, strict=True)
+        kept = smallest(np.concatenate(draws), size)
+        piece = (np.concatenate(numbers)[kept], np.concatenate(draws)[kept], take(stack_rows(list(features)), kept))
+        return Reservoir(size, (piece,) if len(kept) else ())
 
     def rows(self) -> tuple[Index, Array | None]:
-        """Row numbers and features, None for no rows."""
+        """Row numbers and features of the sample; features are None where there are no rows."""
         cut = self.cut(self.limit)
         return (cut.pieces[0][0], cut.pieces[0][2]) if cut.pieces else (np.zeros(0, dtype=np.int64), None)
 
 
 class Part(Protocol):
-    """Rows that were handed over together."""
+    """Unscored rows that were handed over together."""
 
     @property
     def n_rows(self) -> int:
-        """Their number."""
+        """Number of rows."""
         ...
 
     def sampled(self, size: int, seed: int) -> Reservoir:
-        """At most `size` of them, drawn by row number."""
+        """At most `size` rows, drawn by row number."""
         ...
 
     def pieces(self) -> Iterator[Piece]:
-        """Pieces in the order of the queries, codes from 0."""
+        """Pieces in the order of the queries, whose codes count from 0."""
         ...
 
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows in memory: those numbered `rows` of `features`, all where that is None.
+    """Unscored rows in memory: those numbered `rows` of `features`, all where that is None.
 
-    first : the number of the first row of `features`
+    queries : (n_rows,) codes, None for one query without a name
+    first : number of the first row of `features`
     """
 
     features: Array
-    queries: Index | None  # None: one query
+    queries: Index | None
     rows: Index | None = None
     weights: Array | None = None
     first: int = 0
 
     @property
     def n_rows(self) -> int:
-        """Their number."""
+        """Number of rows."""
         return int(self.features.shape[0]) if self.rows is None else len(self.rows)
 
     @property
     def codes(self) -> Index:
-        """Their query codes."""
+        """Query codes: (n_rows,)."""
         return np.zeros(self.n_rows, dtype=np.int64) if self.queries is None else self.queries
 
     @property
     def all_features(self) -> Array:
-        """Their features."""
+        """Features: (n_rows, d)."""
         return self.features if self.rows is None else take(self.features, self.rows)
 
     def sampled(self, size: int, seed: int) -> Reservoir:
-        """At most `size` of them, drawn by row number."""
-        own = self.rows
-        if own is None:
+        """At most `size` rows, drawn by row number."""
+        rows = self.rows
+        if rows is None:
             return Reservoir.of_run(size, self.first, self.n_rows, seed, partial(take, self.features))
-        return Reservoir.of(size, self.first + own, seed, lambda kept: take(self.features, own[kept]))
+        return Reservoir.of(size, self.first + rows, seed, lambda kept: take(self.features, rows[kept]))
 
     def pieces(self) -> Iterator[Piece]:
-        """Rows in order are only looked at; others are copied piece by piece."""
-        n = self.n_rows
+        """Rows in query order are handed on as they are; others are copied piece by piece."""
         codes = self.codes
         ordered = bool(np.all(codes[1:] >= codes[:-1]))
         if ordered and self.rows is None:
             yield Piece(self.features, codes, self.weights)
             return
-        order = np.arange(n) if ordered else np.argsort(codes, kind="stable")
-        for begin in range(0, n, PIECE_ROWS):
-            some = order[begin : begin + PIECE_ROWS]
-            own = some if self.rows is None else self.rows[some]
-            yield Piece(
-                take(self.features, own), codes[some], None if self.weights is None else take(self.weights, some)
-            )
+        order = np.arange(self.n_rows) if ordered else np.argsort(codes, kind="stable")
+        for begin in range(0, self.n_rows, PIECE_ROWS):
+            positions = order[begin : begin + PIECE_ROWS]
+            features = take(self.features, positions if self.rows is None else self.rows[positions])
+            yield Piece(features, codes[positions], None if self.weights is None else take(self.weights, positions))
 
 
 @dataclass
 class StreamedRows:
-    """Chunks of rows from a source that can be read again: X, or (X, qid).
+    """Unscored rows in chunks from a source that can be read again: X, or (X, qid).
 
-    `read` turns a chunk's X into features, with a thorough check when it is told so: on the first reading.
+    read : turns the X of a chunk into features; its second argument asks for a thorough check
+    with_queries : False where rows count one by one, and may come in any order
+    first : number of the first row
     """
 
     source: Iterable[Any]
     read: Callable[[Any, bool], Array]
-    with_queries: bool = True  # whether they matter: rows that are compared one by one may come in any order
-    first: int = 0  # the number of the first row
+    with_queries: bool = True
+    first: int = 0
     _n_rows: int | None = field(default=None, init=False)
     _sorted: bool = field(default=True, init=False)
 
     @property
     def n_rows(self) -> int:
-        """Their number, known after the first reading."""
+        """Number of rows, counted in the first reading."""
         if self._n_rows is None:
             self.sampled(0, 0)
         assert self._n_rows is not None
         return self._n_rows
 
     def sampled(self, size: int, seed: int) -> Reservoir:
-        """At most `size` of them, drawn by row number; chunks are checked the first time."""
-        count, last, in_order, pool = 0, None, True, Reservoir(size)
+        """At most `size` rows, drawn by row number; the first reading checks the chunks."""
+        count, last, in_order, reservoir = 0, None, True, Reservoir(size)
         for X, labels in self._chunks(check=self._n_rows is None):
             n = int(X.shape[0])
             if labels is not None and n:
                 in_order = in_order and _is_sorted(labels, last)
                 last = labels[-1]
             if size and n:
-                pool = pool.merged(Reservoir.of_run(size, self.first + count, n, seed, partial(take, X)))
+                reservoir = reservoir.merged(Reservoir.of_run(size, self.first + count, n, seed, partial(take, X)))
             count += n
-        if self._n_rows is not None and count != self._n_rows:
-            raise ValueError(f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay.")
+        self._check_count(count)
         self._n_rows, self._sorted = count, in_order
-        return pool
+        return reservoir
+
+    def _check_count(self, count: int) -> None:
+        if self._n_rows is not None and count != self._n_rows:
+            raise ValueError(
+                f"unscored gave {self._n_rows} rows when first read and {count} now; chunks must stay the same."
+            )
 
     def pieces(self) -> Iterator[Piece]:
         """Chunk by chunk; a query may go on in the next chunk, but must not come back later."""
-        total = self.n_rows
-        known: set[Any] = set()
-        last: Any = None
-        first_code, count = 0, 0
+        _ = self.n_rows  # the first reading checks the chunks and the order of their labels
+        closed: set[Any] = set()
+        last: Any = None  # label of the open query
+        next_code, count = 0, 0
         for X, labels in self._chunks(check=False):
             n = int(X.shape[0])
             count += n
@@ -197,39 +205,33 @@ class StreamedRows:
                 yield Piece(X, np.zeros(n, dtype=np.int64))
                 continue
             codes, n_codes = encode_queries(labels, n, "qid of unscored")
+            goes_on = count > n and labels[0] == last
+            order = None
             if self._sorted:  # no query can come back
-                goes_on = count > n and labels[0] == last
                 last = labels[-1]
-                yield Piece(X, codes + (first_code - goes_on))
-                first_code += n_codes - goes_on
-                continue
-            own = [labels[int(row)] for row in np.unique(codes, return_index=True)[1]]
-            goes_on = count > n and own[0] == last
-            if not goes_on and last is not None and last in own:
-                raise ValueError(_comes_back(last))
-            if not self._sorted:
-                again = known.intersection(own[1:] if goes_on else own)
-                if again:
-                    raise ValueError(_comes_back(next(iter(again))))
-                known.update(own)
-            # the open query first, the one of the last row, which may go on, last
-            final = int(codes[-1])
-            if not (goes_on and final == 0):
-                own = [*own[:final], *own[final + 1 :], own[final]]
-                codes = np.where(codes == final, n_codes - 1, codes - (codes > final))
-            last = own[-1]
-            codes = codes + first_code - goes_on
-            order = None if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes, kind="stable")
+            else:
+                queries = [labels[int(row)] for row in np.unique(codes, return_index=True)[1]]
+                repeated = closed.intersection(queries[1:] if goes_on else queries)
+                if repeated:
+                    raise ValueError(_comes_back(next(iter(repeated))))
+                closed.update(queries)
+                final = int(codes[-1])
+                if not (goes_on and final == 0):  # the query of the last row, which may go on, gets the last code
+                    queries.append(queries.pop(final))
+                    codes = np.where(codes == final, n_codes - 1, codes - (codes > final))
+                last = queries[-1]
+                if not np.all(codes[1:] >= codes[:-1]):
+                    order = np.argsort(codes, kind="stable")
+            codes = codes + (next_code - goes_on)
             yield Piece(X, codes) if order is None else Piece(take(X, order), codes[order], order=order)
-            first_code += n_codes - goes_on
-        if count != total:
-            raise ValueError(f"unscored gave {total} rows when first read and {count} now; chunks must stay the same.")
+            next_code += n_codes - goes_on
+        self._check_count(count)
 
     def _chunks(self, *, check: bool) -> Iterator[tuple[Array, Any]]:
         with_labels: bool | None = None
         for position, chunk in enumerate(self.source):
-            pair = isinstance(chunk, tuple) and len(chunk) == 2
-            X, labels = chunk if pair else (chunk, None)
+            is_pair = isinstance(chunk, tuple) and len(chunk) == 2
+            X, labels = chunk if is_pair else (chunk, None)
             if labels is not None:
                 labels = to_numpy(labels) if is_foreign(labels) else as_labels(labels, "qid of unscored")
             if with_labels is not None and with_labels != (labels is not None):
@@ -260,73 +262,77 @@ def _is_sorted(labels: Any, last: Any) -> bool:
 
 @dataclass(frozen=True)
 class UnscoredRows:
-    """All rows without a score."""
+    """All unscored rows of a fit."""
 
     parts: tuple[Part, ...]
 
     @property
     def n_rows(self) -> int:
-        """Their number."""
+        """Number of rows."""
         return sum(part.n_rows for part in self.parts)
 
     def pieces(self) -> Iterator[Piece]:
-        """Pieces whose queries lie together; those of different parts are different ones."""
+        """Pieces whose queries lie together; queries of different parts are different."""
         first = 0
         for part in self.parts:
-            highest = first
-            for piece in part.pieces():
-                if len(piece.queries):
-                    highest = max(highest, first + int(piece.queries.max()) + 1)
-                    yield Piece(piece.features, piece.queries + first, piece.weights)
-            first = highest
+            first = yield from _renumbered(part.pieces(), first)
 
     def sample(self, size: int, seed: int) -> tuple[Index, Array | None]:
         """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features (None for no rows)."""
-        pool = Reservoir(size)
-        for part in self.parts:
-            pool = replace(pool, pieces=(*pool.pieces, *part.sampled(size, seed).pieces))
-        return pool.rows()
+        pieces = [piece for part in self.parts for piece in part.sampled(size, seed).pieces]
+        return Reservoir(size, tuple(pieces)).rows()
 
     def everything(self) -> tuple[Array | None, Index, Array | None]:
         """All rows as they came, part by part: features, query codes, weights. For few rows only."""
         features: list[Array] = []
         codes: list[Index] = []
         weights: list[Any] = []
-        first = 0
-        for part in self.parts:
-            pieces = (
-                [Piece(part.all_features, part.codes, part.weights)] if isinstance(part, HeldRows) else part.pieces()
-            )
-            highest = first
-            for piece in pieces:
-                if len(piece.queries):
-                    back = slice(None) if piece.order is None else np.argsort(piece.order)
-                    features.append(take(piece.features, back))
-                    codes.append(piece.queries[back] + first)
-                    weights.append(piece.weights)
-                    highest = max(highest, int(codes[-1].max()) + 1)
-            first = highest
+        for piece in self._unordered_pieces():
+            original = slice(None) if piece.order is None else np.argsort(piece.order)
+            features.append(take(piece.features, original))
+            codes.append(piece.queries[original])
+            weights.append(piece.weights)
         if not codes:
             return None, np.zeros(0, dtype=np.int64), None
-        known = next((w for w in weights if w is not None), None)
-        if known is not None:
-            xp = namespace(known)
-            weights = [like(np.ones(len(c)), known) if w is None else w for w, c in zip(weights, codes, strict=True)]
-            known = xp.concat(weights)
-        return stacked(features), np.concatenate(codes), known
+        given = next((weight for weight in weights if weight is not None), None)
+        if given is not None:
+            filled = [
+                like(np.ones(len(piece_codes)), given) if weight is None else weight
+                for weight, piece_codes in zip(weights, codes, strict=True)
+            ]
+            given = namespace(given).concat(filled)
+        return stack_rows(features), np.concatenate(codes), given
+
+    def _unordered_pieces(self) -> Iterator[Piece]:
+        first = 0
+        for part in self.parts:
+            pieces = part.pieces()
+            if isinstance(part, HeldRows):
+                pieces = iter([Piece(part.all_features, part.codes, part.weights)])
+            first = yield from _renumbered(pieces, first)
 
 
-def stacked(parts: list[Array]) -> Array:
-    """Rows below each other, CSR where they are."""
-    if len(parts) == 1:
-        return parts[0]
-    if is_sparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return namespace(parts[0]).concat(parts, axis=0)
+def _renumbered(pieces: Iterator[Piece], first: int) -> Generator[Piece, None, int]:
+    """Pieces that have rows, their query codes counted from `first`; returns the code after the highest."""
+    end = first
+    for piece in pieces:
+        if len(piece.queries):
+            end = max(end, first + int(piece.queries.max()) + 1)
+            yield replace(piece, queries=piece.queries + first)
+    return end
+
+
+def stack_rows(blocks: list[Array]) -> Array:
+    """The rows of several arrays below each other; CSR where the blocks are CSR."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if is_sparse(blocks[0]):
+        return sparse.vstack(blocks, format="csr")
+    return namespace(blocks[0]).concat(blocks, axis=0)
 
 
 def is_stream(unscored: Any) -> bool:
-    """Whether rows come in chunks; refuses what can be read only once."""
+    """Whether unscored rows come in chunks; an iterator, which can be read only once, is refused."""
     if is_sparse(unscored) or is_foreign(unscored) or is_frame(unscored) or hasattr(unscored, "__array__"):
         return False
     if isinstance(unscored, list | tuple):
@@ -341,6 +347,6 @@ def is_stream(unscored: Any) -> bool:
     if iter(unscored) is unscored:
         raise TypeError(
             "unscored is an iterator, which can be read only once; hand over a list of chunks, or an object whose "
-            "__iter__ starts anew."
+            "__iter__ starts again."
         )
     return True

@@ -1,10 +1,12 @@
-"""Views: several looks at the same items (other columns, kernels or basis rows) that should agree on unscored ones."""
+"""Views: the same items seen through other columns, kernels or basis rows, which should agree on unscored items.
+
+Here views are declared and their columns are found; how they are fitted is the subject of `solvers.least_squares`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from numbers import Integral, Real
@@ -14,14 +16,16 @@ import numpy as np
 from scipy import sparse
 
 from corank._arrays import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
-from corank._messages import warn_user
+from corank._messages import did_you_mean, warn_user
+from corank.model_files.packing import storable
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
 
+@storable("View")
 @dataclass(frozen=True)
 class View:
-    """One look at the items.
+    """One view of the items.
 
     Parameters
     ----------
@@ -29,7 +33,7 @@ class View:
     kernel, gamma : as in `RankRLS`
     basis : as in `RankRLS`; None takes the learner's
     penalty : float > 0, weight of this view's norm
-    name : what to call it
+    name : for messages and results; None counts the views
     """
 
     columns: Columns = None
@@ -40,9 +44,10 @@ class View:
     name: str | None = None
 
 
+@storable("random_split")
 @dataclass(frozen=True)
 class random_split:
-    """Divide the columns at random into views of equal size.
+    """Divide the columns at random into views of about equal size.
 
     Parameters
     ----------
@@ -55,20 +60,22 @@ class random_split:
 
     def views(self, n_columns: int, rng: np.random.Generator) -> list[View]:
         """The views of a table with that many columns."""
-        owner = np.arange(n_columns) if self.attributes is None else np.asarray(self.attributes)
-        if owner.shape != (n_columns,):
-            raise ValueError(f"attributes must name one attribute for each of {n_columns} columns, got {owner.shape}.")
-        attributes = np.unique(owner)
+        owners = np.arange(n_columns) if self.attributes is None else np.asarray(self.attributes)
+        if owners.shape != (n_columns,):
+            raise ValueError(f"attributes must name one attribute for each of {n_columns} columns, got {owners.shape}.")
+        attributes = np.unique(owners)
         if len(attributes) < self.n_views:
             raise ValueError(
                 f"{len(attributes)} columns cannot be divided into {self.n_views} views; see random_bases."
             )
-        parts = np.array_split(rng.permutation(attributes), self.n_views)
+        shares = np.array_split(rng.permutation(attributes), self.n_views)
         return [
-            View(columns=np.flatnonzero(np.isin(owner, part)), name=f"part {k + 1}") for k, part in enumerate(parts)
+            View(columns=np.flatnonzero(np.isin(owners, share)), name=f"part {number}")
+            for number, share in enumerate(shares, 1)
         ]
 
 
+@storable("random_bases")
 @dataclass(frozen=True)
 class random_bases:
     """Views that see all columns but span their functions with different rows.
@@ -81,12 +88,12 @@ class random_bases:
     n_views: int = 2
 
     def views(self, n_columns: int, rng: np.random.Generator) -> list[View]:
-        """The views; which rows each one gets is drawn when the rows are known."""
-        return [View(name=f"basis {k + 1}") for k in range(self.n_views)]
+        """The views; their basis rows are drawn later, when the rows are known."""
+        return [View(name=f"basis {number + 1}") for number in range(self.n_views)]
 
 
 def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.Generator) -> list[View]:
-    """The list of views that a learner was asked for, with their columns as indices."""
+    """The views that the parameter `views` of a learner means, with their columns as indices."""
     if isinstance(views, Integral) and not isinstance(views, bool):
         if views < 1:
             raise ValueError(f"views must be at least 1, got {views}.")
@@ -97,13 +104,13 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
         raise TypeError(
             "views must be a number, random_split(n), random_bases(n) or a list of View, as in [View('a_*')]."
         )
-    read = [_read_view(view, position, n_columns, names) for position, view in enumerate(views)]
-    _warn_of_overlap(read, n_columns)
-    return read
+    with_indices = [_read_view(view, position, n_columns, names) for position, view in enumerate(views)]
+    _warn_of_overlap(with_indices, n_columns)
+    return with_indices
 
 
-def of_encoded(views: Any, attributes: Any) -> Any:
-    """Views of the columns of a table, by their numbers, as views of what an encoder makes of them.
+def encoded_views(views: Any, attributes: Any) -> Any:
+    """Views of the columns of a table, given by their numbers, as views of the encoded features.
 
     Parameters
     ----------
@@ -113,13 +120,13 @@ def of_encoded(views: Any, attributes: Any) -> Any:
     if not isinstance(views, list | tuple):
         return views
     owners = np.asarray(attributes)
-    own = [replace(view, columns=np.flatnonzero(np.isin(owners, view.columns))) for view in views]
-    for view in own:
+    encoded = [replace(view, columns=np.flatnonzero(np.isin(owners, view.columns))) for view in views]
+    for view in encoded:
         if len(view.columns) == 0:
             raise ValueError(
                 f"view {view.name!r}: none of its columns is learned from, as all are constant, empty or names."
             )
-    return own
+    return encoded
 
 
 def _read_view(view: View, position: int, n_columns: int, names: Array | None) -> View:
@@ -134,22 +141,16 @@ def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view:
     """Columns as sorted numbers without repetition."""
     if columns is None:
         return np.arange(n_columns)
-    if isinstance(columns, slice):
-        chosen = np.arange(n_columns)[columns]
-    elif isinstance(columns, str):
-        chosen = _matching(columns, names, view)
-    elif isinstance(columns, Integral):
-        chosen = np.asarray([columns])
-    else:
-        parts = [
-            _matching(part, names, view)
-            if isinstance(part, str)
-            else np.arange(n_columns)[part]
-            if isinstance(part, slice)
-            else np.atleast_1d(to_numpy(part))
-            for part in list(columns)
-        ]
-        chosen = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    items = [columns] if isinstance(columns, slice | str | Integral) else list(columns)
+    numbers = []
+    for item in items:
+        if isinstance(item, str):
+            numbers.append(_named_columns(item, names, view))
+        elif isinstance(item, slice):
+            numbers.append(np.arange(n_columns)[item])
+        else:
+            numbers.append(np.atleast_1d(to_numpy(item)))
+    chosen = np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
     if chosen.dtype.kind not in "iu":
         raise ValueError(f"columns of {view} must be names, globs, indices or a slice, got {columns!r}.")
     if len(chosen) == 0:
@@ -159,26 +160,29 @@ def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view:
     return np.unique(chosen % n_columns).astype(np.int64)
 
 
-def _matching(pattern: str, names: Array | None, view: str) -> np.ndarray[Any, Any]:
+def match_columns(pattern: str, names: Sequence[Any]) -> list[int]:
+    """Positions of the columns that a name or a glob ("text_*") means; none where nothing matches.
+
+    A column of exactly that name is taken before the pattern is read as a glob.
+    """
+    exact = [position for position, name in enumerate(names) if str(name) == pattern]
+    return exact or [position for position, name in enumerate(names) if fnmatchcase(str(name), pattern)]
+
+
+def _named_columns(pattern: str, names: Array | None, view: str) -> np.ndarray[Any, Any]:
     if names is None:
         raise ValueError(
             f"columns of {view} are given by name ({pattern!r}), but X has no column names; "
             "hand over a frame (after a scikit-learn transformer: .set_output(transform='pandas')), or use numbers."
         )
-    exact = np.flatnonzero([str(name) == pattern for name in names])  # a name may look like a glob
-    found = exact if len(exact) else np.flatnonzero([fnmatchcase(str(name), pattern) for name in names])
-    if len(found) == 0:
-        raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}{_hint(pattern, names)}")
-    return found
-
-
-def _hint(pattern: str, names: Array) -> str:
-    """What may have been meant."""
-    known = [str(name) for name in names]
-    if any(name.startswith(f"{pattern}=") for name in known):  # categories of an encoded column
-        return f"; its categories do: {pattern + '=*'!r}."
-    close = get_close_matches(pattern, known, n=2)
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+    positions = match_columns(pattern, names)
+    if not positions:
+        texts = [str(name) for name in names]
+        hint = did_you_mean(pattern, texts) or "."
+        if any(name.startswith(f"{pattern}=") for name in texts):  # categories of an encoded column
+            hint = f"; its categories do: {pattern + '=*'!r}."
+        raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}{hint}")
+    return np.asarray(positions)
 
 
 def _warn_of_overlap(views: list[View], n_columns: int) -> None:
@@ -205,46 +209,49 @@ def select(X: Array, columns: np.ndarray[Any, Any]) -> Array:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The same rows as every view sees them: (rows, columns or None for all) a view. Columns are cut block by block."""
+    """Rows as every view sees them.
+
+    parts : (rows, columns) per view, columns None for all; columns are cut when a block of rows is needed
+    """
 
     parts: tuple[tuple[Array, np.ndarray[Any, Any] | None], ...]
 
     @classmethod
     def of(cls, X: Array, columns: Sequence[np.ndarray[Any, Any]]) -> SideBySide:
-        """The rows X under views of those columns; CSR is cut once."""
+        """The rows X under views of those columns; CSR is cut at once, as that is slow."""
         if is_sparse(X):
             by_column = X.tocsc()
-            return cls(tuple((by_column[:, own].tocsr(), None) for own in columns))
-        return cls(tuple((X, own) for own in columns))
+            return cls(tuple((by_column[:, chosen].tocsr(), None) for chosen in columns))
+        return cls(tuple((X, chosen) for chosen in columns))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, and the columns of all views."""
-        widths = [int(X.shape[1]) if own is None else len(own) for X, own in self.parts]
+        """Number of rows, and number of columns of all views together."""
+        widths = [int(X.shape[1]) if columns is None else len(columns) for X, columns in self.parts]
         return int(self.parts[0][0].shape[0]), sum(widths)
 
     def take_rows(self, rows: Any) -> SideBySide:
-        """Some of the rows."""
+        """The given rows of every view."""
         first, _ = self.parts[0]
         if all(X is first for X, _ in self.parts):
             taken = take(first, rows)
-            return SideBySide(tuple((taken, own) for _, own in self.parts))
-        return SideBySide(tuple((take(X, rows), own) for X, own in self.parts))
+            return SideBySide(tuple((taken, columns) for _, columns in self.parts))
+        return SideBySide(tuple((take(X, rows), columns) for X, columns in self.parts))
 
     __getitem__ = take_rows
 
     def features(self) -> list[Array]:
-        """Each view's columns."""
-        return [X if own is None else select(X, own) for X, own in self.parts]
+        """One array per view, with its columns only."""
+        return [X if columns is None else select(X, columns) for X, columns in self.parts]
 
 
 def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:
-    """One X and its views, from one array a view.
+    """One X and its views, from one array per view.
 
     Parameters
     ----------
     arrays : list of (n, d_v) arrays or CSR matrices, with the same rows in the same order
-    settings : what every `View` is given, such as ``kernel="linear"``
+    settings : further arguments of every `View`, such as ``kernel="linear"``
 
     Returns
     -------
@@ -259,17 +266,18 @@ def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[Vi
     >>> X.shape, [view.columns for view in views]
     ((5, 5), [slice(0, 2, None), slice(2, 5, None)])
     """
-    parts = [X if is_sparse(X) or is_foreign(X) else np.asarray(X) for X in arrays]
-    if not parts:
-        raise ValueError("arrays is empty: give one array a view.")
-    for position, X in enumerate(parts):
+    blocks = [X if is_sparse(X) or is_foreign(X) else np.asarray(X) for X in arrays]
+    if not blocks:
+        raise ValueError("arrays is empty: give one array per view.")
+    n_rows = blocks[0].shape[0]
+    for position, X in enumerate(blocks):
         if X.ndim != 2:
             raise ValueError(f"arrays[{position}] must have two dimensions, got shape {tuple(X.shape)}.")
-        if X.shape[0] != parts[0].shape[0]:
-            raise ValueError(f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {parts[0].shape[0]}.")
-    ends = np.cumsum([0, *(int(X.shape[1]) for X in parts)])
-    views = [View(slice(int(b), int(e)), **settings) for b, e in pairwise(ends)]
-    if any(is_sparse(X) for X in parts):
-        stacked: Any = sparse.hstack([sparse.csr_array(X) for X in parts], format="csr")
+        if X.shape[0] != n_rows:
+            raise ValueError(f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {n_rows}.")
+    ends = np.cumsum([0, *(int(X.shape[1]) for X in blocks)])
+    views = [View(slice(int(begin), int(end)), **settings) for begin, end in pairwise(ends)]
+    if any(is_sparse(X) for X in blocks):
+        stacked: Any = sparse.hstack([sparse.csr_array(X) for X in blocks], format="csr")
         return stacked, views
-    return namespace(parts[0]).concat(parts, axis=1), views
+    return namespace(blocks[0]).concat(blocks, axis=1), views

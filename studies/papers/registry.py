@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from corank.tables import near_names
+from corank._messages import near_names
 from studies.papers.study import Study
 
 MODULES = {  # name → module

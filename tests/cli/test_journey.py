@@ -30,6 +30,7 @@ def frame(seed=0, n=N, unscored=0.3):
 
 
 KINDS = ("csv", "tsv.gz", "parquet", "jsonl", "svm")
+ALL = [pytest.param(kind, marks=() if kind in ("parquet", "svm") else pytest.mark.slow) for kind in KINDS]
 
 
 def written(kind, name="items", **options):
@@ -56,7 +57,7 @@ def folder(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- the whole way
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL)
 def test_from_fit_to_update(kind):
     items, columns = written(kind)
     new, _ = written(kind, "new", seed=1)
@@ -214,8 +215,9 @@ def test_auto_says_in_words_what_was_chosen():
     words = " ".join(
         run("fit", "t.csv", "--score", "y", "--query", "q", "--gamma", "scale", "--out", "m.corank").stdout.split()
     )
-    assert "the best of 3 ways to learn" in words
-    assert "of held-out pairs in the wrong order without them" in words
+    assert "chosen by auto one model on all columns" in words
+    assert "compared one model on all columns, scored rows only: held-out error" in words
+    assert " without them, " in words
 
 
 def test_auto_in_passes_says_that_nothing_is_compared():
@@ -316,6 +318,7 @@ def limited():
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))  # as on a disk that is full
 
 
+@pytest.mark.slow
 def test_the_real_command(folder):
     """Pipes that are closed or full, a disk that is full, completion of words in the shell."""
     items, columns = written("csv", n=900)

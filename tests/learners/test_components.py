@@ -18,7 +18,7 @@ from brute_force import (
     small_problem,
 )
 from brute_force.components import components, held_out, held_out_comparisons, nystrom
-from edited_files import put, rewritten, round_trip
+from edited_files import round_trip
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -28,9 +28,8 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import corank.solvers.components
-from corank import KPCR, RLS, KPCRank, load, register_kernel
+from corank import KPCR, RLS, KPCRank, register_kernel
 from corank.loss import WEIGHTINGS
-from corank.model_files.container import ModelFileError
 from corank.solvers import components as eigen
 from corank.solvers.components import MAX_TUNED_NUMBER
 from corank.solvers.folds import balanced_folds
@@ -1143,8 +1142,8 @@ def refusals(table):
 @both
 @refusals(
     {
-        "zero": ({"n_components": 0}, "n_components.*got 0"),
-        "negative": ({"n_components": -1}, "n_components.*got -1"),
+        "zero": ({"n_components": 0}, "n_components must be .* got 0"),
+        "negative": ({"n_components": -1}, "n_components must be .* got -1"),
         "over the rows": ({"n_components": 20}, "n_components = 20 must lie between 1 and 19"),
         "over the basis": ({"n_components": 4, "basis": 3}, "n_components = 4 must lie between 1 and 3"),
         "over the rows of a basis": ({"n_components": 4, "basis": [1, 2]}, "n_components = 4 .* between 1 and 2"),
@@ -1153,15 +1152,15 @@ def refusals(table):
             "n_components = 4 must lie between 1 and 3",
         ),
         "one of a list": ({"n_components": [1, 30]}, "n_components = 30 must lie between"),
-        "a fraction": ({"n_components": 1.5}, "n_components.*1.5"),
-        "a whole float": ({"n_components": 2.0}, "n_components must be"),
-        "fractions": ({"n_components": [1, 2.5]}, "n_components must be"),
-        "text": ({"n_components": "all"}, "n_components.*'all'"),
-        "no number": ({"n_components": []}, "n_components must be"),
-        "yes": ({"n_components": True}, "n_components must be"),
-        "yeses": ({"n_components": [True, 2]}, "n_components must be"),
-        "nothing": ({"n_components": None}, "n_components must be"),
-        "a table": ({"n_components": [[1, 2]]}, "n_components must be"),
+        "a fraction": ({"n_components": 1.5}, "n_components must be .* got 1.5"),
+        "a whole float": ({"n_components": 2.0}, "n_components must be .* got "),
+        "fractions": ({"n_components": [1, 2.5]}, "n_components must be .* got "),
+        "text": ({"n_components": "all"}, "n_components must be .* got 'all'"),
+        "no number": ({"n_components": []}, "n_components must be .* got "),
+        "yes": ({"n_components": True}, "n_components must be .* got "),
+        "yeses": ({"n_components": [True, 2]}, "n_components must be .* got "),
+        "nothing": ({"n_components": None}, "n_components must be .* got "),
+        "a table": ({"n_components": [[1, 2]]}, "n_components must be .* got "),
         "alpha negative": ({"alpha": -0.1}, "alpha must be 0 or more"),
         "alpha NaN": ({"alpha": np.nan}, "alpha must be 0 or more"),
         "alpha infinite": ({"alpha": np.inf}, "alpha must be 0 or more"),
@@ -1270,30 +1269,10 @@ def test_models_on_tensors_load_as_numpy(path):
     np.testing.assert_allclose(loaded.predict(NEW), model.predict(torch.asarray(NEW)).numpy(), rtol=1e-10)
 
 
-def test_comparisons_and_registered_kernels_are_saved(path, monkeypatch):
-    monkeypatch.setattr("corank.kernels._registered", {})
+def test_comparisons_and_registered_kernels_are_saved(path, named_functions):
     register_kernel("shifted", lambda A, B: A @ B.T + 2.0)
     model = compared(kernel="shifted", alpha=[0.0, 1.0])
     np.testing.assert_array_equal(round_trip(model, path).predict(NEW), model.predict(NEW))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        put("fitted", "n_components", 99),
-        put("fitted", "n_components", 0),
-        put("fitted", "n_components", 1.5),
-        put("fitted", "eigenvalues", None),
-        put("fitted", "alpha", -1.0),
-        put("learner", "RLS"),
-        put("parameters", "n_components", None),
-    ],
-)
-def test_a_file_that_makes_no_sense_is_refused(path, change):
-    KPCR(3).fit(X, Y).save(path)
-    rewritten(path, change)
-    with pytest.raises(ModelFileError):
-        load(path)
 
 
 @both

@@ -1,7 +1,6 @@
 """MatchingPursuit and RankingPursuit against a loop that evaluates the stated objective for every candidate atom."""
 
 import pickle
-import re
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ import polars as pl
 import pytest
 from brute_force import Loss, kernel, laplacian, leave_groups_out, small_problem
 from brute_force.pursuit import held_out, pursue, refitted, stopped_after
-from edited_files import put, rewritten, round_trip, scale_array
+from edited_files import round_trip
 from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.linear_model import orthogonal_mp
@@ -19,8 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import corank.solvers.dictionary
 from corank import load, register_kernel
 from corank.learners.pursuit import MatchingPursuit, RankingPursuit
-from corank.model_files import schema
-from corank.model_files.container import ModelFileError
 from corank.solvers.pursuit import REFITS
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -49,12 +46,6 @@ both = pytest.mark.parametrize("learner", [MatchingPursuit, RankingPursuit])
 
 def ranker(loss, n_atoms=8, refit="back", **options):
     return RankingPursuit(n_atoms, refit, loss.beta, loss.weighting, gamma=GAMMA, **options)
-
-
-@pytest.fixture(autouse=True)
-def known_to_files(monkeypatch):
-    for name in ("MatchingPursuit", "RankingPursuit"):
-        monkeypatch.setitem(schema.LEARNERS, name, "corank.learners.pursuit")
 
 
 @pytest.fixture
@@ -583,13 +574,13 @@ def test_scores_that_are_all_alike_give_a_constant(learner, n_atoms):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_atoms": 0}, "n_atoms.*got 0"),
-        ({"n_atoms": [3, -1]}, "n_atoms.*-1"),
-        ({"n_atoms": 2.5}, "n_atoms.*2.5"),
-        ({"n_atoms": True}, "n_atoms must be"),
-        ({"n_atoms": None}, "n_atoms must be"),
-        ({"n_atoms": []}, "n_atoms must be"),
-        ({"n_atoms": "tuned"}, "n_atoms.*'tuned'"),
+        ({"n_atoms": 0}, "n_atoms must be .* got 0"),
+        ({"n_atoms": [3, -1]}, r"n_atoms must be .* got \[3, -1\]"),
+        ({"n_atoms": 2.5}, "n_atoms must be 'tune', .* got 2.5"),
+        ({"n_atoms": True}, "n_atoms must be 'tune', a whole number"),
+        ({"n_atoms": None}, "n_atoms must be 'tune', a whole number"),
+        ({"n_atoms": []}, "n_atoms must be 'tune', a whole number"),
+        ({"n_atoms": "tuned"}, "n_atoms must be 'tune', .* got 'tuned'"),
         ({"n_atoms": N + 1}, f"n_atoms = {N + 1} is more than the dictionary holds: {N} "),
         ({"n_atoms": [2, 5], "dictionary": [0, 1, 2]}, "n_atoms = 5 is more than the dictionary holds: 3 "),
         ({"refit": "bak"}, "refit 'bak' is not known; use 'back' or 'basic' or 'final' or 'pre'"),
@@ -695,7 +686,7 @@ def test_csr_and_precomputed_models_are_saved(tmp_path):
     np.testing.assert_array_equal(round_trip(model, tmp_path / "kernel").predict(PHI_NEW), model.predict(PHI_NEW))
 
 
-def test_a_function_is_saved_by_its_registered_name(tmp_path):
+def test_a_function_is_saved_by_its_registered_name(tmp_path, named_functions):
     model = ranker(Loss(), 3, dictionary=bumps).fit(X, Y, qid=QID)
     with pytest.raises(ValueError, match="function without a name of its own"):
         model.save(tmp_path / "m")
@@ -703,9 +694,6 @@ def test_a_function_is_saved_by_its_registered_name(tmp_path):
     copy = round_trip(model, tmp_path / "m")
     np.testing.assert_array_equal(copy.predict(NEW), model.predict(NEW))
     np.testing.assert_array_equal(ranker(Loss(), 3, dictionary="bumps").fit(X, Y, qid=QID).coef_, model.coef_)
-    rewritten(tmp_path / "m", put("fitted", "dictionary", "unheard of"))
-    with pytest.raises(ModelFileError, match="register_kernel"):
-        load(tmp_path / "m")
 
 
 def test_a_saved_model_holds_its_atoms_only(tmp_path):
@@ -713,28 +701,6 @@ def test_a_saved_model_holds_its_atoms_only(tmp_path):
     rows, y = rng.normal(size=(1500, 20)), rng.normal(size=1500)
     MatchingPursuit(10).fit(rows, y).save(tmp_path / "m")
     assert (tmp_path / "m").stat().st_size < 10_000
-
-
-DAMAGE = {
-    "weights": scale_array("weights", lambda w: w[:, :-1].copy()),
-    "coefficients": scale_array("coefficients", lambda c: c * np.nan),
-    "atoms": scale_array("atoms", lambda a: a * 0),
-    "steps": scale_array("steps", lambda s: s + 1),
-    "training loss": scale_array("training_loss", lambda loss: loss[1:].copy()),
-    "basis": scale_array("basis_points", lambda p: p[:, :1].copy()),
-    "names": put("fitted", "names", ["only one"]),
-    "number of": put("fitted", "n_atoms", -1),
-    "gamma": put("fitted", "gamma", 17.0),
-    "dictionary": put("fitted", "dictionary", 3),
-}
-
-
-@pytest.mark.parametrize("what", DAMAGE)
-def test_damaged_files_are_refused(what, tmp_path):
-    ranker(Loss(), 4).fit(X, Y, qid=QID).save(tmp_path / "m")
-    rewritten(tmp_path / "m", DAMAGE[what])
-    with pytest.raises(ModelFileError, match=re.escape(what)):
-        load(tmp_path / "m")
 
 
 def test_one_is_a_regressor_and_one_is_not():

@@ -8,7 +8,7 @@ import pytest
 import sklearn
 from brute_force import Loss, fit_predict, kernel, leave_groups_out, loss_rows, small_problem
 from brute_force.transduction import held_out_pulls, numbered, refit, strongest_within_one_error, transduce
-from edited_files import put, rewritten, round_trip, scale_array
+from edited_files import round_trip
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -20,8 +20,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from corank import RankRLS
 from corank.basis import BasisNotice
 from corank.learners.transductive import TransductiveRankRLS
-from corank.model_files import packing, schema
-from corank.model_files.container import ModelFileError
 from corank.solvers.transduction_fit import PullPath
 
 pytestmark = [
@@ -378,7 +376,7 @@ def test_more_queries_than_folds_are_hidden_in_ten_folds():
 
 
 def test_many_rows_take_a_subset(monkeypatch):
-    monkeypatch.setattr("corank.learners._kernel_learner.SingleLearner._auto_basis", (20, 8))
+    monkeypatch.setattr("corank.learners._learner.Learner._auto_basis", (20, 8))
     with pytest.warns(BasisNotice, match="8 of 36 rows"):
         own = model().fit(X, Y, qid=QID, unscored=X_NEW)
     assert len(own.basis_) == 8
@@ -550,12 +548,6 @@ def test_update_is_refused():
 # ---- files, copies, scikit-learn
 
 
-@pytest.fixture
-def saveable(monkeypatch):
-    monkeypatch.setitem(schema.LEARNERS, "TransductiveRankRLS", "corank.learners.transductive")
-    monkeypatch.setitem(packing.OWN_TYPES, "PullPath", PullPath)
-
-
 @pytest.mark.parametrize(
     "own",
     [
@@ -566,7 +558,7 @@ def saveable(monkeypatch):
     ],
     ids=["all", "tuned subset", "features", "precomputed"],
 )
-def test_a_model_survives_saving_pickling_and_cloning(own, saveable, tmp_path):
+def test_a_model_survives_saving_pickling_and_cloning(own, tmp_path):
     given, new = (K(X, X), K(X_NEW, X)) if own.kernel == "precomputed" else (X, X_NEW)
     own.fit(given, Y, qid=QID)
     for copy in (round_trip(own, tmp_path / "a.corank"), pickle.loads(pickle.dumps(own))):
@@ -578,26 +570,6 @@ def test_a_model_survives_saving_pickling_and_cloning(own, saveable, tmp_path):
             copy.update(given, Y, qid=QID)
     again = clone(own).fit(given, Y, qid=QID)
     np.testing.assert_array_equal(again.transduction_, own.transduction_)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        put("fitted", "pull", -1.0),
-        put("fitted", "pull", "strong"),
-        put("fitted", "rows_unscored", 3),
-        put("fitted", "transduction", 3.0),
-        scale_array("transduction", lambda values: values * np.nan),
-        scale_array("transduction", lambda values: values[:-1]),
-        scale_array("path.pull", lambda values: values[:-1]),
-    ],
-)
-def test_a_damaged_file_is_refused(change, saveable, tmp_path):
-    own = model(pull="tune").fit(X, Y, qid=QID)
-    own.save(tmp_path / "a.corank")
-    rewritten(tmp_path / "a.corank", change)
-    with pytest.raises(ModelFileError, match="damaged"):
-        schema.load(tmp_path / "a.corank")
 
 
 def test_groups_and_transformed_unscored_rows_in_a_pipeline():

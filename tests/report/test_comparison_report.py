@@ -18,6 +18,7 @@ from corank.datasets import make_ranking
 from corank.experiments import Items, Protocol, compare
 from corank.experiments.data import intake
 from corank.report import plot_atoms, plot_comparison, plot_learning_curve, plot_path, plot_views, write_report
+from corank.report.model import model_parts
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 DATA = make_ranking(n_queries=20, query_size=8, n_features=4, random_state=0)
@@ -258,6 +259,16 @@ def test_the_command_refuses_in_one_sentence(table):
     report.write_text("mine")
     assert "--force" in error("compare", table, "--score", "rating", "--report", report)
     assert report.read_text() == "mine"
+
+
+def test_the_page_of_a_model_shows_its_reasons_and_its_views():
+    class Chosen:
+        reason_ = "Chosen: views that agree.\nviews that agree: held-out error 0.1."
+        best_estimator_ = CoRankRLS(2, alpha=1.0, agreement=1.0).fit(DATA.X, DATA.y, qid=DATA.qid, unscored=DATA.X)
+
+    html = "".join(model_parts(Chosen(), DATA.X))
+    for text in ("Chosen: views that agree.", "held-out error 0.1", "2 views are spanned by", "Do the views agree?"):
+        assert text in html
 
 
 def test_fit_writes_a_page_too(table, tmp_path):

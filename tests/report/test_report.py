@@ -81,7 +81,7 @@ def test_probabilities_that_are_right_have_a_small_error():
         ([0, 1], [0.1, 1.2], 10, "y_prob has values that are no probabilities"),
         ([0, 1], [0.1, np.nan], 10, "y_prob"),
         ([0, 1], [0.1], 10, "y_prob"),
-        ([np.nan], [0.5], 10, "y_true says of no row"),
+        ([np.nan], [0.5], 10, "y_true has no row"),
         ([0, 1], [0.1, 0.2], 0, "n_bins"),
     ],
 )

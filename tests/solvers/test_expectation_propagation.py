@@ -19,7 +19,7 @@ from corank.solvers.expectation_propagation import Sites, propagate
 from corank.solvers.gp_difference import Spectral, spread_of, width_slopes
 from corank.solvers.gp_preference import EvidenceSearch, PreferenceTask, amplitude_slope, fit_kernel, learn
 from corank.solvers.gp_preference import width_slopes as preference_slopes
-from corank.solvers.least_squares import DualSystem, PrimalSystem
+from corank.solvers.least_squares import DualSystem, PrimalSystem, ViewData
 from corank.solvers.pair_data import PairData
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -148,8 +148,8 @@ def differences(basis=None):
     rows = Rows(X, Y, QID, 4, None, np.arange(20))
     problem = ScoredRows(rows, WithinQueries("size"))
     if basis is None:
-        return problem, DualSystem(problem, KernelBasis(Kernel("rbf", 0.5), X))
-    return problem, PrimalSystem.gathered(problem, KernelBasis(Kernel("rbf", 0.5), X[basis]))
+        return problem, DualSystem([ViewData(problem, KernelBasis(Kernel("rbf", 0.5), X))])
+    return problem, PrimalSystem([ViewData(problem, KernelBasis(Kernel("rbf", 0.5), X[basis]))])
 
 
 @pytest.mark.parametrize("basis", [None, np.arange(20), np.arange(0, 20, 2)], ids=["dual", "all", "some"])
@@ -197,7 +197,7 @@ def test_width_slopes_of_contrasts_are_those_of_differences():
     def at(logs):
         problem, _ = differences()
         kernel = Kernel("rbf", 0.5, scales=tuple(np.exp(logs / 2).tolist()))
-        return problem, DualSystem(problem, KernelBasis(kernel, X))
+        return problem, DualSystem([ViewData(problem, KernelBasis(kernel, X))])
 
     start = np.array([0.3, -0.2])
     _, system = at(start)
@@ -217,7 +217,7 @@ def test_evidence_of_margins_is_that_of_a_normal_distribution():
     margins = np.abs(TRUTH[WINNERS] - TRUTH[LOSERS])
     weights = np.linspace(0.5, 2, 60)
     problem = ComparedRows(ITEMS, WINNERS, LOSERS, margins, weights, np.arange(60))
-    system = PrimalSystem.gathered(problem, KernelBasis(Kernel("rbf", 0.5), ITEMS))
+    system = PrimalSystem([ViewData(problem, KernelBasis(Kernel("rbf", 0.5), ITEMS))])
     A = np.zeros((60, 30))
     A[np.arange(60), WINNERS], A[np.arange(60), LOSERS] = 1, -1
     A *= np.sqrt(weights)[:, None]

@@ -21,7 +21,7 @@ from corank.kernels import Kernel
 from corank.loss import WEIGHTINGS, blend
 from corank.problem import ScoredRows
 from corank.rows import Rows
-from corank.solvers.least_squares import DualSystem, PrimalSystem
+from corank.solvers.least_squares import DualSystem, PrimalSystem, ViewData
 
 PROBLEM = small_problem()
 X, Y, QID, W, NEW = PROBLEM.X, PROBLEM.y, PROBLEM.qid, PROBLEM.weights, PROBLEM.X_new
@@ -233,13 +233,14 @@ def test_dual_equals_primal(loss):
 def test_path_equals_refitting_each_alpha(form, basis, loss):
     rows = Rows(features=X, scores=Y, queries=QID, n_queries=5, weights=W, index=np.arange(N))
     problem = ScoredRows(rows, blend(loss.weighting, loss.beta))
-    system = DualSystem(problem, basis) if form == "dual" else PrimalSystem.gathered(problem, basis)
+    system = (DualSystem if form == "dual" else PrimalSystem)([ViewData(problem, basis)])
     alphas, offset = np.logspace(-3, 2, 4), 0.7
     k = kernel("linear") if isinstance(basis, FeatureBasis) else kernel("rbf", GAMMA)
-    for column, alpha in zip(system.path(alphas, offset).T, alphas, strict=True):
+    (path,) = system.path(alphas, offset=offset)
+    for column, alpha in zip(path.T, alphas, strict=True):
         expected = fit_predict(X, Y - offset, NEW, k, alpha, loss, qid=QID, weights=W)
         np.testing.assert_allclose(basis.features(NEW) @ column, expected, **close)
-        np.testing.assert_allclose(basis.features(NEW) @ system.solve(alpha, offset), expected, **close)
+        np.testing.assert_allclose(basis.features(NEW) @ system.solve(alpha, offset=offset)[0][:, 0], expected, **close)
 
 
 @pytest.mark.parametrize("basis", ["all", [1, 2, 3, 9]], ids=str)

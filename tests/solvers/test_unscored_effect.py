@@ -24,9 +24,8 @@ from sklearn.base import clone
 
 from corank import CoRankRLS, CoRLS, View
 from corank.datasets import make_two_views
-from corank.solvers.folds import Grid, balanced_folds
-from corank.solvers.holdout import HeldOut
-from corank.solvers.least_squares import DualAgreement, PrimalAgreement
+from corank.solvers.folds import balanced_folds
+from corank.solvers.holdout import Grid, HeldOut
 from corank.solvers.unscored_effect import Nested, UnscoredEffect, unscored_effect
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -124,14 +123,6 @@ QUERY_FOLDS = np.asarray([numbered(P.qid[SCORED])[label] for label in P.qid[SCOR
 ITEM_FOLDS = item_folds(P.y[SCORED])
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """Every problem has few scored rows, whatever its basis."""
-    for form in (PrimalAgreement, DualAgreement):
-        monkeypatch.setattr(form, "few", property(lambda self: True))
-
-
-@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("loss", [REGRESSION, Loss("size"), Loss("unit"), Loss("unit", 0.3)], ids=str)
 @pytest.mark.parametrize("basis", ["all", "subset"])
 @pytest.mark.parametrize("scoring", SCORINGS)
@@ -140,7 +131,6 @@ def test_queries_equal_a_literal_nested_loop(loss, basis, scoring):
     check(model.unscored_effect_, *literal_effect(loss, scoring, QUERY_FOLDS, basis=basis, qid=P.qid))
 
 
-@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("scoring", ["squared", "rescaled"])
 @pytest.mark.parametrize("weights", [None, P.weights], ids=["plain", "weighted"])
 def test_rows_equal_a_literal_nested_loop(scoring, weights):
@@ -148,7 +138,6 @@ def test_rows_equal_a_literal_nested_loop(scoring, weights):
     check(model.unscored_effect_, *literal_effect(REGRESSION, scoring, np.arange(N), weights=weights))
 
 
-@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("loss", [Loss("size"), Loss("unit"), Loss("query")], ids=str)
 @pytest.mark.parametrize("scoring", SCORINGS)
 def test_items_equal_a_literal_nested_loop(loss, scoring):
@@ -195,8 +184,7 @@ def test_comparisons_equal_a_literal_nested_loop():
 
 @pytest.mark.parametrize("basis", ["all", "subset"])
 def test_with_many_scored_rows_the_choice_is_made_on_the_other_folds(monkeypatch, basis):
-    for form in (PrimalAgreement, DualAgreement):
-        monkeypatch.setattr(form, "few", property(lambda self: False))
+    monkeypatch.setattr("corank.solvers.least_squares.FEW_UNITS", 0)
     pairs = [(alpha, agreement) for agreement in AGREEMENTS for alpha in ALPHAS]
     splits = [(SCORED[k != QUERY_FOLDS], SCORED[k == QUERY_FOLDS]) for k in range(5)]
     parts = leave_out_of_views(looks(basis), P.X, P.y, splits, pairs, Loss("size"), qid=P.qid)
@@ -311,9 +299,8 @@ def test_fitting_again_forgets_the_effect_of_before():
 
 
 def test_a_large_model_of_one_agreement_keeps_nothing_to_judge_it_with(monkeypatch):
-    monkeypatch.setattr("corank.solvers.tuning.KEPT_SIZE", 0)
-    for form in (PrimalAgreement, DualAgreement):
-        monkeypatch.setattr(form, "few", property(lambda self: False))
+    monkeypatch.setattr("corank.solvers.tuning.MAX_KEPT_SIZE", 0)
+    monkeypatch.setattr("corank.solvers.least_squares.FEW_UNITS", 0)
     model = learner(Loss("size"), "subset", agreements=3.0).fit(P.X, P.y, qid=P.qid)
     assert model.path_ is not None
     assert model.unscored_effect_ is None

@@ -1,4 +1,7 @@
-"""Dask: real worker processes give the model of the rows in memory, the same bits every time, whoever dies."""
+"""Dask: workers give the model of the rows in memory, and the same bits every time, also when a worker dies.
+
+Most tests have workers in this process; those with real processes are slow, but for one.
+"""
 
 import json
 import os
@@ -13,7 +16,7 @@ from scan_files import NAMES, make_rows, table, write_parts
 
 from corank import RLS, CoRankRLS, RankRLS, View, scan
 from corank.model_files.container import read_model
-from corank.streaming import survey
+from corank.streaming import dask, survey
 
 distributed = pytest.importorskip("distributed")
 dask_array = pytest.importorskip("dask.array")
@@ -30,13 +33,22 @@ NEW = make_rows(n=20, seed=2)[0]
 VIEWS = [View(slice(0, 3)), View(slice(3, 6))]
 
 
-def started():
-    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+def start_cluster(*, processes, **options):
+    return distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=":0", **options
+    )
 
 
 @pytest.fixture(scope="module")
 def client():
-    with started() as cluster, distributed.Client(cluster) as client:
+    """A client whose workers are threads of this process."""
+    with start_cluster(processes=False) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client_of_processes():
+    with start_cluster(processes=True) as cluster, distributed.Client(cluster) as client:
         yield client
 
 
@@ -51,32 +63,36 @@ def nothing_held(monkeypatch):
     monkeypatch.setattr(survey, "HELD_BYTES", 0)
 
 
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.ptp(expected))
+def assert_close(predictions, expected):
+    np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-8 * np.ptp(expected))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-@pytest.mark.parametrize("learner", [RankRLS(basis=20), RLS(basis=20)])
+@pytest.mark.parametrize(("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20), "parquet")])
 def test_one_view(client, tmp_path, kind, learner, nothing_held):
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30)
     expected = learner.fit(X, Y, qid=QID).predict(NEW)
     rows = scan(folder, score="y", query="q", chunk_rows=16, client=client)
-    found = learner.fit(rows).predict(NEW)
-    close(found, expected)
-    np.testing.assert_array_equal(learner.fit(rows).predict(NEW), found)
+    predictions = learner.fit(rows).predict(NEW)
+    assert_close(predictions, expected)
+    np.testing.assert_array_equal(learner.fit(rows).predict(NEW), predictions)
+
+
+def test_worker_processes_read_the_files_themselves(client_of_processes, folders, nothing_held):
+    rows = scan(folders[0], score="y", query="q", chunk_rows=40, client=client_of_processes)
+    assert_close(RankRLS(1.0, 20).fit(rows).predict(NEW), RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW))
 
 
 def test_several_views(client, folders):
-    model = CoRankRLS(VIEWS, basis=20)
+    model = CoRankRLS(VIEWS, 1.0, 0.1, 20)
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID)
     basis, predictions = expected.basis_, expected.predict_views(NEW)
     rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
     others = scan(folders[1], query="q", chunk_rows=16, client=client)
-    found = model.fit(rows, unscored=others).predict_views(NEW)
-    close(found, predictions)
-    for own, other in zip(model.basis_, basis, strict=True):
-        np.testing.assert_array_equal(own, other)
-    np.testing.assert_array_equal(model.fit(rows, unscored=others).predict_views(NEW), found)
+    on_workers = model.fit(rows, unscored=others).predict_views(NEW)
+    assert_close(on_workers, predictions)
+    for view_basis, view_expected in zip(model.basis_, basis, strict=True):
+        np.testing.assert_array_equal(view_basis, view_expected)
+    np.testing.assert_array_equal(model.fit(rows, unscored=others).predict_views(NEW), on_workers)
 
 
 def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
@@ -97,7 +113,7 @@ def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
 
 def as_arrays(X, y, qid):
     chunks = (70, 1, 29, len(X) - 100)
-    return tuple(dask_array.from_array(part, chunks=(chunks, *part.shape[1:])) for part in (X, y, qid))
+    return tuple(dask_array.from_array(array, chunks=(chunks, *array.shape[1:])) for array in (X, y, qid))
 
 
 def as_frames(X, y, qid):
@@ -105,46 +121,48 @@ def as_frames(X, y, qid):
     return frame[NAMES], frame["y"], frame["q"]
 
 
-@pytest.mark.parametrize("make", [as_arrays, as_frames])
-@pytest.mark.parametrize("on", ["workers", "here"])
-def test_collections(client, make, on, nothing_held, monkeypatch):
-    if on == "here":
-        from corank.streaming import dask as collections
-
-        monkeypatch.setattr(collections, "_client", lambda: None)
+@pytest.mark.parametrize(("make", "place"), [(as_arrays, "here"), (as_frames, "workers")])
+def test_collections(client, make, place, nothing_held, monkeypatch):
+    if place == "here":
+        monkeypatch.setattr(dask, "_client", lambda: None)
     expected = RankRLS(basis=20).fit(X, Y, qid=QID)
     rows, y, qid = make(X, Y, QID)
-    found = RankRLS(basis=20).fit(rows, y, qid=qid)
-    close(found.predict(NEW), expected.predict(NEW))
+    model = RankRLS(basis=20).fit(rows, y, qid=qid)
+    assert_close(model.predict(NEW), expected.predict(NEW))
     named = X if make is as_arrays else pd.DataFrame(X, columns=NAMES)
-    np.testing.assert_allclose(found.predict(rows), found.predict(named), atol=1e-12)
-    assert found.score(rows, y, qid=qid) == pytest.approx(
-        expected.score(X[~np.isnan(Y)], Y[~np.isnan(Y)], qid=QID[~np.isnan(Y)])
-    )
+    np.testing.assert_allclose(model.predict(rows), model.predict(named), atol=1e-12)
+    scored = ~np.isnan(Y)
+    assert model.score(rows, y, qid=qid) == pytest.approx(expected.score(X[scored], Y[scored], qid=QID[scored]))
 
 
-@pytest.mark.parametrize("make", [as_arrays, as_frames])
-def test_collections_of_unscored_rows(client, make):
-    model = CoRankRLS(VIEWS, basis=20)
+def test_collections_of_unscored_rows(client):
+    model = CoRankRLS(VIEWS, 1.0, 0.1, 20)
     expected = model.fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID).predict(NEW)
-    rows, y, qid = make(X, Y, QID)
-    more, _, more_qid = make(U, np.zeros(len(U)), U_QID)
-    close(model.fit(rows, y, qid=qid, unscored=more, unscored_qid=more_qid).predict(NEW), expected)
+    rows, y, qid = as_arrays(X, Y, QID)
+    more, _, more_qid = as_arrays(U, np.zeros(len(U)), U_QID)
+    assert_close(model.fit(rows, y, qid=qid, unscored=more, unscored_qid=more_qid).predict(NEW), expected)
 
 
-def test_collections_that_do_not_fit_each_other(client):
+def test_collections_that_do_not_fit_each_other():
     rows, y, _ = as_arrays(X, Y, QID)
-    with pytest.raises(ValueError, match="y has 200 values but X has 300 rows"):
-        RankRLS().fit(rows, Y[:200])
-    with pytest.raises(TypeError, match="y is a Dask collection but X is not"):
-        RankRLS().fit(X, y)
     frame = dask_frame.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3)
-    with pytest.raises(ValueError, match="sizes of the partitions of X are not known"):
-        RankRLS().fit(frame, Y)
     wrong = X.copy()
     wrong[250, 2] = np.nan
-    with pytest.raises(ValueError, match=r"'x2' has no value in data row 151 of partition 3"):
-        RankRLS(basis=5).fit(as_arrays(wrong, Y, QID)[0], y)
+    infinite = np.where(np.arange(len(Y)) == 120, np.inf, Y)
+    texts = dask_array.from_array(np.full((300, 2), "a"), chunks=100)
+    refused = [
+        (rows, Y[:200], ValueError, "y has 200 values but X has 300"),
+        (X, y, TypeError, "y is a Dask collection"),
+        (frame, Y, ValueError, "y .* sizes of the partitions of X"),
+        (frame, y, ValueError, "y has 4 partitions and X 3"),
+        (as_arrays(wrong, Y, QID)[0], y, ValueError, "'x2' .* data row 151 of partition 3"),
+        (rows, as_arrays(X, infinite, QID)[1], ValueError, "'y' holds inf in data row 21 of partition 3"),
+        (texts, Y, ValueError, r"partition \d should hold numbers"),
+        (rows[:, 0], y, ValueError, "X must have two dimensions"),
+    ]
+    for collection, scores, error, message in refused:
+        with pytest.raises(error, match=message):
+            RankRLS(basis=5).fit(collection, scores)
 
 
 # ------------------------------------------------------------------ deaths
@@ -156,17 +174,18 @@ class KillsOnce:
     def __init__(self, marker):
         self.marker = marker
 
-    def __call__(self, part):
+    def __call__(self, features):
         if not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return part
+        return features
 
 
-def test_a_worker_that_is_killed_changes_no_bit(client, folders, tmp_path, nothing_held):
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_no_bit(client_of_processes, folders, tmp_path, nothing_held):
     marker = tmp_path / "killed"
     marker.touch()
-    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client).map(KillsOnce(marker))
+    rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client_of_processes).map(KillsOnce(marker))
     assert rows.n_features == 6  # the first rows are mapped here, where nobody should die
     expected = RankRLS(basis=20).fit(rows).coef_
     marker.unlink()
@@ -175,23 +194,21 @@ def test_a_worker_that_is_killed_changes_no_bit(client, folders, tmp_path, nothi
 
 
 class Waits:
-    """A map that says when it is at work, and takes its time."""
+    """A map that leaves a mark when it works, and takes its time."""
 
     def __init__(self, marker):
         self.marker = marker
 
-    def __call__(self, part):
+    def __call__(self, features):
         self.marker.touch()
         time.sleep(0.05)
-        return part
+        return features
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
-    from corank.streaming import dask as passes_on_workers
-
-    monkeypatch.setattr(passes_on_workers, "BATCH", 2)
-    cluster = started()
+    monkeypatch.setattr(dask, "BATCH_UNITS", 2)
+    cluster = start_cluster(processes=True)
     client = distributed.Client(cluster)
     marker = tmp_path / "working"
     rows = scan(folders[0], score="y", query="q", chunk_rows=4, client=client).map(Waits(marker))
@@ -206,13 +223,13 @@ def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
     killer = threading.Thread(target=end)
     killer.start()
     try:
-        with pytest.raises(ConnectionError, match="the Dask scheduler is gone"):
+        with pytest.raises(ConnectionError, match="scheduler is gone"):
             RankRLS(1.0, 10).fit(rows, checkpoint=tmp_path / "kept")
     finally:
         killer.join()
         client.close()
     assert list((tmp_path / "kept").glob("*.sums"))
-    with pytest.raises(ConnectionError, match="the Dask client is closed"):
+    with pytest.raises(ConnectionError, match="client is closed"):
         RankRLS(1.0, 10).fit(rows)
 
 
@@ -220,60 +237,55 @@ def test_a_scheduler_that_is_gone(folders, tmp_path, monkeypatch):
 def test_workers_behind_tls(folders, nothing_held):
     pytest.importorskip("cryptography")
     expected = RankRLS(1.0, 20).fit(X, Y, qid=QID).predict(NEW)
-    with (
-        distributed.LocalCluster(n_workers=1, processes=True, security=True, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with start_cluster(processes=True, security=True) as cluster, distributed.Client(cluster) as client:
         assert client.scheduler.address.startswith("tls://")
-        close(RankRLS(1.0, 20).fit(scan(folders[0], score="y", query="q", client=client)).predict(NEW), expected)
+        assert_close(RankRLS(1.0, 20).fit(scan(folders[0], score="y", query="q", client=client)).predict(NEW), expected)
 
 
 def test_a_client_that_is_closed(folders):
     class Closed:
         status = "closed"
 
-    with pytest.raises(ConnectionError, match="the Dask client is closed"):
+    with pytest.raises(ConnectionError, match="client is closed"):
         RankRLS(1.0, 10).fit(scan(folders[0], score="y", query="q", client=Closed()))
 
 
 def test_a_checkpoint_is_taken_up_by_another_client(client, folders, tmp_path, monkeypatch, nothing_held):
-    from corank.streaming import dask as cluster
-
-    monkeypatch.setattr(cluster, "BATCH", 3)
+    monkeypatch.setattr(dask, "BATCH_UNITS", 3)
     rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=client)
-    expected = RankRLS(basis=20).fit(rows).coef_
-    gathered, calls = cluster._gathered, []
+    model = RankRLS(1.0, 20)
+    expected = model.fit(rows).coef_
+    gathered, calls = dask._gathered, []
 
-    def breaks(*what):
-        calls.append(what)
+    def interrupt(*arguments):
+        calls.append(arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return gathered(*what)
+        return gathered(*arguments)
 
-    monkeypatch.setattr(cluster, "_gathered", breaks)
+    monkeypatch.setattr(dask, "_gathered", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        RankRLS(basis=20).fit(rows, checkpoint=tmp_path / "kept")
+        model.fit(rows, checkpoint=tmp_path / "kept")
     with distributed.Client(client.scheduler.address) as other:
-        again = scan(folders[0], score="y", query="q", chunk_rows=16, client=other)
-        found = RankRLS(basis=20).fit(again, checkpoint=tmp_path / "kept").coef_
-    np.testing.assert_array_equal(found, expected)
+        resumed = scan(folders[0], score="y", query="q", chunk_rows=16, client=other)
+        np.testing.assert_array_equal(model.fit(resumed, checkpoint=tmp_path / "kept").coef_, expected)
 
 
 def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, nothing_held):
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [100], "csv")
-    seen = []
+    calls = []
 
-    def breaks(part):
-        seen.append(len(part))
-        if len(seen) == 17:  # in the middle of the first file, in the second pass
+    def interrupt(features):
+        calls.append(len(features))
+        if len(calls) == 16:  # in the middle of the first file, in the second pass
             raise KeyboardInterrupt
-        return part
+        return features
 
     model = RankRLS(1.0, 20)
     expected = model.fit(scan(folder, score="y", query="q", chunk_rows=30)).coef_
     rows = scan(folder, score="y", query="q", chunk_rows=30)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(rows.map(breaks), checkpoint=tmp_path / "kept")
+        model.fit(rows.map(interrupt), checkpoint=tmp_path / "kept")
     header, _ = read_model(tmp_path / "kept" / "sums-scored-1.sums")
     assert header["cursor"][0] == 0
     assert 0 < header["cursor"][1] < 4
@@ -284,16 +296,14 @@ def test_a_checkpoint_of_one_machine_is_taken_up_by_workers(client, tmp_path, no
 
 
 def test_partitions_without_rows(client, tmp_path, monkeypatch, nothing_held):
-    from corank.streaming import dask as cluster
-
-    monkeypatch.setattr(cluster, "BATCH", 2)
+    monkeypatch.setattr(dask, "BATCH_UNITS", 2)
     frame = pd.DataFrame(X, columns=NAMES).assign(y=Y, q=QID, number=range(len(X)))
     rows = dask_frame.from_pandas(frame, npartitions=8, sort=False)
     rows = rows[rows["number"] < 120]  # the last ones, a whole batch of them, are empty
     kept = frame.iloc[:120]
     expected = RankRLS(1.0, 20).fit(kept[NAMES], kept["y"], qid=kept["q"])
-    found = RankRLS(1.0, 20).fit(rows[NAMES], rows["y"], qid=rows["q"])
-    close(found.predict(frame[NAMES]), expected.predict(frame[NAMES]))
-    assert found.predict_to(rows[NAMES], tmp_path / "found") == 120
-    written = pd.read_parquet(tmp_path / "found")["prediction"]
-    np.testing.assert_allclose(written, found.predict(kept[NAMES]), atol=1e-12)
+    model = RankRLS(1.0, 20).fit(rows[NAMES], rows["y"], qid=rows["q"])
+    assert_close(model.predict(frame[NAMES]), expected.predict(frame[NAMES]))
+    assert model.predict_to(rows[NAMES], tmp_path / "out") == 120
+    written = pd.read_parquet(tmp_path / "out")["prediction"]
+    np.testing.assert_allclose(written, model.predict(kept[NAMES]), atol=1e-12)

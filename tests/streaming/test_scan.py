@@ -1,18 +1,22 @@
 """Scans: whatever the files and chunks, a model from a scan is the model of the rows in memory."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from scan_files import NAMES, make_rows, table, write_parts
+from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import StandardScaler
 
 from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, scan
 from corank.metrics import disagreement_error
-from corank.streaming import survey
+from corank.sampling import fold_numbers
+from corank.streaming import group_queries, survey
 from corank.tables import read_table
 
 pytestmark = [
@@ -49,45 +53,73 @@ def nothing_held(monkeypatch):
     monkeypatch.setattr(survey, "HELD_BYTES", 0)
 
 
+def take_ten_folds(monkeypatch):
+    """Rows in memory are held out as those of a scan: in ten folds, not one by one."""
+    monkeypatch.setattr("corank.solvers.folds.FEW_UNITS", 0)
+    monkeypatch.setattr("corank.solvers.folds.UNITS_PER_FEATURE", 0)
+
+
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.ptp(expected))
+
+
+@cache
+def one_view_in_memory(learner):
+    with pytest.MonkeyPatch.context() as patch:
+        take_ten_folds(patch)
+        return SINGLE[learner]().fit(X, Y, qid=QID)
+
+
+@cache
+def several_views_in_memory(learner):
+    return SEVERAL[learner]().fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID)
+
+
+@cache
+def predictions_in_memory():
+    return RankRLS(1.0, 15).fit(X, Y, qid=QID).predict(NEW)
 
 
 # ------------------------------------------------------------------ streamed = in memory
 
 
 @pytest.mark.parametrize("learner", SINGLE)
-@pytest.mark.parametrize("held", [True, False])
-@settings(max_examples=4)
-@given(ends=cuts, chunk_rows=st.sampled_from([2, 7, 50, 1000]), group=st.sampled_from([5, 13, 100]))
+@settings(max_examples=3)
+@given(
+    held=st.booleans(),
+    ends=cuts,
+    chunk_rows=st.sampled_from([7, 50, 1000]),
+    group=st.sampled_from([5, 13, 100]),
+)
 def test_one_view(learner, held, ends, chunk_rows, group, tmp_path_factory):
-    expected = SINGLE[learner]().fit(X, Y, qid=QID)
     folder = write_parts(table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:
+        expected = one_view_in_memory(learner)
         patch.setattr(survey, "HELD_BYTES", survey.HELD_BYTES if held else 0)
-        found = SINGLE[learner]().fit(scan(folder, score="y", query="q", chunk_rows=chunk_rows))
-    close(found.predict(NEW), expected.predict(NEW))
-    assert found.alpha_ == pytest.approx(expected.alpha_)
+        model = SINGLE[learner]().fit(scan(folder, score="y", query="q", chunk_rows=chunk_rows))
+    close(model.predict(NEW), expected.predict(NEW))
+    assert model.alpha_ == pytest.approx(expected.alpha_)
     if expected.basis_ is not None:
-        np.testing.assert_array_equal(found.basis_, expected.basis_)
+        np.testing.assert_array_equal(model.basis_, expected.basis_)
 
 
 @pytest.mark.parametrize("learner", SEVERAL)
-@settings(max_examples=4)
+@settings(max_examples=1)
+@example(ends=[40], more=[], chunk_rows=3)  # chunks without unscored rows
 @given(
-    ends=cuts, more=st.lists(st.integers(0, len(U)), max_size=3).map(sorted), chunk_rows=st.sampled_from([3, 50, 999])
+    ends=cuts, more=st.lists(st.integers(0, len(U)), max_size=3).map(sorted), chunk_rows=st.sampled_from([11, 50, 999])
 )
 def test_several_views(learner, ends, more, chunk_rows, tmp_path_factory):
-    expected = SEVERAL[learner]().fit(X, Y, qid=QID, unscored=U, unscored_qid=U_QID)
+    expected = several_views_in_memory(learner)
     rows = write_parts(table(X, Y, QID), tmp_path_factory.mktemp("rows"), ends)
     others = write_parts(table(U, None, U_QID), tmp_path_factory.mktemp("others"), more)
-    found = SEVERAL[learner]().fit(
+    model = SEVERAL[learner]().fit(
         scan(rows, score="y", query="q", chunk_rows=chunk_rows), unscored=scan(others, query="q", chunk_rows=chunk_rows)
     )
-    close(found.predict_views(NEW), expected.predict_views(NEW))
-    for own, other in zip(found.basis_, expected.basis_, strict=True):
-        np.testing.assert_array_equal(own, other)
-    assert found._summary() == expected._summary()
+    close(model.predict_views(NEW), expected.predict_views(NEW))
+    for view_basis, view_expected in zip(model.basis_, expected.basis_, strict=True):
+        np.testing.assert_array_equal(view_basis, view_expected)
+    assert model._summary() == expected._summary()
 
 
 MANY = {
@@ -99,12 +131,11 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("learner", MANY)
-@pytest.mark.parametrize("chunk_rows", [37, 400])
+@pytest.mark.parametrize(("learner", "chunk_rows"), list(zip(MANY, [37, 400, 90, 130, 250], strict=True)))
 def test_several_views_with_more_scored_rows_than_memory(learner, chunk_rows, tmp_path, nothing_held):
-    X, y, qid = make_rows(n=1_000, scored=0.8)
+    X, y, qid = make_rows(n=500, scored=0.8)
     expected = MANY[learner]().fit(X, y, qid=qid, unscored=U, unscored_qid=U_QID)
-    rows = write_parts(table(X, y, qid), tmp_path / "rows", [300, 301], row_group_size=90)
+    rows = write_parts(table(X, y, qid), tmp_path / "rows", [150, 151], row_group_size=90)
     others = write_parts(table(U, None, U_QID), tmp_path / "others", [50])
     found = MANY[learner]().fit(
         scan(rows, score="y", query="q", chunk_rows=chunk_rows), unscored=scan(others, query="q", chunk_rows=chunk_rows)
@@ -132,12 +163,23 @@ def test_several_views_of_many_rows_without_queries(tmp_path, nothing_held):
     found = ranker.fit(scan(rows, score="y", chunk_rows=90))
     close(found.predict(NEW), predictions)
     close(found.update(*more[:2]).predict(NEW), updated)
-    with pytest.raises(ValueError, match="name a query column, or give both as numbers"):
-        CoRankRLS(VIEWS, basis=6).fit(scan(rows, score="y"))
 
 
-@pytest.mark.parametrize("learner", [RankRLS(basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")])
-def test_without_queries_all_rows_are_one(learner, tmp_path, nothing_held):
+@pytest.mark.parametrize("learner", [RankRLS, CoRankRLS])
+def test_items_of_one_query_without_a_name_are_held_out_by_their_number(learner, tmp_path, nothing_held):
+    X, y, _ = make_rows(n=300, scored=0.8)
+    rows = write_parts(table(X, y), tmp_path / "rows", [130])
+    views = {"views": VIEWS} if learner is CoRankRLS else {}
+    found = learner(basis=6, **views).fit(scan(rows, score="y", chunk_rows=90))
+    folds = fold_numbers(0, int(np.isfinite(y).sum()), 10, 0)
+    expected = learner(basis=6, cv=PredefinedSplit(folds), **views).fit(X, y)
+    np.testing.assert_allclose(found.path_.error, expected.path_.error, rtol=1e-6)
+    close(found.predict(NEW), expected.predict(NEW))
+
+
+@pytest.mark.parametrize("learner", [RankRLS(1.0, basis=10), RLS(basis=10), RankRLS(1.0, basis=10, weighting="unit")])
+def test_without_queries_all_rows_are_one(learner, tmp_path, nothing_held, monkeypatch):
+    take_ten_folds(monkeypatch)
     expected = learner.fit(X, Y).predict(NEW)
     folder = write_parts(table(X, Y), tmp_path / "rows", [17, 80])
     close(learner.fit(scan(folder, score="y", chunk_rows=30)).predict(NEW), expected)
@@ -183,15 +225,22 @@ def test_a_model_of_a_scan_is_saved_and_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "svmlight"])
-@pytest.mark.parametrize("held", [True, False])
-def test_text_files(tmp_path, kind, held, monkeypatch):
-    monkeypatch.setattr(survey, "HELD_BYTES", survey.HELD_BYTES if held else 0)
-    expected = RankRLS(basis=20).fit(X, Y, qid=QID).predict(NEW)
+def test_text_files(tmp_path, kind, nothing_held):
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [1, 77, 120], kind)
     score, query = ("score", "qid") if kind == "svmlight" else ("y", "q")
     rows = scan(folder, score=score, query=query, chunk_rows=33)
     assert rows.n_rows is None
-    close(RankRLS(basis=20).fit(rows).predict(NEW), expected)
+    close(RankRLS(1.0, 15).fit(rows).predict(NEW), predictions_in_memory())
+    names = ["1", "2", "3"] if kind == "svmlight" else ["x0", "x1", "x2"]
+    chunks = scan(folder, features=names, score=score).chunks()
+    np.testing.assert_allclose(np.concatenate([chunk.features for chunk in chunks]), X[:, :3])
+
+
+def test_features_of_svmlight_files_are_the_numbered_columns(tmp_path):
+    folder = write_parts(table(X, Y, QID), tmp_path / "rows", [77], "svmlight")
+    for rows in (scan(folder), scan(folder, features=6), scan(folder, score="score"), scan(folder, query="qid")):
+        assert rows.feature_names == ["1", "2", "3", "4", "5", "6"]
+        np.testing.assert_allclose(np.concatenate([chunk.features for chunk in rows.chunks()]), X)
 
 
 def test_scores_that_are_missing_at_first_are_still_numbers_in_a_csv(tmp_path):
@@ -211,10 +260,10 @@ def test_semicolons_and_decimal_commas(tmp_path):
 
 def test_folders_may_name_a_column(tmp_path):
     for day in (1, 2, 10):
-        part = table(X, Y).slice(day, 20).append_column("kind", pa.array(["a"] * 20))
+        rows = table(X, Y).slice(day, 20).append_column("kind", pa.array(["a"] * 20))
         path = tmp_path / f"day={day}"
         path.mkdir()
-        parquet.write_table(part, path / "part.parquet")
+        parquet.write_table(rows, path / "part.parquet")
     (tmp_path / "_SUCCESS").touch()
     chunks = list(scan(tmp_path, features=NAMES, score="y", query="day").chunks())
     assert [chunk.runs.labels.to_pylist() for chunk in chunks] == [[1], [10], [2]]
@@ -254,9 +303,9 @@ LABELS = {
 
 @pytest.mark.parametrize("kind", LABELS)
 def test_queries_of_any_kind(tmp_path, kind, nothing_held):
-    expected = RankRLS(basis=15).fit(X, Y, qid=QID).predict(NEW)
     folder = write_parts(table(X, Y).append_column("q", LABELS[kind]), tmp_path / "rows", [33, 120])
-    close(RankRLS(basis=15).fit(scan(folder, score="y", query="q", chunk_rows=40)).predict(NEW), expected)
+    rows = scan(folder, score="y", query="q", chunk_rows=40)
+    close(RankRLS(1.0, 15).fit(rows).predict(NEW), predictions_in_memory())
 
 
 # ------------------------------------------------------------------ maps, encoders, grouping
@@ -265,31 +314,28 @@ def test_queries_of_any_kind(tmp_path, kind, nothing_held):
 def test_map_is_what_it_is_in_memory(tmp_path):
     scaler = StandardScaler().fit(X)
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [90])
-    expected = RankRLS(basis=15).fit(scaler.transform(X), Y, qid=QID).predict(scaler.transform(NEW))
-    rows = scan(folder, score="y", query="q", chunk_rows=50).map(lambda part: part).map(scaler.transform)
-    found = RankRLS(basis=15).fit(rows)
-    close(found.predict(scaler.transform(NEW)), expected)
-    frame = scan(folder, score="y", query="q").map(lambda part: pd.DataFrame(part[:, :2], columns=["a", "b"]))
+    expected = RankRLS(1.0, 15).fit(scaler.transform(X), Y, qid=QID).predict(scaler.transform(NEW))
+    rows = scan(folder, score="y", query="q", chunk_rows=50).map(lambda features: features).map(scaler.transform)
+    close(RankRLS(1.0, 15).fit(rows).predict(scaler.transform(NEW)), expected)
+    frame = scan(folder, score="y", query="q").map(lambda features: pd.DataFrame(features[:, :2], columns=["a", "b"]))
     assert frame.feature_names == ["a", "b"]
-    assert list(RankRLS(basis=15).fit(frame).feature_names_in_) == ["a", "b"]
+    assert list(RankRLS(1.0, 15).fit(frame).feature_names_in_) == ["a", "b"]
 
 
 def test_an_encoder_turns_text_into_features(tmp_path):
-    words = pa.array(np.where(X[:, 5] > 0, "high", "low").tolist())
-    rows = table(X, Y, QID).append_column("word", words)
+    texts = pa.array(np.where(X[:, 5] > 0, "high", "low").tolist())
+    rows = table(X, Y, QID).append_column("word", texts)
     encoder = TableEncoder().fit(rows.select([*NAMES, "word"]))
-    expected = RankRLS(basis=15).fit(encoder.transform(rows), Y, qid=QID).predict(encoder.transform(rows))
+    expected = RankRLS(1.0, 15).fit(encoder.transform(rows), Y, qid=QID).predict(encoder.transform(rows))
     for kind in ("parquet", "csv"):
         folder = write_parts(rows, tmp_path / kind, [90], kind)
-        own = scan(folder, score="y", query="q", encoder=encoder, chunk_rows=50)
-        close(RankRLS(basis=15).fit(own).predict(own), expected)
+        encoded = scan(folder, score="y", query="q", encoder=encoder, chunk_rows=50)
+        close(RankRLS(1.0, 15).fit(encoded).predict(encoded), expected)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "svmlight"])
 def test_shuffle_queries_brings_them_together(tmp_path, kind, monkeypatch):
-    from corank.streaming import group_queries as grouping
-
-    monkeypatch.setattr(grouping, "BUCKET_BYTES", 4_000)
+    monkeypatch.setattr(group_queries, "BUCKET_BYTES", 4_000)
     order = np.random.default_rng(3).permutation(len(X))
     folder = write_parts(table(X, Y, QID).take(order), tmp_path / "rows", [100], kind)
     score, query = ("score", "qid") if kind == "svmlight" else ("y", "q")
@@ -309,9 +355,9 @@ def test_shuffle_queries_brings_them_together(tmp_path, kind, monkeypatch):
 def test_grouped_files_may_hold_labels_and_features_in_several_types(tmp_path, first):
     rows = table(X, Y, QID)
     wide, narrow = (rows.set_column(7, "q", rows["q"].cast(kind)) for kind in (pa.int64(), pa.int32()))
-    parts = [wide, narrow] if first == pa.int64() else [narrow, wide]
-    for number, part in enumerate(parts):
-        parquet.write_table(part.slice(100 * number, 100 if number == 0 else None), tmp_path / f"{number}.parquet")
+    tables = [wide, narrow] if first == pa.int64() else [narrow, wide]
+    for number, rows in enumerate(tables):
+        parquet.write_table(rows.slice(100 * number, 100 if number == 0 else None), tmp_path / f"{number}.parquet")
     rows = scan(tmp_path, score="y", query="q", shuffle_queries=True)
     expected = RankRLS(1.0, "features", kernel="linear").fit(X, Y, qid=QID).predict(NEW)
     close(RankRLS(1.0, "features", kernel="linear").fit(rows).predict(NEW), expected)
@@ -322,7 +368,7 @@ def test_queries_of_one_scored_row_leave_nothing_to_hold_out(tmp_path, learner, 
     y = np.where(np.arange(len(X)) % 2, Y, np.nan)
     folder = write_parts(table(X, y, np.arange(len(X))), tmp_path / "rows")
     model = learner(kernel="linear", basis="features")
-    with pytest.warns(UserWarning, match="tuned|tied|chosen"):
+    with pytest.warns(UserWarning, match=r"tuned|tied|chosen"):
         found = model.fit(scan(folder, score="y", query="q"))
     assert found.path_ is None
     np.testing.assert_allclose(found.predict(NEW), 0, atol=1e-12)
@@ -338,7 +384,7 @@ def fitted(tmp_path):
     return CoRankRLS(VIEWS, 1.0, 0.1, 15).fit(names, Y, qid=QID), folder
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 37, 500])
+@pytest.mark.parametrize("chunk_rows", [1, 37])
 def test_predictions_of_a_scan(fitted, tmp_path, chunk_rows):
     model, folder = fitted
     expected = model.predict(pd.DataFrame(X, columns=NAMES))
@@ -360,9 +406,9 @@ def test_labels_of_a_csv_are_written_as_they_were_read(fitted, tmp_path):
     labels = [*(f"{k:03}" for k in range(100)), *(str(2**53 + k) for k in range(100, len(X)))]
     rows = table(X).append_column("id", pa.array(labels)).append_column("late", pa.array([None] * 100 + labels[100:]))
     folder = write_parts(rows, tmp_path / "texts", [100], "csv")
-    own = scan(folder, features="x*", chunk_rows=30)
+    rows = scan(folder, features="x*", chunk_rows=30)
     for ending in ("csv", "parquet"):
-        model.predict_to(own, tmp_path / f"out.{ending}", columns=["id", "late"])
+        model.predict_to(rows, tmp_path / f"out.{ending}", columns=["id", "late"])
         written = read_table(tmp_path / f"out.{ending}", text=["id", "late"])
         assert written["id"].to_pylist() == labels
         assert written["late"].to_pylist()[100:] == labels[100:]
@@ -382,11 +428,11 @@ def test_a_model_picks_its_columns_by_name(fitted, tmp_path):
     mixed = table(X).select(NAMES[::-1]).append_column("other", pa.array(np.ones(len(X))))
     folder = write_parts(mixed, tmp_path / "mixed")
     np.testing.assert_allclose(model.predict(scan(folder)), model.predict(pd.DataFrame(X, columns=NAMES)), atol=1e-12)
-    with pytest.raises(ValueError, match="other features than CoRankRLS was fitted on: their order differs"):
+    with pytest.raises(ValueError, match=r"CoRankRLS .* order differs"):
         model.predict(scan(folder, features=NAMES[::-1]))
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 37, 500])
+@pytest.mark.parametrize("chunk_rows", [1, 500])
 def test_scores_of_a_scan(fitted, chunk_rows):
     model, folder = fitted
     frame = pd.DataFrame(X, columns=NAMES)
@@ -417,10 +463,9 @@ def test_atoms_agree_on_a_scan_too(tmp_path):
 def test_torch_takes_chunks_to_its_device(tmp_path, nothing_held):
     pytest.importorskip("torch")
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [90])
-    expected = RankRLS(1.0, basis=15).fit(X, Y, qid=QID).predict(NEW)
-    found = RankRLS(1.0, basis=15).fit(scan(folder, score="y", query="q", device="cpu", chunk_rows=40))
-    assert type(found.coef_).__module__ == "torch"
-    close(found.predict(NEW), expected)
+    model = RankRLS(1.0, 15).fit(scan(folder, score="y", query="q", device="cpu", chunk_rows=40))
+    assert type(model.coef_).__module__ == "torch"
+    close(model.predict(NEW), predictions_in_memory())
 
 
 def test_torch_takes_unscored_chunks_to_its_device(tmp_path):
@@ -445,7 +490,7 @@ def test_torch_sums_scored_rows_of_several_views(tmp_path, nothing_held):
 
 def test_memory_does_not_grow_with_the_rows(tmp_path, memory_limit, nothing_held):
     rng = np.random.default_rng(0)
-    n = 200_000
+    n = 100_000
     columns = {name: rng.normal(size=n) for name in NAMES}
     parquet.write_table(
         pa.table({**columns, "y": columns["x0"], "q": np.arange(n) // 20}),
@@ -453,5 +498,5 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, memory_limit, nothing_held
         row_group_size=20_000,
     )
     rows = scan(tmp_path / "rows.parquet", score="y", query="q", chunk_rows=10_000)
-    with memory_limit(24):  # the features alone are 10 MB, the chunks 0.5 MB
+    with memory_limit(12):  # the features alone are 5 MB, the chunks 0.5 MB
         RankRLS(1.0, basis=20, gamma=0.1).fit(rows)

@@ -29,7 +29,7 @@ from corank.tables import (
     write_table,
 )
 
-in_one_folder = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_one_folder = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def written(folder: Path, name: str, content: bytes | str) -> Path:
@@ -86,11 +86,6 @@ def test_usual_marks_of_missing_values_are_missing(tmp_path: Path) -> None:
     assert table["text"].to_pylist() == ["x"] + [None] * len(MISSING)
 
 
-@pytest.mark.parametrize("mark", ["N/A", "n/a", "#N/A", "NULL", "null", "none", "None", "-", "NA", "NaN", "?"])
-def test_a_mark_of_a_missing_value_leaves_a_column_of_numbers(tmp_path: Path, mark: str) -> None:
-    assert read_table(written(tmp_path, "a.csv", f"x,y\n1,2\n{mark},3\n"))["x"].to_pylist() == [1, None]
-
-
 @pytest.mark.parametrize("word", ["unknown", "nil", "--", "-1"])
 def test_other_words_are_not_missing(tmp_path: Path, word: str) -> None:
     assert read_table(written(tmp_path, "a.csv", f"x,y\n{word},3\n"), text=["x"])["x"].to_pylist() == [word]
@@ -121,7 +116,7 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("name", "content", "message"),
     [
         ("a.csv", "", "is empty"),
         ("a.csv", "\n\n", "is empty"),
@@ -152,9 +147,9 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
     ],
 )
 def test_a_file_that_is_no_table_is_refused_in_one_sentence(
-    tmp_path: Path, name: str, content: bytes | str, words: str
+    tmp_path: Path, name: str, content: bytes | str, message: str
 ) -> None:
-    with pytest.raises(TableError, match=words) as caught:
+    with pytest.raises(TableError, match=message) as caught:
         read_table(written(tmp_path, name, content))
     assert "\n" not in str(caught.value)
 
@@ -177,9 +172,10 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
         read_table(tmp_path / "folder.csv")
 
 
-def test_the_row_is_named_also_far_down_a_large_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "a.csv", "x,y\n" + "1,2\n" * 5_000_000 + "1\n")
-    with pytest.raises(TableError, match="data row 5000001 "):
+def test_the_row_is_named_also_in_a_later_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corank.tables.read.BLOCK_BYTES", 2**10)
+    path = written(tmp_path, "a.csv", "x,y\n" + "1,2\n" * 5_000 + "1\n")
+    with pytest.raises(TableError, match="data row 5001 "):
         read_table(path)
 
 
@@ -216,13 +212,13 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_siz
 def test_what_is_written_is_read_back(
     tmp_path: Path, rows: list[tuple[float | None, str | None]], names: list[str], ending: str
 ) -> None:
-    numbers, words = (list(values) for values in zip(*rows, strict=True))
+    numbers, labels = (list(values) for values in zip(*rows, strict=True))
     path = tmp_path / f"table{ending}"
-    write_table({names[0]: pa.array(numbers, pa.float64()), names[1]: words}, path, overwrite=True)
+    write_table({names[0]: pa.array(numbers, pa.float64()), names[1]: labels}, path, overwrite=True)
     table = read_table(path, text=[names[1]])
     assert table.column_names == names
     assert table[names[0]].to_pylist() == numbers
-    assert table[names[1]].to_pylist() == words
+    assert table[names[1]].to_pylist() == labels
 
 
 @in_one_folder
@@ -249,7 +245,7 @@ def test_any_kind_of_table_is_written(tmp_path: Path, table: object, ending: str
     assert read_table(tmp_path / f"a.{ending}").to_pydict() == {"x": [1.0, 2.0], "y": ["a", "b"]}
 
 
-def test_a_file_that_is_there_is_kept_unless_told(tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_unless_overwrite_is_true(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "x,y\n1,2\n")
     with pytest.raises(FileExistsError, match=r"a\.csv is already there: pass overwrite=True"):
         write_table({"z": [3]}, path)
@@ -283,7 +279,7 @@ def test_written_files_have_the_rights_of_any_new_file(tmp_path: Path) -> None:
 
 
 def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"folder .*nowhere does not exist"):
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         write_table({"x": [1]}, tmp_path / "nowhere" / "a.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(IsADirectoryError, match="is a folder"):
@@ -293,7 +289,7 @@ def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "message"),
     [
         ({"x": [1], "y": [1, 2]}, "do not make a table"),
         ({"x": [1, "a"]}, "column 'x' does not hold values of one known kind"),
@@ -306,8 +302,8 @@ def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
         (pd.DataFrame({"x": pd.Series([1, "a"], dtype=object)}), "column 'x'"),
     ],
 )
-def test_what_makes_no_table_is_refused(table: object, words: str) -> None:
-    with pytest.raises(TableError, match=words):
+def test_what_makes_no_table_is_refused(table: object, message: str) -> None:
+    with pytest.raises(TableError, match=message):
         to_arrow(table)
 
 
@@ -330,11 +326,11 @@ def test_scores_are_numbers_with_nan_for_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
         (
             ["1", "good", "bad"],
-            "column 'rating': 'good' in data row 2 is not a number: leave the cell empty where a row is unscored",
+            "'rating': 'good' in data row 2 .* leave the cell empty",
         ),
         (["1_000"], "'1_000' in data row 1"),
         ([1.0, float("inf")], "column 'rating' has an infinite .* in data row 2"),
@@ -343,15 +339,15 @@ def test_scores_are_numbers_with_nan_for_missing() -> None:
         ([[1]], "column 'rating' should hold numbers"),
     ],
 )
-def test_scores_that_are_no_numbers_are_named(values: object, words: str) -> None:
-    with pytest.raises(TableError, match=words):
+def test_scores_that_are_no_numbers_are_named(values: object, message: str) -> None:
+    with pytest.raises(TableError, match=message):
         score_column(pa.table({"rating": values}), "rating")
 
 
 @pytest.mark.parametrize(
     "labels", [[3, 1, 3], ["u", "v", "u"], [True, False, True], [1.5, 2.0, 1.5], [dt.date(2020, 1, 1)] * 3]
 )
-def test_queries_are_labels_one_a_row(labels: list[object]) -> None:
+def test_queries_are_one_label_per_row(labels: list[object]) -> None:
     table = pa.table({"user": pa.array(labels), "category": pa.array(labels).dictionary_encode()})
     for name in table.column_names:
         result = query_column(table, name)
@@ -372,8 +368,8 @@ def test_lists_are_no_query_labels() -> None:
 
 def test_an_unknown_column_is_answered_with_those_there_are() -> None:
     table = pa.table({"Rating": [1], "user": [2]})
-    words = r"no score column 'ratng'; did you mean 'Rating'\? The columns are 'Rating', 'user'$"
-    with pytest.raises(TableError, match=words):
+    message = r"no score column 'ratng'; did you mean 'Rating'\? The columns are 'Rating', 'user'$"
+    with pytest.raises(TableError, match=message):
         score_column(table, "ratng")
     with pytest.raises(TableError, match=r"no query column 'x  y'\. The columns are"):
         query_column(table, "x  y")

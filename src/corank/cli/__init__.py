@@ -1,11 +1,9 @@
-"""The command `corank`. Each subcommand has a file of its own and imports what is slow to import when it runs."""
+"""The command `corank`. Each subcommand has a file of its own, which is imported when the command is called."""
 
 from typing import Annotated
 
 import typer
 
-from corank.cli import compare, demo, evaluate, federated, fit, inspect, rank, reproduce, suggest, update
-from corank.cli import inspect as info
 from corank.cli.console import Commands
 
 app = typer.Typer(
@@ -16,20 +14,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    demo.demo,
-    fit.fit,
-    rank.rank,
-    suggest.suggest,
-    update.update,
-    evaluate.evaluate,
-    compare.compare,
-    inspect.inspect,
-    info.info,
-):
-    app.command()(command)
-app.command(**reproduce.OPTIONS)(reproduce.reproduce)
-app.add_typer(federated.app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,6 +1,5 @@
-"""Items by their names: which row of a table is meant, and answers joined with the items they name.
-
-Comparisons from a table: who beat whom, or the answered questions of `corank suggest`.
+"""Comparisons and items by their names: who beat whom, the answered questions of `corank suggest`, and tables that name
+the items which another table describes.
 """
 
 from __future__ import annotations
@@ -16,11 +15,16 @@ from numpy.typing import NDArray
 
 from corank.tables import TableError, column, numbers, plain, read_table
 
+WINNER, LOSER = "winner", "loser"
+FIRST, SECOND = "first", "second"  # of a question
 TIE = "tie"
 HOW_TO_TIE = (
     "give a tie as two rows, a win for each, or with --method difference as a margin of 0; the word is understood only "
     "in the answered questions of corank suggest"
 )
+
+
+# ---- items by their names
 
 
 class NamedItems:
@@ -44,16 +48,17 @@ class NamedItems:
 
     def rows_of(self, wanted: Sequence[str | None], file: Path, name: str) -> NDArray[np.int64]:
         """The rows that the column `name` of another file means: (n,)."""
-        found = np.array([self._rows.get(label or "", -1) for label in wanted], dtype=np.int64)
-        if (found < 0).any():
-            row = int(np.argmax(found < 0))
-            label = wanted[row]
+        rows = np.array([self._rows.get(label or "", -1) for label in wanted], dtype=np.int64)
+        if (rows < 0).any():
+            at = int(np.argmax(rows < 0))
+            label = wanted[at]
             if label is None:
-                raise TableError(f"column {name!r} of {file} has no value in data row {row + 1}")
-            more = f": {HOW_TO_TIE}" if label.lower() == TIE else ""
-            where = f"{self.file}, by column {self.name!r}"
-            raise TableError(f"{label!r} in data row {row + 1} of {file} is no item of {where}{more}")
-        return found
+                raise TableError(f"column {name!r} of {file} has no value in data row {at + 1}")
+            remedy = f": {HOW_TO_TIE}" if label.lower() == TIE else ""
+            raise TableError(
+                f"{label!r} in data row {at + 1} of {file} is no item of {self.file}, by column {self.name!r}{remedy}"
+            )
+        return rows
 
 
 def joined(answers: pa.Table, file: Path, items_file: Path, item: str, text: Iterable[str]) -> pa.Table:
@@ -63,8 +68,10 @@ def joined(answers: pa.Table, file: Path, items_file: Path, item: str, text: Ite
     """
     table = read_table(items_file, text=[*text, item])
     rows = NamedItems(items_file, item, table).rows_of(labels(answers, item, "item", file), file, item)
-    both = [*zip(table.column_names, table.take(pa.array(rows)).columns, strict=True)]
-    return pa.table(dict([*both, *zip(answers.column_names, answers.columns, strict=True)]))
+    columns: dict[str, Any] = {}
+    for source in (table.take(pa.array(rows)), answers):
+        columns |= zip(source.column_names, source.columns, strict=True)
+    return pa.table(columns)
 
 
 def labels(table: pa.Table, name: str, role: str, file: Path) -> list[str | None]:
@@ -83,39 +90,48 @@ def _label(value: Any) -> str | None:
     return str(value).strip()
 
 
-WINNER, LOSER = "winner", "loser"
-FIRST, SECOND = "first", "second"  # of a question
+# ---- tables of comparisons
 
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Names of the columns of a table of comparisons, None where nobody says."""
+    """Names of the columns of a table of comparisons, None where they are not given."""
 
     winner: str | None = None
     loser: str | None = None
     margin: str | None = None
     count: str | None = None
 
+    @classmethod
+    def remembered(cls, model: Any) -> PairColumns:
+        """The names that a model remembers from its fit."""
+        table = model.table_ or {}
+        return cls(*(table.get(role) for role in ("winner", "loser", "margin", "count")))
+
     def completed(self, table: pa.Table, remembered: PairColumns, *, to_learn: bool) -> PairColumns:
-        """With names as they were before where nobody says; `loser` is None for questions, `winner` too where none has
-        an answer, which is refused where there is something `to_learn`.
+        """Names for this table, by default those remembered from before.
+
+        `loser` is None for questions; so is `winner` where no question has an answer, which is refused where there must
+        be answers `to_learn` from.
         """
         there = set(table.column_names)
         loser, winner = remembered.loser or LOSER, self.winner or WINNER
-        questions = {FIRST, SECOND} <= there and (loser not in there or loser in (FIRST, SECOND))
-        asked = self.loser is None and questions and winner in there
-        open_ = self.loser is None and questions and not to_learn and self.winner is None
-        open_ = open_ and not asked and remembered.winner not in there
+        could_ask = {FIRST, SECOND} <= there and (loser not in there or loser in (FIRST, SECOND))
+        asks = self.loser is None and could_ask
+        answered = asks and winner in there
+        unanswered = asks and not answered and not to_learn
+        unanswered = unanswered and self.winner is None and remembered.winner not in there
         margin = remembered.margin if to_learn or remembered.margin in there else None
+        count = remembered.count if remembered.count in there else None
         return PairColumns(
-            None if open_ else self.winner or (WINNER if asked else remembered.winner or WINNER),
-            None if asked or open_ else self.loser or loser,
+            None if unanswered else self.winner or (WINNER if answered else remembered.winner or WINNER),
+            None if answered or unanswered else self.loser or loser,
             self.margin or margin,
-            self.count or (remembered.count if remembered.count in there else None),
+            self.count or count,
         )
 
 
-NOTHING = PairColumns()
+UNNAMED = PairColumns()
 
 
 @dataclass(frozen=True)
@@ -147,11 +163,11 @@ class ReadPairs:
         """How many items were compared."""
         return len(np.unique(np.concatenate([self.winners, self.losers])))
 
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
-        more = {"margins": self.margins, "weights": self.counts}
-        own = {name: value for name, value in more.items() if value is not None}
-        return {"winners": self.winners, "losers": self.losers, **own}
+        optional = {"margins": self.margins, "weights": self.counts}
+        given = {name: values for name, values in optional.items() if values is not None}
+        return {"winners": self.winners, "losers": self.losers, **given}
 
 
 @dataclass(frozen=True)
@@ -177,16 +193,21 @@ class Outcomes:
 
     @property
     def are_questions(self) -> bool:
-        """Whether it asks which of two is better, rather than saying who beat whom."""
+        """Whether the table asks which of two is better, rather than saying who beat whom."""
         return self.names.loser is None
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def sides(self) -> tuple[str, str]:
+        """Names of the two columns that name items."""
+        return _sides(self.names)
+
+    @property
+    def answered(self) -> NDArray[np.int64]:
         """The rows with an answer."""
         return np.flatnonzero(~np.isnan(self.won))
 
-    def times(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """How often each of some comparisons was made, checked; None where the table does not say."""
+    def counts_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """How often the comparisons of these rows were made, checked; None where the table does not say."""
         if self.counts is None:
             return None
         counts = self.counts[rows]
@@ -196,11 +217,15 @@ class Outcomes:
         return counts
 
 
+def _sides(names: PairColumns) -> tuple[str, str]:
+    return (FIRST, SECOND) if names.loser is None else (names.winner or WINNER, names.loser)
+
+
 def read_outcomes(
     file: Path,
     items: NamedItems,
-    told: PairColumns,
-    remembered: PairColumns = NOTHING,
+    given: PairColumns,
+    remembered: PairColumns = UNNAMED,
     *,
     query: tuple[str, NDArray[np.int64]] | None = None,
     to_learn: bool = True,
@@ -211,21 +236,21 @@ def read_outcomes(
     ----------
     file : path of a table
     items : what is compared
-    told, remembered : its columns by name, as told now and before; `winner` and `loser` by default
+    given, remembered : names of its columns, as given now and before; `winner` and `loser` by default
     query : name of the query column and (n_items,) the query of each item, which must be the same for both, or None
     to_learn : whether there must be answers
     """
-    ends = [name for one in (told, remembered) for name in (one.winner, one.loser) if name]
-    table = read_table(file, text=[FIRST, SECOND, WINNER, LOSER, *ends])
-    names = told.completed(table, remembered, to_learn=to_learn)
-    sides = (FIRST, SECOND) if names.loser is None else (names.winner or WINNER, names.loser)
-    roles = ("item", "item") if names.loser is None else ("winner", "loser")
-    said = [labels(table, side, role, file) for side, role in zip(sides, roles, strict=True)]
-    first, second = (items.rows_of(each, file, side) for each, side in zip(said, sides, strict=True))
-    won = np.ones(len(table)) if names.loser is not None else np.full(len(table), np.nan)
-    if names.loser is None and names.winner is not None:
+    named = [name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name]
+    table = read_table(file, text=[FIRST, SECOND, WINNER, LOSER, *named])
+    names = given.completed(table, remembered, to_learn=to_learn)
+    sides, asks = _sides(names), names.loser is None
+    roles = ("item", "item") if asks else ("winner", "loser")
+    left, right = (labels(table, side, role, file) for side, role in zip(sides, roles, strict=True))
+    first, second = items.rows_of(left, file, sides[0]), items.rows_of(right, file, sides[1])
+    won = np.full(len(table), np.nan if asks else 1.0)
+    if asks and names.winner is not None:
         answers = labels(table, names.winner, "winner", file)
-        won = _answers(answers, said[0], said[1], items, file, names.winner)
+        won = _read_answers(answers, left, right, items, file, names.winner)
     if to_learn and np.isnan(won).all():
         raise TableError(f"no question of {file} has an answer: fill in column {names.winner!r}")
     if (first == second).any():
@@ -233,16 +258,16 @@ def read_outcomes(
         raise TableError(f"data row {at + 1} of {file} compares {items.labels[first[at]]!r} with itself")
     if query is not None:
         _check_queries(file, items, first, second, *query)
-    margins = None if names.margin is None else _numbers(table, names.margin, "margin")
-    counts = None if names.count is None else _numbers(table, names.count, "count")
+    margins = None if names.margin is None else numbers(column(table, names.margin, "margin"), names.margin)
+    counts = None if names.count is None else numbers(column(table, names.count, "count"), names.count)
     return Outcomes(file, table, names, first, second, won, margins, counts)
 
 
 def read_pairs(
     file: Path,
     items: NamedItems,
-    told: PairColumns,
-    remembered: PairColumns = NOTHING,
+    given: PairColumns,
+    remembered: PairColumns = UNNAMED,
     *,
     with_margins: bool,
     query: tuple[str, NDArray[np.int64]] | None = None,
@@ -251,38 +276,32 @@ def read_pairs(
 
     Parameters
     ----------
-    file, items, told, remembered, query : as in `read_outcomes`
+    file, items, given, remembered, query : as in `read_outcomes`
     with_margins : whether a tie can be said as a margin of 0; else it is a win for both
     """
-    found = read_outcomes(file, items, told, remembered, query=query)
-    rows = found.rows
-    tied, lost = found.won[rows] == 0.5, found.won[rows] == 0
-    winners, losers = (
-        np.where(lost, one[rows], other[rows])
-        for one, other in ((found.second, found.first), (found.first, found.second))
-    )
-    margins = found.margins
+    outcomes = read_outcomes(file, items, given, remembered, query=query)
+    rows = outcomes.answered
+    won, first, second = outcomes.won[rows], outcomes.first[rows], outcomes.second[rows]
+    tied = won == 0.5
+    winners, losers = np.where(won == 0, second, first), np.where(won == 0, first, second)
+    margins = outcomes.margins
     if with_margins and (margins is not None or tied.any()):
         margins = np.where(tied, 0.0, 1.0 if margins is None else margins[rows])
-        demand = f"column {found.names.margin!r} must hold 0 or more, by how much the winner won"
+        demand = f"column {outcomes.names.margin!r} must hold 0 or more, by how much the winner won"
         _check(margins >= 0, rows, file, demand)
         if not margins.any():
             raise TableError(f"all comparisons of {file} are ties: there is nothing to learn")
-    counts = found.times(rows)
+    counts = outcomes.counts_of(rows)
     questions = None
-    if found.are_questions:
-        questions = {"answers": len(rows), "ties": int(tied.sum()), "unanswered": len(found.won) - len(rows)}
+    if outcomes.are_questions:
+        questions = {"answers": len(rows), "ties": int(tied.sum()), "unanswered": len(outcomes.won) - len(rows)}
     if tied.any() and not with_margins:
         winners, losers = np.concatenate([winners, losers[tied]]), np.concatenate([losers, winners[tied]])
         counts = None if counts is None else np.concatenate([counts, counts[tied]])
     return ReadPairs(winners, losers, margins, counts, questions)
 
 
-def _numbers(table: pa.Table, name: str, role: str) -> NDArray[np.float64]:
-    return numbers(column(table, name, role), name)
-
-
-def _answers(
+def _read_answers(
     answers: Sequence[str | None],
     first: Sequence[str | None],
     second: Sequence[str | None],
@@ -290,37 +309,31 @@ def _answers(
     file: Path,
     name: str,
 ) -> NDArray[np.float64]:
-    """Who has won, as in `Outcomes`."""
+    """Who has won, as in `Outcomes`. Names of items come before the words first, second and tie."""
     won = np.full(len(answers), np.nan)
-    for row, (answer, one, other) in enumerate(zip(answers, first, second, strict=True)):
+    for row, (answer, left, right) in enumerate(zip(answers, first, second, strict=True)):
         if answer is None:
             continue
-        outcome = _outcome(answer, one, other, items)
-        if outcome is None:
+        value = {left: 1.0, right: 0.0}.get(answer)
+        if value is None and answer not in items:
+            value = {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}.get(answer.lower())
+        if value is None:
             raise TableError(
-                f"data row {row + 1} of {file}: column {name!r} must say which of the two has won, {one!r} or {other!r} (or "
-                f"{TIE!r}), but says {answer!r}; empty = not answered"
+                f"data row {row + 1} of {file}: column {name!r} must say which of the two has won, {left!r} or {right!r} "
+                f"(or {TIE!r}), but says {answer!r}; empty = not answered"
             )
-        won[row] = {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}[outcome]
+        won[row] = value
     return won
 
 
-def _outcome(answer: str, first: str | None, second: str | None, items: NamedItems) -> str | None:
-    """FIRST, SECOND or TIE, None where an answer is none of them. Names of items come before those words."""
-    if answer in (first, second):
-        return FIRST if answer == first else SECOND
-    word = answer.lower()
-    return word if word in (FIRST, SECOND, TIE) and answer not in items else None
-
-
-def _check_queries(file: Path, items: NamedItems, first: Any, second: Any, name: str, codes: Any) -> None:
-    apart = codes[first] != codes[second]
+def _check_queries(file: Path, items: NamedItems, first: Any, second: Any, name: str, queries: Any) -> None:
+    apart = queries[first] != queries[second]
     if apart.any():
         at = int(np.argmax(apart))
-        two = f"{items.labels[first[at]]!r} with {items.labels[second[at]]!r}"
-        raise TableError(f"data row {at + 1} of {file} compares {two}, which differ in {name!r}")
+        labels_of_pair = f"{items.labels[first[at]]!r} with {items.labels[second[at]]!r}"
+        raise TableError(f"data row {at + 1} of {file} compares {labels_of_pair}, which differ in {name!r}")
 
 
-def _check(sound: NDArray[np.bool_], rows: Sequence[int] | NDArray[np.int64], file: Path, demand: str) -> None:
+def _check(sound: NDArray[np.bool_], rows: NDArray[np.int64], file: Path, demand: str) -> None:
     if not sound.all():
         raise TableError(f"data row {rows[int(np.argmin(sound))] + 1} of {file}: {demand}")

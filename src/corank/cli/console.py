@@ -1,4 +1,4 @@
-"""What the commands share in talking to people: results on stdout, notes and errors of one sentence on stderr."""
+"""How commands are found and how they talk to people: results on stdout, notes and errors of one sentence on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,33 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from corank._messages import did_you_mean, in_bytes
 from corank.cli.files import Spool
 
+COMMANDS = {  # name → the first line of its help; the file of that name is imported when the command is called
+    "demo": "Rank the built-in jokes for a hundred users, save a model and write a page about it.",
+    "fit": "Learn from a table and save the model.",
+    "rank": "Rank the items of a table, within each query: 1 is the best.",
+    "suggest": "Say what to ask next: the questions whose answers teach the model most.",
+    "update": "Add newly scored rows, or comparisons, to a model.",
+    "evaluate": "Say how well a model ranks rows whose scores are known, or predicts comparisons.",
+    "compare": "Say which method is best on a table, by how much, and whether unscored rows help.",
+    "inspect": "Show what a model is, how it was fitted and, where it has few atoms, each of them.",
+    "info": "Show what is installed.",
+    "federated": "Learn together with other sites, none of which shows its data.",
+}
+FILES = {"info": "inspect"}  # commands whose file has another name
+REPRODUCE = "reproduce"
+WHERE_STUDIES_ARE = (
+    "`corank reproduce` is no part of the package any more: the studies are in the folder studies of corank's sources. "
+    "There, run python -m studies NAME --data DIR; python -m studies --list names them"
+)
+
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
-FAILED, INTERRUPTED, NOBODY_READS = 2, 130, 141  # the last as the shell has it for a closed pipe
-BIG_BYTES = 2**29  # of one file, from which it is read in passes
+FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # exit codes; the last as the shell has it
+BIG_BYTES = 2**29  # a larger file is read in passes
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
 _ENDLESS = re.compile(r"(\S{60})\S{180,}")  # a cell of thousands of characters
@@ -37,24 +57,47 @@ _NUMBER = re.compile(r"\bGive (amplitude|gamma|noise) a number")
 class Commands(TyperGroup):
     """The commands, with errors as one sentence and warnings as notes; `--debug` may stand anywhere."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {
+            name: TyperCommand(name, help=text) for name, text in COMMANDS.items()
+        }  # as the help lists them
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, imported now, and its arguments."""
+        if args[0] == REPRODUCE:  # until 0.3
+            raise ValueError(WHERE_STUDIES_ARE)
+        name, _, others = super().resolve_command(ctx, args)
+        assert name is not None
+        try:
+            command = getattr(import_module(f"corank.cli.{FILES.get(name, name)}"), name)
+        except ModuleNotFoundError as error:
+            if name != "federated":
+                raise
+            raise ValueError(f"federated needs {error.name}: pip install 'corank[federated]'") from error
+        app = command if isinstance(command, typer.Typer) else typer.Typer(pretty_exceptions_enable=False)
+        if app is not command:
+            app.command(name)(command)
+        return name, typer.main.get_command(app), others
+
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
         """Run a command line and exit."""
-        words = list(sys.argv[1:] if args is None else args)
-        debug = "--debug" in words
-        words = [word for word in words if word != "--debug"] or ["--help"]
+        arguments = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in arguments
+        arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
         spool = Spool()
         more |= {"standalone_mode": False, "obj": spool}
         try:
             with warnings_as_notes(as_usual=debug):
-                code = super().main(words, prog_name, *others, **more)
+                code = super().main(arguments, prog_name, *others, **more)
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
-        except SystemExit:  # click and rich, where nobody reads on
-            code = NOBODY_READS
+        except SystemExit:  # from click and rich, where the reader of a pipe has gone
+            code = PIPE_CLOSED
         except Exception as error:  # noqa: BLE001
             if debug:
                 traceback.print_exc()
-            _say(spool.in_words(sentence(error)), "red")
+            _say(spool.with_given_names(sentence(error)), "red")
             code = FAILED
         finally:
             spool.close()
@@ -68,59 +111,63 @@ def _flushed(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        if not isinstance(error, BrokenPipeError) and code == 0:
+        closed = isinstance(error, BrokenPipeError)
+        if not closed and code == 0:
             _say(f"the result cannot be printed: {sentence(error)}", "red")
-        code = code or (NOBODY_READS if isinstance(error, BrokenPipeError) else FAILED)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail once more at exit
+        code = code or (PIPE_CLOSED if closed else FAILED)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail again at exit
     return code
+
+
+# ---- errors
 
 
 def sentence(error: Exception) -> str:
     """What went wrong, for someone at a terminal."""
     if isinstance(error, UsageError):
-        words: str = error.format_message().replace(": Value error, ", ": ")
+        message = _with_guess(error.format_message().replace(": Value error, ", ": "))
         command = error.ctx.command_path if error.ctx else "corank"
-        words = _with_guess(words)
-        return f"{_lower(words.rstrip('.'))}{' See' if words.endswith('?') else '; see'} {command} --help"
+        return f"{_lower(message.rstrip('.'))}{' See' if message.endswith('?') else '; see'} {command} --help"
     if isinstance(error, MemoryError):
         return "not enough memory: try --basis 1000, or fewer rows"
     if isinstance(error, OSError) and error.errno is not None:
-        where = Path(str(error.filename)) if error.filename else None
-        if where is not None and where.suffix == ".part":  # a file that was to get its name once complete
-            where = where.parent
-        return f"{where}: {_lower(error.strerror or '')}" if where else _lower(error.strerror or str(error))
+        reason = _lower(error.strerror or str(error))
+        if not error.filename:
+            return reason
+        path = Path(str(error.filename))
+        return f"{path.parent if path.suffix == '.part' else path}: {reason}"  # .part: not yet under its own name
     if isinstance(error, ValueError | TypeError | OSError):
         return as_options(str(error))
     return f"something went wrong inside corank ({type(error).__name__}: {_line(str(error))}); --debug shows where"
 
 
-def _with_guess(words: str) -> str:
-    """A refused choice with the one that may have been meant."""
-    refused = _CHOICE.search(words)
+def _with_guess(message: str) -> str:
+    """A refused choice, with the choice that may have been meant."""
+    refused = _CHOICE.search(message)
     if refused is None:
-        return words
-    near = get_close_matches(refused[1].lower(), re.findall(r"'([^']*)'", refused[2]), n=1)
-    return f"{words.rstrip('.')}; did you mean {near[0]!r}?" if near else words
+        return message
+    guess = did_you_mean(refused[1], re.findall(r"'([^']*)'", refused[2]), 1)
+    return message.rstrip(".") + guess if guess else message
 
 
-def as_options(words: str) -> str:
-    """A message of the library in one line; what is an argument in Python is an option here."""
-    words = _line(words).replace("pass overwrite=True to replace it", "use --force to replace it")
-    words = words.replace("use scan(..., shuffle_queries=True)", "use --shuffle-queries")
-    return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", words))
+def as_options(message: str) -> str:
+    """A message of the library in one line; an argument in Python is an option here."""
+    message = _line(message).replace("pass overwrite=True to replace it", "use --force to replace it")
+    message = message.replace("use scan(..., shuffle_queries=True)", "use --shuffle-queries")
+    return _NUMBER.sub(r"Give --\1 a number", _ARGUMENT.sub(r"--\1 \2", message))
 
 
-def _line(words: str) -> str:
-    return _ENDLESS.sub(r"\1…", " ".join(words.split()))
+def _line(text: str) -> str:
+    return _ENDLESS.sub(r"\1…", " ".join(text.split()))
 
 
-def _lower(words: str) -> str:
-    return words[:1].lower() + words[1:]
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
-def _say(words: str, style: str) -> None:
+def _say(message: str, style: str) -> None:
     errors = Console(stderr=True, highlight=False)
-    errors.print(Text.assemble(("corank: ", f"bold {style}"), words), soft_wrap=True)
+    errors.print(Text.assemble(("corank: ", f"bold {style}"), message), soft_wrap=True)
 
 
 # ---- notes
@@ -130,25 +177,28 @@ class Note(UserWarning):
     """What a command has to say beside its result."""
 
 
-def note(words: str) -> None:
+def note(message: str) -> None:
     """Say something worth knowing, on stderr."""
-    warnings.warn(words, Note, stacklevel=2)
+    warnings.warn(message, Note, stacklevel=2)
 
 
 @contextmanager
 def warnings_as_notes(*, as_usual: bool = False) -> Iterator[None]:
-    """Show warnings meant for users as notes of one line, each once, and no others; `as_usual` only a command's own."""
-    said: set[str] = set()
+    """Show warnings meant for users as notes of one line, each once, and no others.
+
+    `as_usual`: only the notes of commands are shown so, and warnings as Python shows them.
+    """
+    shown: set[str] = set()
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            words = as_options(str(message))
+            text = as_options(str(message))
             if as_usual and not issubclass(category, Note):
                 usual(message, category, *where, **more)
-            elif words not in said:
-                said.add(words)
-                _say(f"note: {words}", "yellow")
+            elif text not in shown:
+                shown.add(text)
+                _say(f"note: {text}", "yellow")
 
         if not as_usual:
             warnings.simplefilter("ignore")
@@ -161,15 +211,16 @@ def warnings_as_notes(*, as_usual: bool = False) -> Iterator[None]:
 
 @contextmanager
 def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal that something goes on: call what this gives with what is being done. `quiet`: nothing, and
-    no notes either. Without `status` nothing is shown, as passes show how far they are themselves.
+    """Show on a terminal that a command works; gives a function to call with the step that begins.
+
+    `quiet`: nothing is shown, no notes either. Without `status` no steps are shown, as passes show their own progress.
     """
     errors = Console(stderr=True)
     with warnings.catch_warnings():
         if quiet:
             warnings.simplefilter("ignore")
         if quiet or not status or not errors.is_terminal:
-            yield lambda doing: None
+            yield lambda step: None
             return
         with errors.status("starting …") as spinner:
             show = warnings.showwarning
@@ -180,14 +231,14 @@ def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[s
                 spinner.start()
 
             warnings.showwarning = show_above
-            yield lambda doing: spinner.update(Text(f"{doing} …"))
+            yield lambda step: spinner.update(Text(f"{step} …"))
 
 
 # ---- files
 
 
 def is_big(file: Path) -> bool:
-    """Whether rows are read in passes: a folder, a pattern, or a file that is large."""
+    """Whether rows are read in passes: a folder, a pattern, or a large file."""
     return is_several(file) or (file.exists() and file.stat().st_size > BIG_BYTES)
 
 
@@ -196,41 +247,31 @@ def is_several(file: Path) -> bool:
     return file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
 
 
-def typed(name: str) -> str | None:
-    """The command line of this process, where it is that of the given command."""
+def typed_command(name: str) -> str | None:
+    """The command line of this process, where it calls the command of that name."""
     return shlex.join(["corank", *sys.argv[1:]]) if name in sys.argv[1:] else None
 
 
 def size_of(path: Path) -> str:
-    """Size of a file in words."""
+    """Size of a file, such as `12 kB`."""
     return in_bytes(path.stat().st_size)
-
-
-def in_bytes(number: int) -> str:
-    """A number of bytes in words."""
-    size = float(number)
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
 
 
 # ---- results
 
 
-def facts(title: str, pairs: dict[str, str]) -> Table:
+def facts(title: str, sentences: dict[str, str]) -> Table:
     """A table of names and what they are."""
     table = Table(title=title, box=None, show_header=False, min_width=len(title), **_LOOK)  # the title in one line
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in pairs.items():
+    for name, value in sentences.items():
         table.add_row(name, Text(value))
     return table
 
 
 def grid(title: str, columns: Sequence[str], *, right: Sequence[str] = (), last: str | None = None) -> Table:
-    """An empty table with a header; `right` names the columns of numbers, `last` a column of words after the others."""
+    """An empty table with a header; `right` names the columns of numbers, `last` a column of text after the others."""
     table = Table(title=title, box=box.SIMPLE_HEAD, **_LOOK)
     for column in columns:
         justify: Any = "right" if column in right else "left"
@@ -240,11 +281,11 @@ def grid(title: str, columns: Sequence[str], *, right: Sequence[str] = (), last:
     return table
 
 
-def command(words: str, before: str = "Next: ") -> Text:
+def command(line: str, before: str = "Next: ") -> Text:
     """What to run next, in one line however long it is."""
-    return Text.assemble(before, (words, "bold"), no_wrap=True, overflow="ignore")
+    return Text.assemble(before, (line, "bold"), no_wrap=True, overflow="ignore")
 
 
-def show(*parts: Any) -> None:
+def show(*results: Any) -> None:
     """Print results on stdout."""
-    Console(highlight=False).print(*parts, sep="\n")
+    Console(highlight=False).print(*results, sep="\n")

@@ -1,306 +1,90 @@
-"""What `corank demo` measures: how well a few ratings of one user order the rest of that user's items.
+"""`corank demo`: four ways of guessing which jokes a user likes, from the user's first few ratings.
 
-The page that `corank demo` writes: what was compared, for whom it pays, and the model of the last user.
-
-`corank demo`: four ways of guessing which jokes a user likes, from the user's first few ratings.
+The comparison is that of `corank.experiments.compare`, once per user and number of ratings; this file says what is
+compared, and shows what came out as a table and as a page.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
+from threadpoolctl import threadpool_limits
 
 from corank._messages import count
-from corank.cli.console import grid, note, show, size_of, typed
+from corank.cli.console import grid, note, show, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
-from corank.cli.options import AsJson, Force, Quiet
-from corank.datasets import RankingData, load_jokes, make_ranking
-from corank.learners import RLS, RankRLS
-from corank.metrics import disagreement_error
+from corank.cli.options import AsJson, DemoOut, DemoReport, Force, Quiet
+from corank.datasets import load_jokes, make_ranking
+from corank.describe import chosen_parameters
+from corank.encoder import TableEncoder
+from corank.experiments import FittedMethod, Items, Method, Protocol, Task, compare
+from corank.learners.rls import RLS, RankRLS
 from corank.report.model import model_parts, parameters
 from corank.report.page import Cell, Html, Section, code, facts, figure, origins, page, table, text, verdict, write
 
-FEWEST_RATINGS = 70
+N_USERS, MIN_RATINGS = 100, 70
+SCORED, REPEATS, TEST_SHARE = (10, 20, 40), 3, 0.4  # 0.4 of 70 ratings leaves 42 to score
 POPULARITY = "popularity"
-
-
-@dataclass(frozen=True)
-class Taste:
-    """Users to test on, each with the rows of the items they rated, and what every learner is told.
-
-    Attributes
-    ----------
-    items : (n_items, d) standardised features
-    popularity : (n_items,) what everybody thinks of an item, or None
-    users : for each user the item numbers (m,) and the scores (m,)
-    gamma : kernel width
-    table : (n_items, d) features as they came, with `names`
-    """
-
-    items: NDArray[np.float64]
-    popularity: NDArray[np.float64] | None
-    users: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
-    gamma: float
-    table: NDArray[np.float64]
-    names: tuple[str, ...]
-    is_made_up: bool = False
-
-    @property
-    def learners(self) -> dict[str, Callable[[int, int], Any]]:
-        """Each learner, given the number of scored items and a seed. Parameters were chosen on other users."""
-        told: dict[str, Any] = {"kernel": "rbf", "gamma": self.gamma, "alpha": 1.0}
-        return {
-            "RLS": lambda n, seed: RLS(**told),
-            "RankRLS": lambda n, seed: RankRLS(weighting="size", **told),
-            "Sparse RankRLS": lambda n, seed: RankRLS(
-                weighting="size", basis=n // 2, basis_selection="random", random_state=seed, **told
-            ),
-        }
-
-
-@dataclass(frozen=True)
-class Results:
-    """Disagreement of every method: (users, numbers of scored items), the mean over seeds."""
-
-    scored: tuple[int, ...]
-    errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-
-    def mean(self, method: str) -> NDArray[np.float64]:
-        """Over the users: one value for each number of scored items."""
-        return np.asarray(self.errors[method].mean(axis=0))
-
-    def standard_error(self, method: str) -> NDArray[np.float64]:
-        """Of the mean, over the users."""
-        errors = self.errors[method]
-        return np.asarray(errors.std(axis=0, ddof=1) / np.sqrt(len(errors)))
-
-    def best(self, at: int) -> set[str]:
-        """The methods with the least error, to the three digits that are shown."""
-        shown = {method: round(float(self.mean(method)[at]), 3) for method in self.errors}
-        return {method for method, value in shown.items() if value == min(shown.values())}
-
-
-def jokes(n_users: int = 100) -> Taste:
-    """The last `n_users` of the 200 users of the jokes with at least 70 ratings, in order of first appearance.
-
-    The 100 users before them were used to choose the parameters. Made-up data where the ratings are not installed.
-    """
-    try:
-        data = load_jokes()
-    except FileNotFoundError:
-        return _made_up(n_users)
-    n_items = int(data.item.max())
-    raw = np.empty((n_items, data.X.shape[1]))
-    raw[data.item - 1] = data.X
-    keen = [rows for rows in _rows_of_queries(data) if len(rows) >= FEWEST_RATINGS][:200]
-    return Taste(
-        items=_standardised(raw),
-        popularity=raw.mean(axis=1),
-        users=[(data.item[rows] - 1, data.y[rows]) for rows in keen[-n_users:]],
-        gamma=0.001,
-        table=raw,
-        names=data.feature_names,
-    )
-
-
-def _made_up(n_users: int) -> Taste:
-    data = make_ranking(n_queries=n_users, query_size=FEWEST_RATINGS, noise=0.5, random_state=0)
-    users = [(data.item[rows], data.y[rows]) for rows in _rows_of_queries(data)]
-    return Taste(_standardised(data.X), None, users, 0.1, data.X, data.feature_names, is_made_up=True)
-
-
-def _rows_of_queries(data: RankingData) -> Iterable[NDArray[np.int64]]:
-    """The rows of every query, in order of first appearance."""
-    labels, first = np.unique(data.qid, return_index=True)
-    return (np.flatnonzero(data.qid == label) for label in labels[np.argsort(first)])
-
-
-def _standardised(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
-
-
-def compare(taste: Taste, scored: tuple[int, ...], seeds: int, tick: Callable[[], None] = lambda: None) -> Results:
-    """Score a few items of each user, rank the rest, and compare with what the user thinks of them.
-
-    Parameters
-    ----------
-    taste : Taste
-    scored : numbers of scored items
-    seeds : how often to draw them; each seed permutes the items of every user once, for all numbers
-    tick : called once a user and seed
-    """
-    methods = [*([POPULARITY] if taste.popularity is not None else []), *taste.learners]
-    errors = {method: np.zeros((len(taste.users), len(scored))) for method in methods}
-    for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        for user, (items, scores) in enumerate(taste.users):
-            order = rng.permutation(len(items))
-            for at, n in enumerate(scored):
-                known, rest = order[:n], order[n:]
-                for method in methods:
-                    predicted = _predicted(taste, method, seed, items, scores, known, rest)
-                    errors[method][user, at] += disagreement_error(scores[rest], predicted) / seeds
-            tick()
-    return Results(scored, errors)
-
-
-def _predicted(
-    taste: Taste,
-    method: str,
-    seed: int,
-    items: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    known: NDArray[np.int64],
-    rest: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    if method == POPULARITY:
-        assert taste.popularity is not None
-        return taste.popularity[items[rest]]
-    learner = taste.learners[method](len(known), seed).fit(taste.items[items[known]], scores[known])
-    return np.asarray(learner.predict(taste.items[items[rest]]))
-
-
-OWN = """\
+FILE = Path("corank-demo.corank")
+READING = "Lower is better, ± is the standard error over users."
+FIT_ONE = "corank fit ratings_of_one_person.csv --score rating --out mine.corank"
+FIT_ALL = "corank fit items.csv --score rating --query user --out items.corank"
+NEXT_COMMANDS = f"""\
 # one person's taste, as here
-corank fit ratings_of_one_person.csv --score rating --out mine.corank
+{FIT_ONE}
 # one ranking for all users, the unscored rows used where they help
-corank fit items.csv --score rating --query user --out items.corank
+{FIT_ALL}
 corank rank items.corank new_items.csv --out ranked.csv
 # which method is best on a table, and do the unscored rows help?
 corank compare items.csv --score rating --query user --report report.html"""
 
 
-def write_demo_page(
-    path: Path, done: str, finding: str, results: Results, model: Any, about: dict[str, str], *, overwrite: bool
-) -> None:
-    """Write the page; `done` and `finding` say what was done and what came out, `about` is the model in words."""
-    from corank.experiments.methods import chosen_parameters
-
-    sections = [
-        Section("Ways to guess", [_curves(results), _table(results), *_for_whom(results)]),
-        Section(
-            "The model of the last user",
-            [facts("What it is", about), parameters(chosen_parameters(model)), *model_parts(model)],
-        ),
-        Section("With a table of your own", [code(OWN)]),
-        Section("How it was made", origins(typed("demo"))),
-    ]
-    lead = [*([verdict(finding, [])] if finding else []), text(done)]
-    title = "Which jokes will you like?" if POPULARITY in results.errors else "What will they like?"
-    write(page(title, lead, sections), path, overwrite=overwrite)
-
-
-def _curves(results: Results) -> Html:
-    def draw(ax: Any) -> None:
-        for at, method in enumerate(results.errors):
-            steps = np.arange(len(results.scored)) + 0.06 * (at - len(results.errors) / 2)
-            mean, spread = results.mean(method), results.standard_error(method)
-            ax.errorbar(steps, mean, 2 * spread, marker="o", markersize=4, capsize=3, linewidth=1.2, label=method)
-        ax.set_xticks(np.arange(len(results.scored)), [str(number) for number in results.scored])
-        ax.set(xlabel="scored items of a user", ylabel="share of pairs in the wrong order")
-        ax.legend(frameon=False)
-
-    words = "; ".join(f"{name}: {', '.join(f'{v:.3f}' for v in results.mean(name))}" for name in results.errors)
-    return figure(
-        draw,
-        f"Disagreement by number of scored items. {words}",
-        "Lower is better, 0.5 is chance. Bars are two standard errors over the users.",
-    )
-
-
-def _table(results: Results) -> Html:
-    rows: list[list[str | Cell]] = []
-    for method in results.errors:
-        cells = zip(results.mean(method), results.standard_error(method), strict=True)
-        rows.append(
-            [
-                method,
-                *(
-                    Cell(f"{value:.3f}", f"± {error:.3f}", "good" if method in results.best(at) else "")
-                    for at, (value, error) in enumerate(cells)
-                ),
-            ]
-        )
-    head = ["disagreement with", *(f"{number} scored" for number in results.scored)]
-    return table("Share of pairs in the wrong order, the mean over users", head, rows)
-
-
-def _for_whom(results: Results) -> list[Html]:
-    """Users one by one: does their own taste beat what everybody likes?"""
-    if POPULARITY not in results.errors:
-        return []
-    popular, own = (results.errors[name][:, -1] for name in (POPULARITY, "RankRLS"))
-    better, most = float(np.mean(own < popular)), results.scored[-1]
-
-    def draw(ax: Any) -> None:
-        low, high = min(popular.min(), own.min()) - 0.02, max(popular.max(), own.max()) + 0.02
-        ax.plot([low, high], [low, high], color="0.6", linewidth=1)
-        ax.scatter(popular, own, s=14, alpha=0.8)
-        ax.set(xlabel="disagreement of popularity", ylabel=f"of RankRLS with {most} ratings", aspect="equal")
-
-    words = f"For {better:.0%} of the users {most} ratings of their own beat what everybody likes."
-    return [figure(draw, words, f"One dot a user. {words} Those below the line gain.", (4.6, 4.4))]
-
-
-SCORED, SEEDS = (10, 20, 40), 5
-FILE = Path("corank-demo.corank")
-READING = "Lower is better, ± is the standard error over users."
-
-
 def demo(
-    out: Annotated[
-        Path | None, typer.Option(help="Where to save the model. Default: corank-demo.corank.", show_default=False)
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Where to write the page. Default: beside the model.", show_default=False)
-    ] = None,
+    out: DemoOut = None,
+    report: DemoReport = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the built-in jokes for a hundred users, save a model and write a page about it. Takes some seconds."""
-    target = _target(out, report, force=force, quiet=quiet)
-    page = report or target.with_suffix(".html")
-    check_model_output(target, force=force)
-    check_report_output(page, force=force)
-    began = time.perf_counter()
-    from threadpoolctl import threadpool_limits
+    """Rank the built-in jokes for a hundred users, save a model and write a page about it.
 
-    taste = jokes()
-    if taste.is_made_up and not quiet:
+    Takes some seconds.
+    """
+    target = _target(out, report, force=force, quiet=quiet)
+    page_file = report or target.with_suffix(".html")
+    check_model_output(target, force=force)
+    check_report_output(page_file, force=force)
+    began = time.perf_counter()
+    ratings = read_ratings()
+    if ratings.is_made_up and not quiet:
         note("the joke ratings are not part of this installation (they are in the sources): made-up data instead")
     with _progress(quiet=quiet) as progress, threadpool_limits(1):  # many small systems: threads would only wait
-        task = progress.add_task("ranking", total=SEEDS * len(taste.users))
-        results = compare(taste, SCORED, SEEDS, tick=lambda: progress.advance(task))
-    model = _save_last_user(taste, target, force=force)
-    about = {
-        "method": "RankRLS",
-        "fitted on": f"the {len(taste.users[-1][0])} ratings of one user",
-        "file": target.name,
-    }
-    write_demo_page(
-        page, f"{_done(taste, results)} {READING}", _finding(results), results, model, about, overwrite=force
-    )
+        task = progress.add_task("ranking", total=len(ratings.users))
+        errors = compare_guesses(ratings, after_user=lambda: progress.advance(task))
+    model = _save_last_user(ratings, target, force=force)
+    _write_page(page_file, ratings, errors, model, target, force=force)
     seconds = time.perf_counter() - began
     if as_json:
-        typer.echo(json.dumps(_result(taste, results, target, page, seconds), indent=2))
+        typer.echo(json.dumps(_result(ratings, errors, target, page_file, seconds), indent=2))
     elif not quiet:
-        show(*_story(taste, results, seconds), *_next(target, page))
+        _show_result(ratings, errors, target, page_file, seconds)
 
 
 def _target(out: Path | None, report: Path | None, *, force: bool, quiet: bool) -> Path:
-    """Where to save: as told, or a name that is still free, also for the page."""
+    """Where to save: the given file, or a name that is still free, also for the page."""
 
     def is_free(path: Path) -> bool:
         return not path.exists() and (report is not None or not path.with_suffix(".html").exists())
@@ -315,98 +99,277 @@ def _target(out: Path | None, report: Path | None, *, force: bool, quiet: bool) 
     return target
 
 
-def _result(taste: Taste, results: Results, target: Path, page: Path, seconds: float) -> dict[str, Any]:
+def _progress(*, quiet: bool) -> Progress:
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
+
+
+# ---- the data
+
+
+@dataclass(frozen=True)
+class UserRatings:
+    """Users to test on, each with the items they rated.
+
+    Attributes
+    ----------
+    table : (n_items, d) features, with `names`
+    users : for each user the item numbers (m,) and the scores (m,)
+    gamma : kernel width
+    """
+
+    table: NDArray[np.float64]
+    names: tuple[str, ...]
+    users: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+    gamma: float
+    is_made_up: bool = False
+
+    @property
+    def features(self) -> NDArray[np.float64]:
+        """Standardised columns: (n_items, d)."""
+        return np.asarray((self.table - self.table.mean(axis=0)) / self.table.std(axis=0))
+
+    @property
+    def methods(self) -> list[Method]:
+        """Ways to guess. Their parameters were chosen on other users."""
+        settings: dict[str, Any] = {"kernel": "rbf", "gamma": self.gamma, "alpha": 1.0}
+        learners = {"RLS": RLS, "RankRLS": RankRLS, "Sparse RankRLS": RankRLS}
+        fits = {name: partial(_fit_learner, learner, settings, name) for name, learner in learners.items()}
+        if not self.is_made_up:
+            fits = {POPULARITY: partial(_rank_by_mean, self.table.std(axis=0)), **fits}
+        return [Method(name, name, "", fit) for name, fit in fits.items()]
+
+
+def _fit_learner(learner: Any, settings: dict[str, Any], name: str, task: Task) -> FittedMethod:
+    X, y, _ = task.scored
+    if name.startswith("Sparse"):
+        settings = {**settings, "basis": len(y) // 2, "basis_selection": "random", "random_state": task.seed}
+    model = learner(**settings).fit(X, y)
+    return FittedMethod(lambda rows: np.asarray(model.predict(rows)), {}, None, 0)
+
+
+def _rank_by_mean(spread: NDArray[np.float64], task: Task) -> FittedMethod:
+    """Mean of the columns as they were before they were standardised, up to a constant."""
+    return FittedMethod(lambda rows: np.asarray(rows @ spread), {}, None, 0)
+
+
+def read_ratings(n_users: int = N_USERS) -> UserRatings:
+    """The last `n_users` of the first 200 users of the jokes with at least 70 ratings, in order of first appearance.
+
+    The 100 users before them were used to choose the parameters. Made-up data where the ratings are not installed.
+    """
+    try:
+        data, gamma, is_made_up = load_jokes(), 0.001, False
+    except FileNotFoundError:
+        data = make_ranking(n_queries=n_users, query_size=MIN_RATINGS, noise=0.5, random_state=0)
+        gamma, is_made_up = 0.1, True
+    items = data.item - data.item.min()
+    features = np.empty((int(items.max()) + 1, data.X.shape[1]))
+    features[items] = data.X  # one row per rating: an item has the same columns each time
+    labels, first_rows = np.unique(data.qid, return_index=True)
+    rows_of_users = [np.flatnonzero(data.qid == label) for label in labels[np.argsort(first_rows)]]
+    keen = [rows for rows in rows_of_users if len(rows) >= MIN_RATINGS][:200][-n_users:]
+    users = [(items[rows], data.y[rows]) for rows in keen]
+    return UserRatings(features, data.feature_names, users, gamma, is_made_up)
+
+
+def _save_last_user(ratings: UserRatings, target: Path, *, force: bool) -> Any:
+    """A model on everything the last user rated, smoothed as these ratings say, with the encoder of the columns."""
+    items, scores = ratings.users[-1]
+    columns = pa.table({name: ratings.table[:, at] for at, name in enumerate(ratings.names)})
+    encoder = TableEncoder()
+    features = encoder.fit_transform(columns)
+    model = RankRLS(gamma=ratings.gamma).fit(features[items], scores)
+    model.save(target, overwrite=force, encoder=encoder)
+    return model
+
+
+# ---- the comparison
+
+
+@dataclass(frozen=True)
+class GuessErrors:
+    """Disagreement of every way to guess: (users, numbers of scored items), the mean over draws."""
+
+    scored: tuple[int, ...]
+    errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def mean(self, method: str) -> NDArray[np.float64]:
+        """Mean over the users: one value for each number of scored items."""
+        return np.asarray(self.errors[method].mean(axis=0))
+
+    def standard_error(self, method: str) -> NDArray[np.float64]:
+        """Standard error of the mean over the users."""
+        errors = self.errors[method]
+        return np.asarray(errors.std(axis=0, ddof=1) / np.sqrt(len(errors)))
+
+    def best(self, at: int) -> set[str]:
+        """The methods with the least error, to the three digits that are shown."""
+        shown = {method: round(float(self.mean(method)[at]), 3) for method in self.errors}
+        return {method for method, value in shown.items() if value == min(shown.values())}
+
+    def cells(self, method: str) -> list[tuple[str, str, bool]]:
+        """For each number of scored items the error, its standard error, and whether it is the best."""
+        pairs = zip(self.mean(method), self.standard_error(method), strict=True)
+        return [(f"{mean:.3f}", f"± {se:.3f}", method in self.best(at)) for at, (mean, se) in enumerate(pairs)]
+
+
+def compare_guesses(
+    ratings: UserRatings, scored: tuple[int, ...] = SCORED, after_user: Callable[[], None] = lambda: None
+) -> GuessErrors:
+    """Score a few items of each user, rank others, and compare with what the user thinks of them."""
+    features, methods = ratings.features, ratings.methods
+    errors = {method.name: np.zeros((len(ratings.users), len(scored))) for method in methods}
+    for user, (items, scores) in enumerate(ratings.users):
+        data = Items(features[items], scores)
+        for at, number in enumerate(scored):
+            limits: Any = {"scored_share": 1.0, "max_scored": number, "max_unscored": 0, "test_share": TEST_SHARE}
+            protocol = Protocol(repeats=REPEATS, curves=False, measure="disagreement", seed=user, **limits)
+            comparison = compare(data, methods, protocol)
+            for name, values in errors.items():
+                values[user, at] = comparison.values("disagreement", name).mean()
+        after_user()
+    return GuessErrors(scored, errors)
+
+
+# ---- what is printed
+
+
+def _procedure(ratings: UserRatings, errors: GuessErrors) -> str:
+    """What was done."""
+    numbers = ", ".join(map(str, errors.scored[:-1])) + f" or {errors.scored[-1]}"
+    sparse = "Sparse RankRLS spans its function with a random half of the scored"
+    users, item, remark = count(len(ratings.users), "made-up user"), "item", f"{sparse} items"
+    if not ratings.is_made_up:
+        users = f"{count(len(ratings.users), 'user')} with {MIN_RATINGS} ratings or more, who had no part in choosing "
+        users += "parameters,"
+        item = "joke"
+        remark = f"a joke is described by the ratings of 100 other people, popularity is their mean, and {sparse} jokes"
+    return (
+        f"For each of {users} we score {numbers} {item}s at random and rank {TEST_SHARE:.0%} of the others. The table shows "
+        f"the share of pairs in the wrong order (0.5 is chance), the mean of {REPEATS} draws; {remark}."
+    )
+
+
+def _finding(errors: GuessErrors) -> str:
+    """What the table shows, where it shows what it does for the jokes."""
+    few, many = errors.scored[0], errors.scored[-1]
+    sentences = []
+    if POPULARITY in errors.best(0) and POPULARITY not in errors.best(-1):
+        sentences.append(
+            f"With {few} ratings what everybody likes is the best guess, with {many} it is a user's own taste."
+        )
+    if abs(errors.mean("RLS") - errors.mean("RankRLS")).max() < 0.005:
+        sentences.append("RLS and RankRLS coincide here, because one user is one query.")
+    return " ".join(sentences)
+
+
+def _result(ratings: UserRatings, errors: GuessErrors, target: Path, page: Path, seconds: float) -> dict[str, Any]:
     return {
         "model": str(target),
         "report": str(page),
-        "made_up": taste.is_made_up,
-        "users": len(taste.users),
-        "scored": list(results.scored),
+        "made_up": ratings.is_made_up,
+        "users": len(ratings.users),
+        "scored": list(errors.scored),
         "disagreement": {
             method: [
-                {"value": float(value), "standard_error": float(error)}
-                for value, error in zip(results.mean(method), results.standard_error(method), strict=True)
+                {"value": float(mean), "standard_error": float(se)}
+                for mean, se in zip(errors.mean(method), errors.standard_error(method), strict=True)
             ]
-            for method in results.errors
+            for method in errors.errors
         },
         "seconds": round(seconds, 3),
     }
 
 
-def _progress(*, quiet: bool) -> Progress:
-    errors = Console(stderr=True)
-    parts = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    return Progress(*parts, console=errors, transient=True, disable=quiet or not errors.is_terminal)
-
-
-def _done(taste: Taste, results: Results) -> str:
-    """What was done."""
-    numbers = ", ".join(map(str, results.scored[:-1])) + f" or {results.scored[-1]}"
-    half = "Sparse RankRLS spans its function with a random half of the scored"
-    who, what, rest = count(len(taste.users), "made-up user"), "item", f"{half} items"
-    if not taste.is_made_up:
-        who = f"{count(len(taste.users), 'user')} with {FEWEST_RATINGS} ratings or more, who had no part in choosing parameters,"
-        what = "joke"
-        rest = f"a joke is described by the ratings of 100 other people, popularity is their mean, and {half} jokes"
-    return (
-        f"For each of {who} we score {numbers} {what}s at random and rank the rest. The table shows the share of pairs in "
-        f"the wrong order (0.5 is chance), the mean of {SEEDS} draws; {rest}."
-    )
-
-
-def _story(taste: Taste, results: Results, seconds: float) -> list[Any]:
-    """What was done, what came out, how to read it."""
-    table = grid(
-        "",
-        ["disagreement with", *(f"{n} scored" for n in results.scored)],
-        right=[f"{n} scored" for n in results.scored],
-    )
-    for method in results.errors:
-        cells = []
-        for at, (value, error) in enumerate(zip(results.mean(method), results.standard_error(method), strict=True)):
-            style = "bold green" if method in results.best(at) else ""
-            cells.append(Text.assemble((f"{value:.3f}", style), (f" ± {error:.3f}", "dim")))
-        table.add_row(method, *cells)
-    return [Text(_done(taste, results)), table, Text(f"{READING} {_finding(results)} ({seconds:.0f} s)"), Text()]
-
-
-def _finding(results: Results) -> str:
-    """What the table shows, as far as it shows what it shows for the jokes."""
-    few, many = results.scored[0], results.scored[-1]
-    words = []
-    if POPULARITY in results.best(0) and POPULARITY not in results.best(-1):
-        words.append(
-            f"With {few} ratings what everybody likes is the best guess, with {many} it is a user's own taste."
-        )
-    if abs(results.mean("RLS") - results.mean("RankRLS")).max() < 0.005:
-        words.append("RLS and RankRLS coincide here, because one user is one query.")
-    return " ".join(words)
-
-
-def _next(target: Path, page: Path) -> list[Text]:
-    """What was saved, and which commands do the same with a table of one's own."""
-    return [
+def _show_result(ratings: UserRatings, errors: GuessErrors, target: Path, page: Path, seconds: float) -> None:
+    """What was done, what came out, how to read it, and which commands do the same with another table."""
+    head = [f"{number} scored" for number in errors.scored]
+    disagreements = grid("", ["disagreement with", *head], right=head)
+    for method in errors.errors:
+        cells = [
+            Text.assemble((mean, "bold green" if best else ""), (f" {se}", "dim"))
+            for mean, se, best in errors.cells(method)
+        ]
+        disagreements.add_row(method, *cells)
+    show(
+        Text(_procedure(ratings, errors)),
+        disagreements,
+        Text(f"{READING} {_finding(errors)} ({seconds:.0f} s)"),
+        Text(),
         Text(f"Each user was fitted alone. The model of the last one is saved as {target} ({size_of(target)})."),
         Text.assemble("Next: ", (f"corank inspect {target}", "bold"), ", or with a table of your own"),
         Text("  one person's taste, as here:"),
-        Text("    corank fit ratings_of_one_person.csv --score rating --out mine.corank", style="bold"),
+        Text(f"    {FIT_ONE}", style="bold"),
         Text("  one ranking for all users:"),
-        Text("    corank fit items.csv --score rating --query user --out items.corank", style="bold"),
+        Text(f"    {FIT_ALL}", style="bold"),
         Text.assemble("The page with figures, to open in a browser: ", (str(page), "bold")),
+    )
+
+
+# ---- the page
+
+
+def _write_page(
+    path: Path, ratings: UserRatings, errors: GuessErrors, model: Any, target: Path, *, force: bool
+) -> None:
+    fitted_on = f"the {len(ratings.users[-1][0])} ratings of one user"
+    about = {"method": "RankRLS", "fitted on": fitted_on, "file": target.name}
+    model_section = [facts("What it is", about), parameters(chosen_parameters(model)), *model_parts(model)]
+    sections = [
+        Section("Ways to guess", [_curves(errors), _error_table(errors), *_users_figure(errors)]),
+        Section("The model of the last user", model_section),
+        Section("With a table of your own", [code(NEXT_COMMANDS)]),
+        Section("How it was made", origins(typed_command("demo"))),
     ]
+    finding = _finding(errors)
+    lead = [*([verdict(finding, [])] if finding else []), text(f"{_procedure(ratings, errors)} {READING}")]
+    title = "What will they like?" if ratings.is_made_up else "Which jokes will you like?"
+    write(page(title, lead, sections), path, overwrite=force)
 
 
-def _save_last_user(taste: Taste, target: Path, *, force: bool) -> Any:
-    """A model on everything the last user rated, smoothed as these ratings say, with the encoder of the columns."""
-    import pyarrow as pa
+def _curves(errors: GuessErrors) -> Html:
+    def draw(ax: Any) -> None:
+        for at, method in enumerate(errors.errors):
+            steps = np.arange(len(errors.scored)) + 0.06 * (at - len(errors.errors) / 2)
+            bars = 2 * errors.standard_error(method)
+            ax.errorbar(
+                steps, errors.mean(method), bars, marker="o", markersize=4, capsize=3, linewidth=1.2, label=method
+            )
+        ax.set_xticks(np.arange(len(errors.scored)), [str(number) for number in errors.scored])
+        ax.set(xlabel="scored items of a user", ylabel="share of pairs in the wrong order")
+        ax.legend(frameon=False)
 
-    from corank.encoder import TableEncoder
-    from corank.learners import RankRLS
+    curves = "; ".join(f"{name}: {', '.join(mean for mean, _, _ in errors.cells(name))}" for name in errors.errors)
+    return figure(
+        draw,
+        f"Disagreement by number of scored items. {curves}",
+        "Lower is better, 0.5 is chance. Bars are two standard errors over the users.",
+    )
 
-    items, scores = taste.users[-1]
-    columns = pa.table({name: taste.table[:, at] for at, name in enumerate(taste.names)})
-    encoder = TableEncoder()
-    X = encoder.fit_transform(columns)
-    model = RankRLS(gamma=taste.gamma).fit(X[items], scores)
-    model.save(target, overwrite=force, encoder=encoder)
-    return model
+
+def _error_table(errors: GuessErrors) -> Html:
+    rows: list[list[str | Cell]] = [
+        [method, *(Cell(mean, se, "good" if best else "") for mean, se, best in errors.cells(method))]
+        for method in errors.errors
+    ]
+    head = ["disagreement with", *(f"{number} scored" for number in errors.scored)]
+    return table("Share of pairs in the wrong order, the mean over users", head, rows)
+
+
+def _users_figure(errors: GuessErrors) -> list[Html]:
+    """Users one by one: does their own taste beat what everybody likes?"""
+    if POPULARITY not in errors.errors:
+        return []
+    popular, personal = (errors.errors[name][:, -1] for name in (POPULARITY, "RankRLS"))
+    better, most = float(np.mean(personal < popular)), errors.scored[-1]
+
+    def draw(ax: Any) -> None:
+        low, high = min(popular.min(), personal.min()) - 0.02, max(popular.max(), personal.max()) + 0.02
+        ax.plot([low, high], [low, high], color="0.6", linewidth=1)
+        ax.scatter(popular, personal, s=14, alpha=0.8)
+        ax.set(xlabel="disagreement of popularity", ylabel=f"of RankRLS with {most} ratings", aspect="equal")
+
+    finding = f"For {better:.0%} of the users {most} ratings of their own beat what everybody likes."
+    return [figure(draw, finding, f"One dot per user. {finding} Those below the line gain.", (4.6, 4.4))]

@@ -1,6 +1,5 @@
-"""What a command reads and prints: standard input, files whose ending does not say what they are, standard output.
-
-Refusals before any work: files that must not or cannot be written, and arguments in the wrong order.
+"""Files that a command reads and writes: standard input, tables whose ending does not say what they are, and refusals,
+before any work, of files that must not or cannot be written.
 """
 
 from __future__ import annotations
@@ -19,35 +18,38 @@ import typer
 if TYPE_CHECKING:
     from corank.cli.options import Format, OutFormat
 
-
 DASH = Path("-")
 STANDARD_INPUT = "standard input"
 
 
+# ---- reading
+
+
 class Spool:
-    """A folder, as long as a command runs, in which what it reads has an ending that says what it is."""
+    """A folder, kept while a command runs, in which every table has an ending that says what it is."""
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
-        self._names: dict[str, str] = {}  # of files there, as the user knows them
+        self._given_names: dict[str, str] = {}  # path in the folder → name that the user gave
 
     def standard_input(self, format: Format | None) -> Path:
         """Standard input as a file."""
         from corank.tables import FORMATS, TableError, ending_of
         from corank.tables.read import BEGINNING
 
-        if STANDARD_INPUT in self._names.values():
+        if STANDARD_INPUT in self._given_names.values():
             raise ValueError("standard input can be read only once: give the other tables as files")
-        coming = sys.stdin.buffer
-        beginning = coming.read(BEGINNING)
+        stream = sys.stdin.buffer
+        beginning = stream.read(BEGINNING)
         if not beginning:
             raise TableError(f"{STANDARD_INPUT} is empty")
-        found = ending_of(beginning)
-        ending = found if format is None else FORMATS[format] + (".gz" if found.endswith(".gz") else "")
+        ending = ending_of(beginning)
+        if format is not None:
+            ending = FORMATS[format] + (".gz" if ending.endswith(".gz") else "")
         path = self._place(f"stdin{ending}", STANDARD_INPUT)
         with path.open("wb") as file:
             file.write(beginning)
-            shutil.copyfileobj(coming, file)
+            shutil.copyfileobj(stream, file)
         return path
 
     def link(self, file: Path, format: Format) -> Path:
@@ -59,27 +61,27 @@ class Spool:
         path.symlink_to(file.resolve())
         return path
 
-    def _place(self, name: str, known_as: str) -> Path:
+    def _place(self, name: str, given_name: str) -> Path:
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="corank-")
-        path = Path(self._folder.name) / str(len(self._names)) / name
+        path = Path(self._folder.name) / str(len(self._given_names)) / name
         path.parent.mkdir()
-        self._names[str(path)] = known_as
+        self._given_names[str(path)] = given_name
         return path
 
-    def in_words(self, words: str) -> str:
-        """A message about such files as the user knows them."""
-        for path, name in self._names.items():
-            words = words.replace(path, name)
-        return words
+    def with_given_names(self, message: str) -> str:
+        """A message in which such files have the names that the user gave."""
+        for path, name in self._given_names.items():
+            message = message.replace(path, name)
+        return message
 
     def close(self) -> None:
-        """Remove it all."""
+        """Remove the folder."""
         if self._folder is not None:
             self._folder.cleanup()
 
 
-def given(context: typer.Context, file: Path, format: Format | None = None) -> Path:
+def readable(context: typer.Context, file: Path, format: Format | None = None) -> Path:
     """The file to read: as it was given, or with an ending where it has none or came on standard input."""
     from corank.tables import FORMATS, TableError, is_table_name
 
@@ -103,15 +105,15 @@ def given(context: typer.Context, file: Path, format: Format | None = None) -> P
     return file
 
 
-def given_too(context: typer.Context, file: Path | None) -> Path | None:
-    """The same for a second table, which is known by its ending or, on standard input, by its first bytes."""
-    return None if file is None else given(context, file)
+def readable_or_none(context: typer.Context, file: Path | None) -> Path | None:
+    """A second table to read, where there is one; its ending or, on standard input, its first bytes say what it is."""
+    return None if file is None else readable(context, file)
 
 
 def svmlight_columns(
     file: Path, score: str | None, query: str | None, *, compared: bool = False
 ) -> tuple[str | None, str | None]:
-    """The score and query columns, those of an SVMlight file where nobody says."""
+    """The score and query columns; those of an SVMlight file where no score column is given."""
     from corank.streaming.sources import find_files
     from corank.tables import is_svmlight, is_table_name
     from corank.tables.read import QUERY, SCORE, has_queries
@@ -120,81 +122,15 @@ def svmlight_columns(
         return score, query
     if file.is_dir():
         files, kind = find_files(file, None)
-        file = Path(files[0].path)
-        found = kind == "svmlight"
+        file, svmlight = Path(files[0].path), kind == "svmlight"
     else:
-        found = file.is_file() and is_table_name(file) and is_svmlight(file)
-    return (SCORE, query or (QUERY if has_queries(file) else None)) if found else (score, query)
+        svmlight = file.is_file() and is_table_name(file) and is_svmlight(file)
+    return (SCORE, query or (QUERY if has_queries(file) else None)) if svmlight else (score, query)
 
 
 def title_of(file: Path) -> str:
     """What a table is called in a title."""
     return STANDARD_INPUT if file == DASH else file.name
-
-
-def write_result(table: Any, out: Path, printed: OutFormat | None, *, force: bool) -> None:
-    """Write a table to a file by its ending, or print it."""
-    from corank.tables import FORMATS, to_arrow, write_table, write_to
-
-    if out != DASH:
-        write_table(table, out, overwrite=force)
-        return
-    write_to(to_arrow(table), sys.stdout.buffer, FORMATS[printed or "csv"])
-    sys.stdout.buffer.flush()
-
-
-def check_printed(out: Path | None, printed: OutFormat | None, *, as_json: bool = False) -> None:
-    """Refuse options about printing that do not go together."""
-    if printed is not None and out != DASH:
-        raise ValueError(
-            "--out-format is for --out -; a file is written by its ending, such as .csv, .parquet or .jsonl"
-        )
-    if as_json and out == DASH:
-        raise ValueError("--json and --out - would both be printed: choose one, or --out-format jsonl")
-
-
-def check_output(path: Path, source: Path | None = None, *, force: bool) -> None:
-    """Refuse, before any work, a file that must not or cannot be written."""
-    from corank.tables import check_target
-
-    if path == DASH:
-        return
-    if source is not None and path.exists() and source.exists() and path.samefile(source):
-        raise ValueError(f"--out {path} is the file that is read: choose another name")
-    check_target(path, overwrite=force)
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
-
-
-def check_table_output(path: Path, source: Path | None = None, *, force: bool) -> None:
-    """The same for a table, whose ending says how it is written."""
-    from corank.tables import SVMLIGHT, is_table_name, kind_of_file
-
-    if path != DASH and not path.is_dir() and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT):
-        raise ValueError(f"--out {path}: a table that is written ends with .csv, .tsv, .parquet or .jsonl")
-    check_output(path, source, force=force)
-
-
-def check_report_output(path: Path, source: Path | None = None, *, force: bool) -> None:
-    """The same for a page."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report {path} is a page: call it {path.with_suffix('.html')}")
-    try:
-        check_output(path, source, force=force)
-    except ValueError as error:
-        raise ValueError(str(error).replace("--out", "--report")) from error
-
-
-def check_model_output(path: Path, source: Path | None = None, *, force: bool) -> None:
-    """The same for a model, which must not be called like a table."""
-    from corank.tables import is_table_name
-
-    if path == DASH:
-        raise ValueError("--out - does not go with a model, which is a file: call it NAME.corank")
-    if is_table_name(path):
-        better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(".corank")
-        raise ValueError(f"--out {path} is a model file, but ends like a table: call it {better}")
-    check_output(path, source, force=force)
 
 
 def check_model_and_table(command: str, model: Path, file: Path) -> None:
@@ -204,3 +140,73 @@ def check_model_and_table(command: str, model: Path, file: Path) -> None:
     if is_table_name(model):
         right = ["MODEL.corank" if is_table_name(file) else str(file), str(file if is_table_name(file) else model)]
         raise ValueError(f"{model} is a table, but the model comes first: corank {command} {shlex.join(right)}")
+
+
+# ---- writing
+
+
+def write_result(table: Any, out: Path, format: OutFormat | None, *, force: bool) -> None:
+    """Write a table to a file by its ending, or print it."""
+    from corank.tables import FORMATS, to_arrow, write_table, write_to
+
+    if out != DASH:
+        write_table(table, out, overwrite=force)
+        return
+    write_to(to_arrow(table), sys.stdout.buffer, FORMATS[format or "csv"])
+    sys.stdout.buffer.flush()
+
+
+def check_printed(out: Path | None, format: OutFormat | None, *, as_json: bool = False) -> None:
+    """Refuse options about printing that do not go together."""
+    if format is not None and out != DASH:
+        raise ValueError(
+            "--out-format is for --out -; a file is written by its ending, such as .csv, .parquet or .jsonl"
+        )
+    if as_json and out == DASH:
+        raise ValueError("--json and --out - would both be printed: choose one, or --out-format jsonl")
+
+
+def check_output(path: Path, *sources: Path | None, force: bool, option: str = "--out") -> None:
+    """Refuse a file that must not or cannot be written; `sources` are the files that are read."""
+    from corank.tables import check_target
+
+    if path == DASH:
+        return
+    for source in sources:
+        if source is not None and path.exists() and source.exists() and path.samefile(source):
+            raise ValueError(f"{option} {path} is the file that is read: choose another name")
+    check_target(path, overwrite=force)
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
+
+
+def check_table_output(path: Path | None, *sources: Path | None, force: bool) -> None:
+    """Refuse a table that cannot be written, also by its ending, which says how it is written."""
+    from corank.tables import SVMLIGHT, is_table_name, kind_of_file
+
+    if path is None:
+        return
+    if path != DASH and not path.is_dir() and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT):
+        raise ValueError(f"--out {path}: a table that is written ends with .csv, .tsv, .parquet or .jsonl")
+    check_output(path, *sources, force=force)
+
+
+def check_report_output(path: Path | None, *sources: Path | None, force: bool) -> None:
+    """Refuse a page that cannot be written."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report {path} is a page: call it {path.with_suffix('.html')}")
+    check_output(path, *sources, force=force, option="--report")
+
+
+def check_model_output(path: Path, *sources: Path | None, force: bool) -> None:
+    """Refuse a model that cannot be written, also one that is called like a table."""
+    from corank.tables import is_table_name
+
+    if path == DASH:
+        raise ValueError("--out - does not go with a model, which is a file: call it NAME.corank")
+    if is_table_name(path):
+        better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(".corank")
+        raise ValueError(f"--out {path} is a model file, but ends like a table: call it {better}")
+    check_output(path, *sources, force=force)

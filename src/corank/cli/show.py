@@ -1,7 +1,4 @@
-"""What becomes of each column of a table, for people and as JSON.
-
-What a Gaussian process has learned besides its function, as a table, and whether it learned anything.
-"""
+"""Tables about a model that `corank fit` and `corank inspect` both show: its columns, and its kernel widths."""
 
 from __future__ import annotations
 
@@ -11,36 +8,37 @@ from typing import Any
 from rich.text import Text
 
 from corank.cli.console import grid
-from corank.describe import COIN, kind_of
 
-MOST_COLUMNS = 12  # that are listed one by one
-MOST_CATEGORIES = 6
+MAX_COLUMNS = 12  # listed one by one
+MAX_DROPPED = 4  # of them columns that are not learned from
+MAX_CATEGORIES = 6
+MAX_FEATURES = 12
 
 
 def encoding_of(encoder: Any) -> list[dict[str, Any]]:
     """Every column: its kind, what becomes of it, its categories, and what a missing value becomes."""
     return [
         {
-            **said,
+            **entry,
             "categories": list(column.categories),
             "missing_becomes": None if column.dropped or column.kind == "text" or not column.values else column.fill,
             "missing_is_marked": column.missing,
         }
-        for said, column in zip(encoder.summary(), encoder.columns_, strict=True)
+        for entry, column in zip(encoder.summary(), encoder.columns_, strict=True)
     ]
 
 
 def with_categories(encoding: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """The same for a table, with the first categories by name."""
-    shown = []
+    """Columns with what becomes of each, the first categories by name."""
+    columns = []
     for entry in encoding:
-        words, labels = entry["treatment"], entry["categories"]
+        treatment, labels = entry["treatment"], entry["categories"]
         if labels:
-            more = f" and {len(labels) - MOST_CATEGORIES} more" if len(labels) > MOST_CATEGORIES else ""
-            listed = ", ".join(_short(label) for label in labels[:MOST_CATEGORIES])
-            words = words.replace(f"{len(labels)} values", f"{len(labels)} values ({listed}{more})", 1)
-        shown.append({"column": entry["column"], "kind": entry["kind"], "treatment": words})
-    return shown
+            more = f" and {len(labels) - MAX_CATEGORIES} more" if len(labels) > MAX_CATEGORIES else ""
+            listed = ", ".join(_short(label) for label in labels[:MAX_CATEGORIES])
+            treatment = treatment.replace(f"{len(labels)} values", f"{len(labels)} values ({listed}{more})", 1)
+        columns.append({"column": entry["column"], "kind": entry["kind"], "treatment": treatment})
+    return columns
 
 
 def _short(label: str) -> str:
@@ -48,44 +46,32 @@ def _short(label: str) -> str:
 
 
 def columns_table(columns: list[dict[str, str]]) -> Any:
-    """What becomes of each column, or of the first few and those that are dropped."""
+    """What becomes of each column; of many columns the first, and some of those that are dropped."""
     listed = columns
-    if len(columns) > MOST_COLUMNS:
-        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:4]
+    if len(columns) > MAX_COLUMNS:
+        dropped = [column for column in columns if column["treatment"].startswith("dropped")][:MAX_DROPPED]
         others = [column for column in columns if column not in dropped]
-        listed = others[: MOST_COLUMNS - len(dropped)] + dropped
+        listed = others[: MAX_COLUMNS - len(dropped)] + dropped
     table = grid("", ("column", "kind"), last="what becomes of it")
     for column in listed:
         style = "dim" if column["treatment"].startswith("dropped") else ""
         cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
         table.add_row(*(Text(cell, style=style) for cell in cells))
-    rest = Counter(column["kind"] for column in columns if column not in listed)
-    if rest:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in rest.items())
-        table.add_row(Text(f"and {sum(rest.values())} more", style="dim"), "", Text(kinds, style="dim"))
+    unlisted = Counter(column["kind"] for column in columns if column not in listed)
+    if unlisted:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in unlisted.items())
+        table.add_row(Text(f"and {unlisted.total()} more", style="dim"), "", Text(kinds, style="dim"))
     return table
 
 
-MOST_FEATURES = 12  # whose widths are listed one by one
-
-
-def is_compared(model: Any) -> bool:
-    """Whether a model was fitted on comparisons."""
-    asked = kind_of(model) == "comparison" or getattr(model, "_compared", None) is True
-    return asked or bool((model.table_ or {}).get("comparisons"))
-
-
-def is_no_better_than_coins(found: dict[str, Any]) -> bool:
-    """Whether comparisons are as likely without the features as with them."""
-    return COIN in found and bool(found["log_evidence"] <= found[COIN])
-
-
-def widths_table(gammas: list[float], names: list[str]) -> list[Any]:
-    """Kernel widths feature by feature, those along which the function changes most first."""
+def widths_table(facts: dict[str, Any]) -> list[Any]:
+    """Kernel widths feature by feature, where there is one for each; those along which the function changes most first."""
+    if not isinstance(facts.get("gamma"), list):
+        return []
+    widths = sorted(zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0])
     table = grid("", ("feature", "gamma"), right=("gamma",))
-    order = sorted(range(len(gammas)), key=lambda at: -gammas[at])
-    for at in order[:MOST_FEATURES]:
-        table.add_row(Text(names[at]), f"{gammas[at]:.3g}")
-    if len(order) > MOST_FEATURES:
-        table.add_row(Text(f"and {len(order) - MOST_FEATURES} more", style="dim"), "")
+    for gamma, name in widths[:MAX_FEATURES]:
+        table.add_row(Text(name), f"{gamma:.3g}")
+    if len(widths) > MAX_FEATURES:
+        table.add_row(Text(f"and {len(widths) - MAX_FEATURES} more", style="dim"), "")
     return [Text("Features by how much they matter", style="bold"), table]

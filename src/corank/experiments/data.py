@@ -16,7 +16,7 @@ from scipy import sparse
 from corank._arrays import FloatArray, Index, to_numpy
 from corank.encoder import TableEncoder
 from corank.rows import encode_queries
-from corank.views import of_encoded, random_bases, random_split, read_views
+from corank.views import encoded_views, random_bases, random_split, read_views
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def _encoded(views: Any, encoder: TableEncoder) -> Any:
         return random_split(views, attributes=encoder.attributes_) if fits else random_bases(views)
     if isinstance(views, list | tuple):
         views = read_views(views, len(names), names, np.random.default_rng(0))
-    return of_encoded(views, encoder.attributes_)
+    return encoded_views(views, encoder.attributes_)
 
 
 def read_items(data: Any) -> Items:

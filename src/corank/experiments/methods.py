@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-import corank
+from corank._messages import did_you_mean
+from corank.describe import chosen_parameters
 from corank.experiments import peers
 from corank.experiments import peers as trees
 from corank.experiments.peers import SETTINGS, FittedMethod
 from corank.experiments.protocol import Task
+from corank.learners.registry import LearnerRecord, declare, learner_class, learner_record, learner_records
 
 BASELINE = "ridge"
 N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
@@ -67,14 +68,15 @@ _METHODS: dict[str, Method] = {}
 
 def register_method(method: Method) -> None:
     """Make a method known by its name, so that `compare(methods=[name])` finds it."""
-    if method.name in _METHODS:
+    if method.name in known_methods():
         raise ValueError(f"a method called {method.name!r} is there already; choose another name.")
     _METHODS[method.name] = method
 
 
 def known_methods() -> dict[str, Method]:
-    """Every method by its name."""
-    return dict(_METHODS)
+    """Every method by its name: the baseline, corank's learners, then others."""
+    learners = {record.method: _learner_method(record) for record in learner_records()}
+    return {BASELINE: _METHODS[BASELINE], **learners, **_METHODS}
 
 
 def default_methods(*, queries: bool, judge: str) -> list[Method]:
@@ -83,7 +85,7 @@ def default_methods(*, queries: bool, judge: str) -> list[Method]:
     Those that learn to rank where the order counts, those that predict scores where their error does.
     """
     regress = judge == "rmse" and not queries
-    kinds = {m.name: m for m in _METHODS.values() if m.default and m.is_installed}
+    kinds = {m.name: m for m in known_methods().values() if m.default and m.is_installed}
     if "lightgbm" in kinds:
         kinds.pop("xgboost", None)  # trees once: both take half of the time and say much the same
     return [m for m in kinds.values() if (m.on_scale(queries=False) if regress else m.for_queries)]
@@ -92,12 +94,12 @@ def default_methods(*, queries: bool, judge: str) -> list[Method]:
 def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) -> list[Method]:
     """Methods by name, checked: known, installed, meant for such data."""
     found: list[Method] = []
+    methods = known_methods()
     for name in names:
-        method = name if isinstance(name, Method) else _METHODS.get(name)
+        method = name if isinstance(name, Method) else methods.get(name)
         if method is None:
-            near = difflib.get_close_matches(str(name), _METHODS, 1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"methods: {name!r} is unknown; {guess}There are {', '.join(_METHODS)}.")
+            guess = did_you_mean(str(name), methods, 1) or "."
+            raise ValueError(f"methods: {name!r} is unknown{guess} There are {', '.join(methods)}.")
         if not method.is_installed:
             raise ValueError(f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed.")
         if queries and not method.for_queries:
@@ -116,19 +118,21 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
 # ---------------------------------------------------------------- corank's own
 
 
-def _learner(name: str, settings: Mapping[str, Any], task: Task) -> FittedMethod:
-    """One of corank's learners, tuned by itself on the scored rows."""
-    model = getattr(corank, name)(**settings, **_own_settings(name, task))
+def _learner(record: LearnerRecord, settings: Mapping[str, Any], task: Task) -> FittedMethod:
+    """A learner, tuned by itself on the scored rows."""
+    declare(record)  # other processes do not know of it yet
+    model = learner_class(record.name)(**settings, **_own_settings(record, task))
     return fitted(model.fit(task.X, task.y, qid=task.qid))
 
 
-def _own_settings(name: str, task: Task) -> dict[str, Any]:
+def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     """What depends on the data of a draw."""
     own: dict[str, Any] = {}
-    if name.startswith(("Co", "Auto")):
+    name = record.name
+    if record.views:
         own = {"views": task.views, "random_state": task.seed}
-    if name in ("CoRLS", "CoRankRLS", "AutoRegressor", "AutoRanker"):
-        own["basis"] = min(CO_BASIS, len(task.y))
+        if "basis" in record.options:
+            own["basis"] = min(CO_BASIS, len(task.y))
     if name in ("RLS", "RankRLS", "MatchingPursuit", "RankingPursuit"):
         own["gamma"] = peers.widths(task.scored[0]).tolist()
     if name == "RankRLS":
@@ -145,16 +149,6 @@ def fitted(model: Any) -> FittedMethod:
     return FittedMethod(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
 
 
-def chosen_parameters(model: Any) -> dict[str, Any]:
-    """The parameters of a fitted learner that are numbers, and which of its candidates an Auto one chose."""
-    chosen: dict[str, Any] = {}
-    for name in ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull"):
-        value = getattr(model, f"{name}_", None)
-        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
-            chosen[name] = float(value)
-    return chosen | ({"chosen": str(model.chosen_)} if hasattr(model, "chosen_") else {})
-
-
 def _size(model: Any) -> int:
     """Bytes of the model's file."""
     with tempfile.TemporaryDirectory() as folder:
@@ -163,35 +157,34 @@ def _size(model: Any) -> int:
         return path.stat().st_size
 
 
-def _own(name: str, title: str, about: str, learner: str, **more: Any) -> Method:
-    settings = more.pop("settings", {})
-    return Method(name, title, about, partial(_learner, learner, settings), **more)
+def _learner_method(record: LearnerRecord) -> Method:
+    """A learner of corank as a method."""
+    scale: Literal["always", "with queries", "never"] = "with queries" if record.ranks else "always"
+    return Method(
+        record.method,
+        record.name,
+        record.sentence,
+        partial(_learner, record, {}),
+        uses_unscored=record.unscored,
+        for_queries=record.ranks,
+        scale=scale if record.keeps_scale else "never",
+        default=record.by_default,
+    )
 
 
-_UNSCORED: dict[str, Any] = {"uses_unscored": True}
-_RANKS: dict[str, Any] = {"scale": "with queries"}
-_REGRESSES: dict[str, Any] = {"for_queries": False}
 for _method in (
     Method(BASELINE, "ridge", "ridge regression on the columns", peers.ridge, default=True),
-    _own("rankrls", "RankRLS", "one kernel model, scored rows only", "RankRLS", default=True, **_RANKS),
-    _own("rls", "RLS", "one kernel model of the scores, scored rows only", "RLS", default=True, **_REGRESSES),
-    _own("corankrls", "CoRankRLS", "views that agree on unscored rows", "CoRankRLS", default=True, **_RANKS, **_UNSCORED),
-    _own("averaged", "views averaged", "the mean of one model a view, without agreement", "CoRankRLS", settings={"agreement": 0.0}, **_RANKS),
-    _own("corls", "CoRLS", "views that agree on unscored rows", "CoRLS", default=True, **_REGRESSES, **_UNSCORED),
-    _own("auto", "AutoRanker", "uses unscored rows where the scores show that they help", "AutoRanker", default=True, **_RANKS, **_UNSCORED),
-    _own("autoregressor", "AutoRegressor", "uses unscored rows where the scores show that they help", "AutoRegressor", default=True, **_REGRESSES, **_UNSCORED),
-    _own("pursuit", "RankingPursuit", "a handful of rows with weights", "RankingPursuit", default=True, **_RANKS),
-    _own("matching", "MatchingPursuit", "a handful of rows with weights", "MatchingPursuit", default=True, **_REGRESSES),
-    _own("kpcrank", "KPCRank", "leading components of the kernel", "KPCRank", **_RANKS),
-    _own("kpcr", "KPCR", "leading components of the kernel", "KPCR", **_REGRESSES),
-    _own("copursuit", "CoRankingPursuit", "a handful of rows in views that agree on unscored rows", "CoRankingPursuit", **_RANKS, **_UNSCORED),
-    _own("transductive", "TransductiveRankRLS", "unscored queries are completed along with the fit", "TransductiveRankRLS", **_RANKS, **_UNSCORED),
-    _own("difference", "DifferenceGP", "a Gaussian process of score differences: says how sure it is", "DifferenceGP", **_RANKS),
-    _own("preference", "PreferenceGP", "a Gaussian process of who beats whom: says how sure it is", "PreferenceGP", scale="never"),
+    Method(
+        "averaged",
+        "views averaged",
+        "the mean of one model per view, without agreement",
+        partial(_learner, learner_record("CoRankRLS"), {"agreement": 0.0}),
+        scale="with queries",
+    ),
     Method("kernelridge", "kernel ridge", "kernel ridge regression", peers.kernel_ridge),
     Method("nystroem", "Nystroem + ridge", "ridge regression on approximate kernel features", peers.nystroem),
     Method("ranksvm", "RankSVM", "a linear support vector machine on pairs", peers.rank_svm, scale="never"),
     Method("lightgbm", "LightGBM", "gradient-boosted trees", trees.lightgbm, scale="without queries", needs=("lightgbm",), default=True),
     Method("xgboost", "XGBoost", "gradient-boosted trees", trees.xgboost, scale="without queries", needs=("xgboost",), default=True),
 ):  # fmt: skip
-    register_method(_method)
+    _METHODS[_method.name] = _method

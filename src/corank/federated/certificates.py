@@ -1,4 +1,4 @@
-"""Certificates of a run: a private authority, one certificate for the coordinator and one a site, each with an end."""
+"""Certificates of a run: a private authority, one certificate for the coordinator and one per site, each with an end date."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Identity:
             raise CertificateError(f"{key} is not a private key: {error}") from error
         if not isinstance(secret, ec.EllipticCurvePrivateKey):
             raise CertificateError(f"{key} is not a key that corank federated init makes.")
-        found = cls(read_certificate(certificate), secret)
-        if found.certificate.public_key() != secret.public_key():
+        identity = cls(read_certificate(certificate), secret)
+        if identity.certificate.public_key() != secret.public_key():
             raise CertificateError(f"{key} is not the key of {certificate}.")
-        return found
+        return identity
 
 
 def read_certificate(path: Path) -> x509.Certificate:

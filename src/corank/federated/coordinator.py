@@ -1,10 +1,7 @@
-"""From what sites answer to what they are asked next: extrapolation, and how far there is still to go.
+"""The coordinator: rounds of predictions on shared items until the sites' models stop changing ([Brefeld2006] section 4).
 
-Before the first round: do all sites mean the same comparison and the same items, and where do they first differ.
-
-How a run is to go, and how it went.
-
-The coordinator: rounds of predictions on shared items until all sites agree as far as they ever will (001 sect. 4).
+The plan of a run and its report; checks before the first round that all sites hold the same items; extrapolation from
+past rounds, and the estimated distance to the solution.
 """
 
 from __future__ import annotations
@@ -19,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from corank._arrays import FloatArray
+from corank.federated.channel import Channel, Fault
 from corank.federated.messages import VERSION, Message, Terms, note
-from corank.federated.network import Channel, Fault
 from corank.federated.shared_items import Fingerprint, SharedItemsError, first_difference
 from corank.model_files.container import StateError, read_state, write_state
 from corank.tables import LARGEST
@@ -35,7 +32,7 @@ class Extrapolation:
     """Anderson's acceleration of x → F(x) for an affine F: the mix of past steps that leaves the least residual.
 
     With as many steps kept as there are, these are the iterates of GMRES (Walker and Ni 2011): as few evaluations of F
-    as any method that sees nothing else can need. O(k N) a step for N numbers and k past steps, by a QR decomposition
+    as any method that sees nothing else can need. O(k N) per step for N numbers and k past steps, by a QR decomposition
     that grows; when it is full, the older half is forgotten.
 
     Parameters
@@ -48,7 +45,7 @@ class Extrapolation:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as after a change of F."""
+        """Start over, as after a change of F."""
         self._moves: list[FloatArray] = []  # of x and F(x) − x together: how far a step goes
         self._residuals: list[FloatArray] = []  # differences of F(x) − x = Q R
         self._q: list[FloatArray] = []
@@ -109,7 +106,7 @@ class Extrapolation:
 class Distance:
     """How far from the fixed point, judged from residuals alone.
 
-    A small step is not a small error where every step gains little: with a contraction of rho a round the error is
+    A small step is not a small error where every step gains little: with a contraction of rho per round the error is
     rho / (1 − rho) residuals. Extrapolation says itself how far it thinks it has to go.
     """
 
@@ -153,44 +150,44 @@ def introduced(channel: Channel, sites: Sequence[str]) -> dict[str, Message]:
         if hello.kind != "hello" or hello["version"] != VERSION or hello["site"] != name or hello["items"] < 0:
             raise RunStopped(f"site {name!r} introduced itself as something else; do all sites run the same corank?")
         if hello["items"] == 0:
-            raise RunStopped(f"site {name!r} has its model and only predicts; start it with --force to learn anew.")
+            raise RunStopped(f"site {name!r} has its model and only predicts; start it with --force to learn again.")
         hellos[name] = hello
     first = hellos[sites[0]]
     for name in sites[1:]:
         if hellos[name]["comparison"] != first["comparison"]:
-            words = f"site {sites[0]!r} does {first['comparison']}, but site {name!r} {hellos[name]['comparison']}"
-            channel.tell(sites, Message("stop", {"reason": f"{words}; all must do the same", "row": None}))
-            raise RunStopped(f"{words}; all must do the same.")
+            conflict = f"site {sites[0]!r} does {first['comparison']}, but site {name!r} {hellos[name]['comparison']}"
+            channel.tell(sites, Message("stop", {"reason": f"{conflict}; all must do the same", "row": None}))
+            raise RunStopped(f"{conflict}; all must do the same.")
     return hellos
 
 
-def check_items(channel: Channel, hellos: Mapping[str, Message], own: Fingerprint | None) -> tuple[int, str]:
+def check_items(channel: Channel, hellos: Mapping[str, Message], copy: Fingerprint | None) -> tuple[int, str]:
     """Number and digest of the shared items, the same everywhere; else SharedItemsError names the first differing row.
 
-    `own` is the coordinator's copy, where it has one. A difference is found by bisection: O(log items) questions.
+    `copy` is the coordinator's copy, where it has one. A difference is found by bisection: O(log items) questions.
     """
     names = list(hellos)
-    if own is None:
-        reference, known, theirs = f"site {names[0]!r}", hellos[names[0]]["items"], _asker(channel, names[0])
+    if copy is None:
+        reference, expected, theirs = f"site {names[0]!r}", hellos[names[0]]["items"], _asker(channel, names[0])
         digest = str(hellos[names[0]]["digest"])
     else:
-        reference, known, theirs, digest = "the coordinator", len(own), own.upto, own.digest
+        reference, expected, theirs, digest = "the coordinator", len(copy), copy.upto, copy.digest
     for name in names:
         items = int(hellos[name]["items"])
-        if (items, hellos[name]["digest"]) == (known, digest):
+        if (items, hellos[name]["digest"]) == (expected, digest):
             continue
-        row = first_difference(theirs, _asker(channel, name), min(known, items))
+        row = first_difference(theirs, _asker(channel, name), min(expected, items))
         if row is None:
-            words = f"{reference} has {known:,} shared items and site {name!r} {items:,}; the others are alike."
-            row = min(known, items)
+            difference = f"{reference} has {expected:,} shared items and site {name!r} {items:,}; the others are alike."
+            row = min(expected, items)
         else:
-            words = (
+            difference = (
                 f"the shared items of {reference} and site {name!r} first differ in row {row + 1:,}, counted from 1: "
                 "all sites need the same items with the same ids in the same order."
             )
-        channel.tell(names, Message("stop", {"reason": words, "row": row}))
-        raise SharedItemsError(words)
-    return int(known), digest
+        channel.tell(names, Message("stop", {"reason": difference, "row": row}))
+        raise SharedItemsError(difference)
+    return int(expected), digest
 
 
 def _asker(channel: Channel, name: str) -> Callable[[int], str]:
@@ -300,8 +297,8 @@ class Report:
 
     @property
     def bytes(self) -> int:
-        """Of all rounds since the last start, both ways."""
-        return sum(own.sent + own.received for own in self.rounds)
+        """Bytes of all rounds since the last start, both ways."""
+        return sum(each.sent + each.received for each in self.rounds)
 
 
 STILL = 12  # rounds without any gain
@@ -389,10 +386,10 @@ class Coordinator:
         return at
 
     def _resumed(self) -> _Progress:
-        found = None if self.state is None else read_state(self.state)
-        if found is None:
+        state = None if self.state is None else read_state(self.state)
+        if state is None:
             return _Progress(list(self.plan.sites))
-        facts, arrays = found
+        facts, arrays = state
         if facts.get("run") != self.plan.run or facts.get("plan") != self.plan.fixed:
             raise StateError(
                 f"{self.state} belongs to the run {facts.get('run')!r} under other settings; give this run a name and a "
@@ -412,7 +409,7 @@ class Coordinator:
                 bool(facts["converged"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{self.state} is not the state of a coordinator; move it away to begin anew.") from error
+            raise StateError(f"{self.state} is not the state of a coordinator; move it away to start over.") from error
         note("resuming", run=self.plan.run, after=at.number)
         return at
 
@@ -435,7 +432,7 @@ class Coordinator:
             values, reports = self._together(at, number)
         else:
             values, reports = self._in_turn(at, number)
-        slope = float(np.sqrt(sum(own[2] ** 2 for own in reports.values())))
+        slope = float(np.sqrt(sum(report[2] ** 2 for report in reports.values())))
         gradient, error = None, np.inf
         if start is None:
             at.scale, at.x = slope, values
@@ -503,7 +500,7 @@ class Coordinator:
         return self._answers(at, number, questions)
 
     def _in_turn(self, at: _Progress, number: int) -> tuple[FloatArray, dict[str, list[float]]]:
-        """One site after the other, each given the latest values (Gauss-Seidel, 001 Algorithm 1)."""
+        """One site after the other, each given the latest values (Gauss-Seidel, [Brefeld2006] Algorithm 1)."""
         assert at.x is not None
         values = at.x.copy()
         reports: dict[str, list[float]] = {}
@@ -547,7 +544,7 @@ class Coordinator:
         report = reply["report"]
         if self.plan.report:
             numbers = isinstance(report, list) and len(report) == 3
-            if not numbers or not all(type(own) in (int, float) and 0 <= own < LARGEST for own in report):
+            if not numbers or not all(type(number) in (int, float) and 0 <= number < LARGEST for number in report):
                 return f"its report is {report!r:.80} instead of loss, norm and gradient norm"
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"
@@ -556,15 +553,15 @@ class Coordinator:
     # ---------------------------------------------------------------- endings
 
     def _go_on_without(self, at: _Progress, faults: dict[str, str]) -> None:
-        words = "; ".join(f"site {name!r} is lost in round {at.number + 1}: {why}" for name, why in faults.items())
+        losses = "; ".join(f"site {name!r} is lost in round {at.number + 1}: {why}" for name, why in faults.items())
         left = [name for name in at.sites if name not in faults]
         if self.plan.on_missing == "stop":
-            self._stop(at, f"{words}; start it again and then the coordinator, which goes on after round {at.number}")
+            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {at.number}")
         if len(left) < self.plan.min_sites:
-            self._stop(at, f"{words}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
-        note("going on", level=logging.WARNING, without=list(faults), why=words)
+            self._stop(at, f"{losses}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
+        note("going on", level=logging.WARNING, without=list(faults), why=losses)
         self.channel.tell(
-            faults, Message("stop", {"reason": f"the run goes on without this site: {words}", "row": None})
+            faults, Message("stop", {"reason": f"the run goes on without this site: {losses}", "row": None})
         )
         if at.x is not None:
             at.x = at.x[[v for v, name in enumerate(at.sites) if name in left]]
@@ -575,9 +572,9 @@ class Coordinator:
         self._distance = Distance()
         self._save(at)
 
-    def _stop(self, at: _Progress, words: str) -> None:
-        self.channel.tell(at.sites, Message("stop", {"reason": words, "row": None}))
-        raise RunStopped(words + ".")
+    def _stop(self, at: _Progress, reason: str) -> None:
+        self.channel.tell(at.sites, Message("stop", {"reason": reason, "row": None}))
+        raise RunStopped(reason + ".")
 
     def _finish(self, at: _Progress) -> None:
         message = Message("finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged})

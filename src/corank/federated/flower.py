@@ -1,4 +1,4 @@
-"""The same sites and rounds over Flower, for those who run its SuperLink and SuperNodes already: `corank[flower]`.
+"""Sites and rounds over Flower, for those who run its SuperLink and SuperNodes already: `corank[flower]`.
 
 Flower may start a process for every message, so a site remembers its rounds in its state file, and every round brings the
 terms along. Names are what nodes say they are: use Flower's own TLS and node authentication.
@@ -15,8 +15,8 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
+from corank.federated.channel import Fault, answered, refused
 from corank.federated.messages import Message, MessageError, decoded, note
-from corank.federated.network import Fault, answered, refused
 from corank.federated.site import Site
 
 RECORD = "corank"
@@ -101,27 +101,27 @@ class FlowerChannel:
         """Nodes that wait for nothing need not be told."""
 
     def _exchanged(self, contents: Mapping[int, list[bytes]]) -> dict[int, Message | Fault]:
-        """What nodes reply to bytes."""
+        """The replies of nodes to encoded messages."""
         messages = [
             FlowerMessage(_record(messages=content), dst_node_id=node, message_type=MessageType.QUERY)
             for node, content in contents.items()
         ]
-        found: dict[int, Message | Fault] = {
+        replies: dict[int, Message | Fault] = {
             node: Fault(f"it did not answer within {self._timeouts[1]:.0f} s") for node in contents
         }
-        self.sent += sum(len(own) for content in contents.values() for own in content)
+        self.sent += sum(len(message) for content in contents.values() for message in content)
         for reply in self._grid.send_and_receive(messages, timeout=self._timeouts[1]) if messages else []:
             node = int(reply.metadata.src_node_id)
             if reply.has_error():
-                found[node] = Fault(f"Flower says: {reply.error.reason}")
+                replies[node] = Fault(f"Flower says: {reply.error.reason}")
                 continue
             content = reply.content[RECORD]["reply"]
             self.received += len(content)
             try:
-                found[node] = decoded(content)
+                replies[node] = decoded(content)
             except MessageError as error:
-                found[node] = Fault(str(error))
-        return found
+                replies[node] = Fault(str(error))
+        return replies
 
 
 def _judged(reply: Message | Fault) -> Message | Fault:

@@ -1,8 +1,7 @@
-"""What crosses the wire: a few kinds of messages, each with fixed fields and at most one array of numbers.
+"""Messages between sites and coordinator: a few kinds, each with fixed fields and at most one array of numbers; and the
+log of a run, as text or as one JSON object per line.
 
-A message is JSON and raw bytes; nothing in it can be executed. Whatever does not look exactly like one is refused.
-
-What happens in a run, as log records with named facts: readable as text, or one JSON object a line.
+A message is JSON and raw bytes; nothing in it can be executed. Anything that does not look exactly like one is refused.
 """
 
 from __future__ import annotations
@@ -187,10 +186,10 @@ NAME = "corank.federated"
 
 
 def note(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
-    """Log an event and what there is to know of it. Never rows, scores or predictions."""
-    words = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
+    """Log an event with its facts. Never rows, scores or predictions."""
+    details = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
     logging.getLogger(NAME).log(
-        level, "%s%s", event, f" {words}" if words else "", extra={"event": event, "facts": facts}
+        level, "%s%s", event, f" {details}" if details else "", extra={"event": event, "facts": facts}
     )
 
 
@@ -199,7 +198,7 @@ def _short(value: Any) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record."""
+    """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, event and facts."""

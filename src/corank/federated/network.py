@@ -1,11 +1,7 @@
-"""How a coordinator reaches its sites: what every transport can do, and the one inside a process.
+"""Both ends of the network, over gRPC with mutual TLS: the coordinator's `Channel`, and a site's connection.
 
-The coordinator's end of the network: sites dial in over mutual TLS and hold a stream; `Channel` over gRPC.
-
-A site is known by the name in its certificate. One question is open for a site at a time; when its stream breaks, the
-question waits and is put again once the site is back.
-
-A site's end of the network: it dials out, holds a stream, answers, and dials again when the stream breaks.
+Sites dial in and hold a stream. A site is known by the name in its certificate. One question at a time is open for a
+site; when its stream breaks, the question waits and is put again once the site is back.
 """
 
 from __future__ import annotations
@@ -18,124 +14,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from corank.federated.certificates import COORDINATOR, Identity, key_pem, pem
+from corank.federated.channel import Fault, Party, answered, refused
 from corank.federated.messages import MAX_HEADER, Message, MessageError, decoded, note
-from corank.federated.site import Refused, Site
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Why there is no answer of a site."""
-
-    reason: str
-
-
-def refused(why: str) -> Fault:
-    """A site that does not do what it was asked for."""
-    return Fault(f"it refused: {why.rstrip('.')}")
-
-
-class Channel(Protocol):
-    """Questions to sites and their answers, in bytes that are counted."""
-
-    sent: int
-    received: int
-
-    def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
-        """How the sites introduce themselves."""
-        ...
-
-    def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
-        """Put one question to each site, all at the same time."""
-        ...
-
-    def tell(self, sites: Iterable[str], message: Message) -> None:
-        """Say something that needs no answer, to those who can still hear it."""
-        ...
-
-
-class Party(Protocol):
-    """Whoever answers: a `Site` in a run, or a finished model."""
-
-    name: str
-
-    def hello(self) -> Message:
-        """How it introduces itself."""
-        ...
-
-    def handle(self, message: Message) -> Message:
-        """An answer, or Refused."""
-        ...
-
-
-def answered(party: Party, message: Message) -> Message:
-    """The answer, or a refusal."""
-    began = time.perf_counter()
-    number = int(message.fields.get("round", 0))
-    try:
-        reply = party.handle(message)
-    except (Refused, MessageError) as error:
-        note("refused", level=logging.WARNING, site=party.name, kind=message.kind, why=str(error))
-        return Message("refusal", {"run": str(message.fields.get("run", "")), "round": number, "reason": str(error)})
-    note("answered", site=party.name, kind=message.kind, round=number, seconds=time.perf_counter() - began)
-    return reply
-
-
-class InProcess:
-    """Sites in this process; messages still become bytes and back, as on any wire.
-
-    record : whoever wants to see every message: called with "to" or "from", the site and the bytes
-    """
-
-    def __init__(self, sites: Sequence[Site]) -> None:
-        self.sites = {site.name: site for site in sites}
-        if len(self.sites) < len(sites):
-            raise ValueError("sites: two of them have the same name.")
-        self.sent = self.received = 0
-
-    def record(self, way: str, site: str, content: bytes) -> None:
-        """Count a message."""
-        if way == "to":
-            self.sent += len(content)
-        else:
-            self.received += len(content)
-
-    def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
-        """All at once."""
-        missing = {name: Fault("it is not there") for name in sites if name not in self.sites}
-        return {**missing, **{name: self._from(name, self.sites[name].hello()) for name in sites if name in self.sites}}
-
-    def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
-        """One after the other."""
-        return {name: self._asked(name, question) for name, question in questions.items()}
-
-    def _asked(self, name: str, question: Message) -> Message | Fault:
-        content = question.encoded()
-        self.record("to", name, content)
-        try:
-            return self._from(name, self.sites[name].handle(decoded(content)))
-        except Refused as error:
-            return refused(str(error))
-        except MessageError as error:
-            return Fault(str(error))
-
-    def _from(self, name: str, message: Message) -> Message:
-        content = message.encoded()
-        self.record("from", name, content)
-        return decoded(content)
-
-    def tell(self, sites: Iterable[str], message: Message) -> None:
-        """Sites in this process have nothing to stop."""
-        for name in sites:
-            self.record("to", name, message.encoded())
-
 
 METHOD = "/corank.Federated/Join"
 KEEPALIVE = [  # a cut link is noticed within a quarter of a minute
@@ -368,14 +255,14 @@ class GrpcChannel:
     def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
         """Wait until all sites have joined."""
         deadline = time.monotonic() + self.join_timeout
-        found: dict[str, Message | Fault] = {}
+        hellos: dict[str, Message | Fault] = {}
         for name in sites:
             line = self._lines[name]
             with line.changed:
-                while line.hello is None and (left := deadline - time.monotonic()) > 0:
-                    line.changed.wait(left)
-                found[name] = line.hello or Fault(f"it was not there within {self.join_timeout:.0f} s")
-        return found
+                while line.hello is None and (seconds_left := deadline - time.monotonic()) > 0:
+                    line.changed.wait(seconds_left)
+                hellos[name] = line.hello or Fault(f"it was not there within {self.join_timeout:.0f} s")
+        return hellos
 
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
         """All at the same time."""

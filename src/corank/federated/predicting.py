@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from corank._arrays import FloatArray
+from corank.federated.channel import Channel, Fault
 from corank.federated.coordinator import RunStopped
 from corank.federated.messages import MAX_HEADER, VERSION, Message
-from corank.federated.network import Channel, Fault
 from corank.federated.site import Refused
 from corank.tables import is_number, numbers
 
-BATCH = 5_000  # items a question
+BATCH = 5_000  # items per question
 MOST_NUMBERS = 500_000  # in one: half of what sites take unless they say otherwise
 
 
@@ -82,14 +82,14 @@ def items_of(message: Message) -> pa.Table:
     """The table that a message holds."""
     names, texts, rows = message["columns"], message["texts"], int(message["rows"])
     sound = all(isinstance(name, str) for name in [*names, *texts]) and not set(names) & set(texts)
-    sizes = {len(own) if isinstance(own, list) else -1 for own in texts.values()}
+    sizes = {len(text) if isinstance(text, list) else -1 for text in texts.values()}
     given = 0 if message.numbers is None else len(message.numbers)
     if not sound or rows < 1 or sizes - {rows} or given != rows * len(names):
         raise ValueError("the items to predict do not make a table.")
     columns: dict[str, Any] = {}
     if message.numbers is not None:
         columns = dict(zip(names, message.numbers.reshape(rows, len(names)).T, strict=True))
-    return pa.table({name: pa.array(own, from_pandas=True) for name, own in {**columns, **texts}.items()})
+    return pa.table({name: pa.array(values, from_pandas=True) for name, values in {**columns, **texts}.items()})
 
 
 def joint_prediction(channel: Channel, sites: Sequence[str], table: pa.Table) -> dict[str, FloatArray]:
@@ -97,21 +97,21 @@ def joint_prediction(channel: Channel, sites: Sequence[str], table: pa.Table) ->
     for name, hello in channel.hello(sites).items():
         if isinstance(hello, Fault):
             raise RunStopped(f"site {name!r} is not there to predict: {hello.reason}; does it run join --serve?")
-    parts: dict[str, list[FloatArray]] = {name: [] for name in sites}
+    batches: dict[str, list[FloatArray]] = {name: [] for name in sites}
     for asked in questions(table):
         for name, scores in _scores(channel.ask(dict.fromkeys(sites, asked)), asked["rows"]).items():
-            parts[name].append(scores)
-    return {name: np.concatenate(own) for name, own in parts.items()}
+            batches[name].append(scores)
+    return {name: np.concatenate(scores) for name, scores in batches.items()}
 
 
 def _scores(replies: Mapping[str, Message | Fault], rows: int) -> dict[str, FloatArray]:
-    found: dict[str, FloatArray] = {}
+    scores: dict[str, FloatArray] = {}
     for name, reply in replies.items():
         why = reply.reason if isinstance(reply, Fault) else reply["reason"]
         if why is None and isinstance(reply, Message):
             if reply.numbers is not None and len(reply.numbers) == rows and np.isfinite(reply.numbers).all():
-                found[name] = reply.numbers
+                scores[name] = reply.numbers
                 continue
             why = "it did not send one number for each item"
         raise RunStopped(f"site {name!r} does not predict: {why}")
-    return found
+    return scores

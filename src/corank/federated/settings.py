@@ -11,10 +11,10 @@ from typing import Any
 
 from cryptography import x509
 
+from corank._messages import did_you_mean
 from corank.federated.certificates import COORDINATOR, Identity, check_identity, check_name, read_certificate
 from corank.federated.coordinator import Plan
 from corank.federated.site import Limits
-from corank.tables import near_names
 
 MISSING: Any = object()
 ADDRESS = re.compile(r"\S+:[0-9]{1,5}")
@@ -29,7 +29,7 @@ class SettingsSection:
 
     def __init__(self, content: Mapping[str, Any], file: Path, name: str = "") -> None:
         self.content, self.file, self.name = dict(content), file, name
-        self._known: list[str] = []
+        self._taken: list[str] = []
 
     def _wrong(self, word: str, what: str) -> SettingsError:
         where = f"{word} in [{self.name}]" if self.name else word
@@ -37,7 +37,7 @@ class SettingsSection:
 
     def take(self, word: str, kinds: type | tuple[type, ...], what: str, default: Any = MISSING) -> Any:
         """The value of a word, of one of the kinds; `what` says in words which."""
-        self._known.append(word)
+        self._taken.append(word)
         if word not in self.content:
             if default is MISSING:
                 raise self._wrong(word, f"is missing; it should be {what}")
@@ -80,10 +80,10 @@ class SettingsSection:
 
     def texts(self, word: str) -> list[str]:
         """A list of text, perhaps empty."""
-        found = self.take(word, list, "a list of text", [])
-        if not all(isinstance(own, str) for own in found):
-            raise self._wrong(word, f"should be a list of text, got {found!r}")
-        return list(found)
+        texts = self.take(word, list, "a list of text", [])
+        if not all(isinstance(text, str) for text in texts):
+            raise self._wrong(word, f"should be a list of text, got {texts!r}")
+        return list(texts)
 
     def path(self, word: str, default: Any = MISSING) -> Any:
         """A path, counted from the folder of the file."""
@@ -92,21 +92,20 @@ class SettingsSection:
 
     def section(self, word: str, *, needed: bool = True) -> SettingsSection | None:
         """A table within this one."""
-        found = self.take(word, dict, "a table", MISSING if needed else None)
-        return None if found is None else SettingsSection(found, self.file, f"{self.name}.{word}".lstrip("."))
+        table = self.take(word, dict, "a table", MISSING if needed else None)
+        return None if table is None else SettingsSection(table, self.file, f"{self.name}.{word}".lstrip("."))
 
     def sections(self, word: str) -> list[SettingsSection]:
         """A list of tables."""
-        found = self.take(word, list, "a list of tables")
-        if not all(isinstance(own, dict) for own in found):
+        tables = self.take(word, list, "a list of tables")
+        if not all(isinstance(table, dict) for table in tables):
             raise self._wrong(word, "should be a list of tables")
-        return [SettingsSection(own, self.file, word) for own in found]
+        return [SettingsSection(table, self.file, word) for table in tables]
 
     def end(self) -> None:
-        """Refuse what nobody asked for."""
+        """Refuse words that nothing asked for."""
         for word in self.content:
-            near = near_names(word, self._known)
-            guess = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(self._known)}"
+            guess = did_you_mean(word, self._taken, 1) or f"; known are {', '.join(self._taken)}"
             raise self._wrong(word, f"is not known{guess}")
 
 
@@ -125,9 +124,9 @@ class Certificates:
     @classmethod
     def read(cls, section: SettingsSection) -> Certificates:
         """From [certificates]."""
-        found = cls(section.path("authority"), section.path("certificate"), section.path("key"))
+        certificates = cls(section.path("authority"), section.path("certificate"), section.path("key"))
         section.end()
-        return found
+        return certificates
 
     def load(self, name: str) -> tuple[Identity, x509.Certificate]:
         """The certificates, checked before anything is connected."""
@@ -154,15 +153,15 @@ class SharedSettings:
         if synthetic is not None:
             recipe = {"items": synthetic.whole("items"), "seed": synthetic.whole("seed")}
             recipe |= {"query_size": synthetic.whole("query_size", None)}
-            recipe |= {"columns": [own.content for own in synthetic.sections("columns")]}
+            recipe |= {"columns": [column.content for column in synthetic.sections("columns")]}
             synthetic.end()
         file = section.path("file", None)
         if (file is None) == (recipe is None):
             raise SettingsError(f"{section.file}: [shared] needs either file or [shared.synthetic].")
         query = section.text("query", "query" if recipe and recipe["query_size"] else None)
-        found = cls(file, section.text("id", "id"), query, section.texts("agreed"), recipe)
+        shared = cls(file, section.text("id", "id"), query, section.texts("agreed"), recipe)
         section.end()
-        return found
+        return shared
 
 
 @dataclass(frozen=True)
@@ -185,12 +184,12 @@ def read_coordinator(path: Path) -> CoordinatorSettings:
     top = _read(path)
     certificates = Certificates.read(_needed(top.section("certificates")))
     pins: dict[str, str | None] = {}
-    for own in top.sections("sites"):
-        name = check_name(own.text("name"))
+    for site in top.sections("sites"):
+        name = check_name(site.text("name"))
         if name in pins:
             raise SettingsError(f"{path}: [[sites]] names {name!r} twice.")
-        pins[name] = own.text("fingerprint", None)
-        own.end()
+        pins[name] = site.text("fingerprint", None)
+        site.end()
     shared = top.section("shared", needed=False)
     given = {
         "run": top.text("run"),
@@ -208,7 +207,7 @@ def read_coordinator(path: Path) -> CoordinatorSettings:
         plan = Plan(**given)
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from error
-    found = CoordinatorSettings(
+    settings = CoordinatorSettings(
         plan=plan,
         address=top.address("address"),
         certificates=certificates,
@@ -220,7 +219,7 @@ def read_coordinator(path: Path) -> CoordinatorSettings:
         max_items=top.count("max_items", 1_000_000),
     )
     top.end()
-    return found
+    return settings
 
 
 @dataclass(frozen=True)
@@ -280,7 +279,7 @@ def read_site(path: Path) -> SiteSettings:
     task, learner = _learner(_needed(top.section("learner")))
     limits, predict = top.section("limits", needed=False), top.section("predict", needed=False)
     predict = predict or SettingsSection({}, path, "predict")
-    found = SiteSettings(
+    settings = SiteSettings(
         name=name,
         coordinator=top.address("coordinator"),
         certificates=Certificates.read(_needed(top.section("certificates"))),
@@ -299,7 +298,7 @@ def read_site(path: Path) -> SiteSettings:
     )
     predict.end()
     top.end()
-    return found
+    return settings
 
 
 def _read(path: Path) -> SettingsSection:
@@ -324,7 +323,7 @@ def _positive(section: SettingsSection, word: str, default: float) -> float:
 
 
 def _data(section: SettingsSection) -> DataSettings:
-    found = DataSettings(
+    data = DataSettings(
         section.path("file"),
         section.text("score"),
         section.text("query", None),
@@ -333,15 +332,15 @@ def _data(section: SettingsSection) -> DataSettings:
         section.texts("drop"),
     )
     section.end()
-    return found
+    return data
 
 
 def _learner(section: SettingsSection) -> tuple[str, dict[str, Any]]:
     task = section.text("task")
     if task not in TASKS:
         raise SettingsError(f"{section.file}: task in [learner] must be 'regression' or 'ranking', got {task!r}.")
-    known: dict[str, Any] = {**LEARNER, **OF_TASK[task]}
-    given = {word: section.take(word, kinds, what, None) for word, (kinds, what) in known.items()}
+    allowed: dict[str, Any] = {**LEARNER, **OF_TASK[task]}
+    given = {word: section.take(word, kinds, what, None) for word, (kinds, what) in allowed.items()}
     section.end()
     return task, {word: value for word, value in given.items() if value is not None}
 

@@ -20,12 +20,12 @@ class SharedItemsError(ValueError):
 
 
 def row_digests(columns: Sequence[Any]) -> list[bytes]:
-    """One SHA-256 a row, over its values in every column (n,): text as UTF-8, numbers as float64, missing ones alike.
+    """One SHA-256 per row, over its values in every column (n,): text as UTF-8, numbers as float64, missing ones alike.
 
     O(n) for a fixed number of columns.
     """
-    parts = [_encoded(column) for column in columns]
-    return [hashlib.sha256(b"".join(row)).digest() for row in zip(*parts, strict=True)]
+    encoded = [_encoded(column) for column in columns]
+    return [hashlib.sha256(b"".join(row)).digest() for row in zip(*encoded, strict=True)]
 
 
 def _encoded(column: Any) -> list[bytes]:
@@ -56,7 +56,7 @@ class Fingerprint:
 
     @cached_property
     def digest(self) -> str:
-        """Of all rows."""
+        """The digest of all rows."""
         return self.upto(len(self.rows))
 
 
@@ -97,7 +97,7 @@ class SharedItems:
 
     def __post_init__(self) -> None:
         m = int(self.features.shape[0])
-        for name, column in (("ids", self.ids), ("queries", self.queries), *(("agreed", own) for own in self.agreed)):
+        for name, column in (("ids", self.ids), ("queries", self.queries), *(("agreed", more) for more in self.agreed)):
             if column is not None and len(column) != m:
                 raise ValueError(f"{name} has {len(column)} entries, but there are {m} shared items.")
         if m == 0:
@@ -118,7 +118,7 @@ class SharedItems:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """What is compared between sites."""
+        """Digests of the rows, which sites compare with each other."""
         columns: list[Any] = [] if self.ids is None else [self._names]
         if self.queries is not None:
             columns.append(np.asarray([str(label) for label in np.asarray(self.queries).tolist()]))

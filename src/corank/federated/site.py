@@ -1,6 +1,6 @@
-"""One view pulled towards given values on shared rows: a block of 001 Algorithm 1 that never sees the other views.
+"""A site: rows that stay where they are, and answers about shared items in a run with other sites.
 
-A site: rows that stay where they are, and answers about shared items in a run with other sites.
+Its block of Algorithm 1 of [Brefeld2006] is one view pulled towards given values on the shared items.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from corank.basis import Basis
 from corank.federated.messages import VERSION, Message, Terms, note
 from corank.federated.shared_items import SharedItems
 from corank.gram import Gram
-from corank.learners import CoRankRLS, CoRLS
 from corank.learners._scans import digest_of, in_words
+from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.loss import QueryLoss, WithinQueries
 from corank.model_files.container import StateError, read_state, write_state
 from corank.problem import ScoredRows
 from corank.rows import Rows, encode_queries, read_features
 from corank.solvers.coordinate_descent import solve_factored
-from corank.solvers.least_squares import PrimalSystem
+from corank.solvers.least_squares import whitened_statistics
 
 HELD = 1 << 26  # kernel values between shared rows and basis that are kept: 512 MB
 BLOCK_ROWS = 4096
@@ -53,7 +53,7 @@ class PulledView:
         self.rows = shared.features
         self.operator: QueryLoss = shared.operator
         self.right = gram.right(offset)
-        self.sums = PrimalSystem.gathered(shared, basis).gram.features  # C
+        self.sums = whitened_statistics(shared, basis).total().features  # C
         self._held = self._blocks() if self.n_shared * basis.size <= HELD else None
         self._pull = -1.0
         self._factor: Array | None = None
@@ -71,7 +71,7 @@ class PulledView:
             yield self.basis.features(take(self.rows, slice(begin, min(begin + BLOCK_ROWS, self.n_shared))))
 
     def _features(self) -> Iterator[Array]:
-        """Φ̄, block by block: made anew where there is too much of it to keep."""
+        """Φ̄, block by block: made again where there is too much of it to keep."""
         yield from self._made() if self._held is None else self._held
 
     def solve(self, pull: float, target: Array) -> Array:
@@ -91,12 +91,12 @@ class PulledView:
         if pull == 0:
             return self.right
         weighed = self.operator.apply(target)
-        parts, begin = [], 0
+        products, begin = [], 0
         for block in self._features():
             end = begin + int(block.shape[0])
-            parts.append(block.T @ weighed[begin:end, :])
+            products.append(block.T @ weighed[begin:end, :])
             begin = end
-        return self.right + pull * (self.basis.whitening.matrix.T @ sum(parts[1:], parts[0]))
+        return self.right + pull * (self.basis.whitening.matrix.T @ sum(products[1:], products[0]))
 
     def values(self, white: Array) -> Array:
         """h on the shared rows: (m, 1)."""
@@ -104,7 +104,7 @@ class PulledView:
         return namespace(white).concat([block @ coefficients for block in self._features()], axis=0)
 
     def coefficients(self, white: Array) -> Array:
-        """Of the basis: (r, 1)."""
+        """Coefficients of the basis: (r, 1)."""
         return self.basis.whitening.matrix @ white
 
     def loss(self, white: Array) -> float:
@@ -130,7 +130,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a site puts up with. Its answers are affine in what it is sent, so whoever asks often enough learns them all.
+    """Limits of a site. Its answers are affine in the questions, so that enough questions reveal them all.
 
     Parameters
     ----------
@@ -349,23 +349,23 @@ class _Memory:
 
     @classmethod
     def read(cls, path: Path | None, size: int, given: str) -> _Memory:
-        found = None if path is None else read_state(path)
+        state = None if path is None else read_state(path)
         memory = cls(path, np.zeros(size), given)
-        if found is None:
+        if state is None:
             return memory
-        facts, arrays = found
+        facts, arrays = state
         try:
             memory.run, memory.asked = str(facts["run"]), str(facts["asked"])
             memory.round, memory.answered = int(facts["round"]), int(facts["answered"])
             memory.report = None if facts["report"] is None else [float(number) for number in facts["report"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{path} is not the state of a site; move it away to begin anew.") from error
+            raise StateError(f"{path} is not the state of a site; move it away to start over.") from error
         shape = arrays.get("coefficients", memory.coefficients[:0]).shape
         if facts.get("given") == given and shape == memory.coefficients.shape:
             memory.coefficients, memory.values = arrays["coefficients"], arrays.get("values")
         else:  # rounds count on, but what was said no longer holds
             note(
-                "changed", level=logging.WARNING, why="data or settings are others than in the last round; begins anew"
+                "changed", level=logging.WARNING, why="data or settings are others than in the last round; starts over"
             )
             memory.run = ""
         return memory
@@ -411,11 +411,11 @@ def _alone(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_w
 
 
 def _digest(learner: Any, X: Any, y: Any, shared: SharedItems, qid: Any, sample_weight: Any) -> str:
-    """Of all that a site's answers follow from, beside what it is asked."""
-    words = [f"{name}={in_words(value)}" for name, value in sorted(learner.get_params(deep=False).items())]
+    """Digest of everything that a site's answers depend on, except the questions."""
+    lines = [f"{name}={in_words(value)}" for name, value in sorted(learner.get_params(deep=False).items())]
     arrays = (X, y, shared.features, shared.queries, qid, sample_weight)
-    words += ["" if array is None else digest_of(array) for array in arrays]
-    return hashlib.sha256("\n".join([type(learner).__name__, *words]).encode()).hexdigest()
+    lines += ["" if array is None else digest_of(array) for array in arrays]
+    return hashlib.sha256("\n".join([type(learner).__name__, *lines]).encode()).hexdigest()
 
 
 def _block(model: Any, shared: SharedItems) -> PulledView:

@@ -1,4 +1,4 @@
-"""The bases of several views: which rows, scored and unscored, span each view's functions, and how wide its kernel is."""
+"""The bases of views: which rows, scored and unscored, span each view's functions, and how wide its kernel is."""
 
 from __future__ import annotations
 
@@ -22,39 +22,43 @@ from corank.basis import (
     choose_rows,
     resolve_basis,
 )
-from corank.kernels import WITH_GAMMA, Kernel, check_precomputed, rows_of, scale_gamma
-from corank.learners._learner import candidates, read_kernel
+from corank.kernels import WITH_GAMMA, Kernel, basis_points, check_precomputed, scale_gamma
+from corank.solvers.least_squares import ViewData
 from corank.solvers.tuning import GAMMA_STEPS
-from corank.unscored import HeldRows, UnscoredRows, stacked
+from corank.unscored import HeldRows, UnscoredRows, stack_rows
 from corank.views import View, select
 
-MOST_WHOLE = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
+MAX_WHOLE_SCAN = 20_000  # rows of a scan that basis="all" takes: their kernel matrix is 3 GB
+MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
 
 
 @dataclass(frozen=True)
-class BasisPool:
-    """Unscored rows that may serve as basis: row numbers (X first, then `unscored=`) and all their columns."""
-
-    numbers: Index
-    features: Array | None
-    n_unscored: int
-
-
-@dataclass(frozen=True)
-class BasisMaker:
+class ViewBases:
     """Makes every view's basis for a kernel width.
 
-    specs : one a view, checked; "all" and "scored" as they are, a number of rows, row numbers, or "features"
-    index : (n_v,) a view, the row numbers of its scored rows
+    kernels : one per view, their widths still open
+    widths : candidates of gamma, one entry per view, as `candidates` reads them
+    specs : one per view, checked; "all" and "scored" as they are, a number of rows, row numbers, or "features"
+    index : (n_v,) per view, the row numbers of its scored rows
+    scored : (n_v, d_v) per view, those rows as the view sees them; of rows that only pass by the candidates
+    features, weights : of all rows of X
+    others : (m,) row numbers of the unscored rows that may serve as basis (X first, then `unscored=`)
+    other_features : (m, d) those rows, None for no rows
+    n_unscored : number of all unscored rows
+    in_memory : whether all unscored rows are
     """
 
     views: Sequence[View]
     kernels: Sequence[Kernel]
+    widths: Sequence[Any]
     specs: Sequence[Any]
     index: Sequence[Index]
+    scored: Sequence[Array]
     features: Array
     weights: Array | None
-    pool: BasisPool
+    others: Index
+    other_features: Array | None
+    n_unscored: int
     in_memory: bool
     selection: Any
     seed: int
@@ -63,52 +67,72 @@ class BasisMaker:
     def of(
         cls,
         learner: Any,
+        views: Sequence[View],
+        kernels: Sequence[Kernel],
+        widths: Sequence[Any],
         features: Array,
         weights: Array | None,
         index: Sequence[Index],
+        scored: Sequence[Array],
         rows: UnscoredRows,
-    ) -> BasisMaker:
-        """Check the learner's basis and kernels against the rows, and draw the candidates."""
-        views: list[View] = learner.views_
-        kernels = [read_kernel(v.kernel, learner.degree, learner.coef0, learner.kernel_params) for v in views]
-        asked = asked_bases(learner)
-        own_seed = learner._seed
-        n, n_rows = max(len(own) for own in index), int(features.shape[0])
-        m = rows.n_rows
-        whole = any(isinstance(spec, str) and spec == "all" for spec in asked)
+        *,
+        n_scored: int | None = None,
+    ) -> ViewBases:
+        """Check the learner's basis and kernels against the rows, and draw the candidates.
+
+        Parameters
+        ----------
+        scored : (n_v, d) per view, the scored rows with all columns
+        n_scored : number of scored rows where only some of them are in memory: then "auto" is a number of rows
+        """
+        asked = asked_bases(learner, views)
+        n, n_rows, m = max(len(own) for own in index), int(features.shape[0]), rows.n_rows
         limit = max((_limit(spec) for spec in asked), default=0)
-        numbers, sample = rows.sample(m if whole else max(limit - n, 0), own_seed)
-        specs = []
+        whole = any(_is(spec, "all") for spec in asked)
+        others, other_features = rows.sample(m if whole else max(limit - n, 0), learner._seed)
         # views that were drawn and see all columns differ in their rows only, also where a number of views was asked for
         drawn = not isinstance(learner.views, list | tuple) and len(views) > 1
-        different = drawn and all(len(view.columns) == features.shape[1] for view in views)
+        drawn = drawn and all(len(view.columns) == features.shape[1] for view in views)
+        total = m + (n if n_scored is None else n_scored)
+        auto_limit, auto_size = learner._auto_basis
+        specs = []
         for position, (view, kernel, spec) in enumerate(zip(views, kernels, asked, strict=True)):
-            checked = check_basis(spec, n_rows, n + m)
-            resolved = resolve_basis(checked, n + m)
-            if isinstance(checked, str) and checked == "auto" and isinstance(resolved, int):
-                warn_user(f"basis='auto' takes {resolved} of {n + m} rows as basis of {view.name}.", BasisNotice)
-            if isinstance(resolved, str) and resolved == "features" and kernel.name != "linear":
-                raise ValueError(f"basis='features' needs kernel='linear', got kernel={kernel.name!r} in {view.name}.")
+            checked = check_basis(spec, n_rows, total)
+            resolved = resolve_basis(checked, total, auto_limit if n_scored is None else 0, auto_size)
+            if _is(checked, "auto") and isinstance(resolved, int):
+                whose = f" of {view.name}" if learner._several else ""
+                warn_user(
+                    f"basis='auto' takes {resolved} of {total} rows as basis{whose}. "
+                    f"Say basis={resolved}, another number or 'all' to choose yourself.",
+                    BasisNotice,
+                )
+            if _is(resolved, "features") and kernel.name != "linear":
+                whose = f" in {view.name}" if learner._several else ""
+                raise ValueError(f"basis='features' needs kernel='linear', got kernel={kernel.name!r}{whose}.")
             if kernel.precomputed:
-                check_precomputed(select(features, view.columns))
-            if different and isinstance(resolved, str) and resolved == "scored":
-                rng = np.random.default_rng([own_seed, position])
+                check_precomputed(_seen(features, view))
+            if drawn and _is(resolved, "scored"):
+                rng = np.random.default_rng([learner._seed, position])
                 size = max(1, len(index[position]) // len(views))
                 resolved = np.sort(rng.choice(index[position], size=size, replace=False))
-            elif different and isinstance(resolved, str) and resolved != "features":
-                resolved = max(1, (n + m) // len(views))
+            elif drawn and isinstance(resolved, str) and resolved != "features":
+                resolved = max(1, total // len(views))
             specs.append(resolved)
         return cls(
             views=views,
             kernels=kernels,
+            widths=widths,
             specs=specs,
             index=index,
+            scored=[_seen(values, view) for values, view in zip(scored, views, strict=True)],
             features=features,
             weights=weights,
-            pool=BasisPool(numbers, sample, m),
+            others=others,
+            other_features=other_features,
+            n_unscored=m,
             in_memory=all(isinstance(part, HeldRows) for part in rows.parts),
-            selection="random" if different else learner.basis_selection,
-            seed=own_seed,
+            selection="random" if drawn else learner.basis_selection,
+            seed=learner._seed,
         )
 
     @property
@@ -118,110 +142,152 @@ class BasisMaker:
 
     @property
     def dual(self) -> bool:
-        """Whether every view's basis is all its scored and all unscored rows."""
-        every = all(isinstance(spec, str) and spec == "all" for spec in self.specs)
-        beyond = bool((self.pool.numbers >= self.n_rows).any())
+        """Whether every view's basis is all its scored and all unscored rows; one view may have the columns instead."""
+        if len(self.views) == 1 and isinstance(self.specs[0], str) and len(self.others) == 0:
+            return self.specs[0] != "features" or self.views[0].columns is None
+        beyond = bool((self.others >= self.n_rows).any())
+        every = all(_is(spec, "all") for spec in self.specs)
         return every and not (beyond and any(kernel.precomputed for kernel in self.kernels))
 
-    def widths(self) -> Iterator[list[float | None]]:
-        """The kernel widths to try, one a view; views that are tuned go through theirs together."""
-        own: list[tuple[float | None, ...]] = []
-        for position, (view, kernel) in enumerate(zip(self.views, self.kernels, strict=True)):
+    def check_columns(self, n_roots: int) -> None:
+        """Refuse the columns as basis where their square matrix is too large and rows are more than columns."""
+        for view, spec in zip(self.views, self.specs, strict=True):
+            columns = int(self.features.shape[1]) if view.columns is None else len(view.columns)
+            if _is(spec, "features") and n_roots > columns > MAX_COLUMNS:
+                raise ValueError(
+                    f"basis='features' with {columns} columns needs a square matrix of that size; "
+                    "use basis='auto' or a number of basis rows."
+                )
+
+    def width_choices(self) -> list[list[float | None]]:
+        """The kernel widths to try, one per view; views that are tuned go through theirs together."""
+        choices: list[tuple[float | None, ...]] = []
+        for position, (kernel, asked) in enumerate(zip(self.kernels, self.widths, strict=True)):
             if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
-                own.append((None,))
-                continue
-            asked = candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune"))
-            if isinstance(asked, float):
-                own.append((asked,))
-            elif isinstance(asked, tuple):
-                own.append(asked)
-            else:
+                choices.append((None,))
+            elif isinstance(asked, str):
                 scale = self._scale(position)
-                own.append(tuple(float(scale * step) for step in (GAMMA_STEPS if asked == "tune" else (1.0,))))
-        lengths = {len(choice) for choice in own if len(choice) > 1}
+                choices.append(tuple(float(scale * step) for step in (GAMMA_STEPS if asked == "tune" else (1.0,))))
+            else:
+                choices.append(asked if isinstance(asked, tuple) else (asked,))
+        lengths = {len(choice) for choice in choices if len(choice) > 1}
         if len(lengths) > 1:
             raise ValueError(
                 f"gamma: views that are tuned together need equally many candidates, got {sorted(lengths)}."
             )
-        for step in range(max(lengths, default=1)):
-            yield [choice[step] if len(choice) > 1 else choice[0] for choice in own]
+        steps = range(max(lengths, default=1))
+        return [[choice[step] if len(choice) > 1 else choice[0] for choice in choices] for step in steps]
+
+    def view_data(
+        self, choices: Sequence[Sequence[float | None]], problems: Sequence[Any], groups: Sequence[Index] | None
+    ) -> Iterator[list[ViewData]]:
+        """The views of the data with every choice of kernel widths.
+
+        Parameters
+        ----------
+        choices : one width per view each
+        problems : of every view, with all columns of X
+        groups : as in `ViewData`, per view
+        """
+        for widths in choices:
+            data = []
+            for position, (view, problem) in enumerate(zip(self.views, problems, strict=True)):
+                basis, rows = self._basis(position, widths[position])
+                group = None if groups is None else groups[position]
+                data.append(ViewData(problem, basis, view.columns, view.penalty, group, rows))
+            yield data
+
+    def seen_problems(self, problems: Sequence[Any]) -> list[Any]:
+        """Every view's problem with the columns that the view sees."""
+        return [problem.with_features(values) for problem, values in zip(problems, self.scored, strict=True)]
 
     def _scale(self, position: int) -> float:
-        scored = select(take(self.features, self.index[position]), self.views[position].columns)
-        numbers, features = self._candidates(position, scored)
-        return float(scale_gamma(features, self._weights_of(numbers)))
-
-    def _weights_of(self, numbers: Index) -> Array | None:
-        """Of rows of X as they were given, 1 for those of `unscored=`."""
+        """gamma="scale" of a view: from its scored rows and the unscored ones that may serve as basis."""
+        numbers, features = self._candidates(position)
         if self.weights is None:
-            return None
-        known = numbers < self.n_rows
-        own = to_numpy(self.weights)[np.where(known, numbers, 0)]
-        return like(np.where(known, own, 1.0), self.weights)
+            return float(scale_gamma(features, None))
+        inside = numbers < self.n_rows  # rows of `unscored=` have no weights
+        weights = np.where(inside, to_numpy(self.weights)[np.where(inside, numbers, 0)], 1.0)
+        return float(scale_gamma(features, like(weights, self.weights)))
 
-    def _candidates(self, position: int, scored: Array) -> tuple[Index, Array]:
+    def _candidates(self, position: int) -> tuple[Index, Array]:
         """Row numbers and features of a view's scored rows and the sampled unscored ones."""
-        columns, index = self.views[position].columns, self.index[position]
+        index, scored = self.index[position], self.scored[position]
         rows = candidate_rows(index, _size(self.specs[position], len(index)), self.seed)
-        parts = [scored if len(rows) == len(index) else take(scored, rows)]
+        features = [scored if len(rows) == len(index) else take(scored, rows)]
         numbers = [index[rows]]
-        if self.pool.features is not None:
-            parts.append(_beside(select(self.pool.features, columns), parts[0]))
-            numbers.append(self.pool.numbers)
-        return np.concatenate(numbers), stacked(parts)
+        if self.other_features is not None:
+            features.append(_beside(_seen(self.other_features, self.views[position]), features[0]))
+            numbers.append(self.others)
+        return np.concatenate(numbers), stack_rows(features)
 
-    def basis(self, position: int, scored: Array, width: float | None) -> tuple[Basis, Index | None]:
-        """A view's basis and its row numbers; `scored` are its scored rows (n_v, d_v)."""
-        spec, view = self.specs[position], self.views[position]
-        kernel = replace(self.kernels[position], gamma=width) if width is not None else self.kernels[position]
-        if isinstance(spec, str) and spec == "features":
+    def _basis(self, position: int, width: float | None) -> tuple[Basis, Index | None]:
+        """A view's basis and its row numbers."""
+        spec, view, kernel = self.specs[position], self.views[position], self.kernels[position]
+        scored = self.scored[position]
+        if width is not None:
+            kernel = replace(kernel, gamma=width)
+        if _is(spec, "features"):
             reference = np.empty(0) if is_sparse(scored) else scored[:1, :1]
-            return FeatureBasis(len(view.columns), reference), None
-        if isinstance(spec, str) and spec == "scored":
-            return self._on(kernel, view, self.index[position], scored), self.index[position]
+            return FeatureBasis(int(scored.shape[1]), reference), None
+        if _is(spec, "scored"):
+            return _kernel_basis(kernel, self.index[position], scored), self.index[position]
         if not isinstance(spec, int | str):
             rows = np.asarray(spec)
-            return self._on(kernel, view, rows, select(take(self.features, rows), view.columns)), rows
-        numbers, features = self._candidates(position, scored)
+            return _kernel_basis(kernel, rows, _seen(take(self.features, rows), view)), rows
+        numbers, features = self._candidates(position)
         if kernel.precomputed:
-            known = numbers < self.n_rows
-            numbers, features = numbers[known], take(features, np.flatnonzero(known))
+            inside = np.flatnonzero(numbers < self.n_rows)
+            if len(inside) < len(numbers):
+                numbers, features = numbers[inside], take(features, inside)
         if isinstance(spec, str):
-            return self._on(kernel, view, numbers, features), numbers
+            return _kernel_basis(kernel, numbers, features), numbers
         rng = np.random.default_rng([self.seed, position])
-        pool = kernel.block(features, rows_of(kernel, features, numbers)) if kernel.precomputed else features
+        pool = kernel.block(features, basis_points(kernel, features, numbers)) if kernel.precomputed else features
         chosen = choose_rows(kernel, pool, min(spec, len(numbers)), self.selection, rng)
-        return self._on(kernel, view, numbers[chosen], take(features, chosen)), numbers[chosen]
-
-    def _on(self, kernel: Kernel, view: View, numbers: Index, features: Array) -> KernelBasis:
-        points = rows_of(kernel, features, numbers) if kernel.precomputed else features
-        return KernelBasis(kernel, points, kernel.block(features, points) if kernel.precomputed else None)
+        return _kernel_basis(kernel, numbers[chosen], take(features, chosen)), numbers[chosen]
 
 
-def asked_bases(learner: Any) -> list[Any]:
+def _kernel_basis(kernel: Kernel, numbers: Index, features: Array) -> KernelBasis:
+    if not kernel.precomputed:
+        return KernelBasis(kernel, features)
+    points = basis_points(kernel, features, numbers)
+    return KernelBasis(kernel, points, kernel.block(features, points))
+
+
+def _seen(features: Array, view: View) -> Array:
+    """The columns that a view sees."""
+    return features if view.columns is None else select(features, view.columns)
+
+
+def asked_bases(learner: Any, views: Sequence[View]) -> list[Any]:
     """What every view was asked to take as its basis."""
-    views: list[View] = learner.views_
-    asked = [learner.basis if view.basis is None else view.basis for view in views]
-    if _is_list_of_lists(learner.basis):
+    given = [learner.basis for _ in views]
+    nested = isinstance(learner.basis, list | tuple) and len(learner.basis) > 0
+    if learner._several and nested and all(np.ndim(rows) == 1 for rows in learner.basis):
         if len(learner.basis) != len(views):
             raise ValueError(f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}.")
-        asked = [own if view.basis is None else view.basis for view, own in zip(views, learner.basis, strict=True)]
-    return asked
+        given = list(learner.basis)
+    return [spec if view.basis is None else view.basis for view, spec in zip(views, given, strict=True)]
 
 
-def candidates_of(asked: Sequence[Any]) -> int:
+def n_candidates(asked: Sequence[Any]) -> int:
     """How many rows of a scan may be needed as basis."""
-    whole = any(isinstance(spec, str) and spec == "all" for spec in asked)
-    return max([MOST_WHOLE if whole else 0, *(_limit(spec) for spec in asked)])
+    whole = any(_is(spec, "all") for spec in asked)
+    return max([MAX_WHOLE_SCAN if whole else 0, *(_limit(spec) for spec in asked)])
 
 
 def check_scanned(asked: Sequence[Any], n_rows: int) -> None:
     """Refuse a basis of all rows where they are too many."""
-    if n_rows > MOST_WHOLE and any(isinstance(spec, str) and spec == "all" for spec in asked):
+    if n_rows > MAX_WHOLE_SCAN and any(_is(spec, "all") for spec in asked):
         raise ValueError(
             f"basis='all' would take {n_rows:,} rows of a scan, whose kernel matrix has {n_rows**2:,} entries; give a "
             "number of basis rows."
         )
+
+
+def _is(spec: Any, name: str) -> bool:
+    return isinstance(spec, str) and spec == name
 
 
 def _limit(spec: Any) -> int:
@@ -235,12 +301,8 @@ def _size(spec: Any, n: int) -> int:
     return int(spec) if isinstance(spec, int | np.integer) else int(np.size(spec))
 
 
-def _is_list_of_lists(basis: Any) -> bool:
-    return isinstance(basis, list | tuple) and len(basis) > 0 and all(np.ndim(own) == 1 for own in basis)
-
-
 def _beside(features: Array, reference: Array) -> Array:
-    """The same rows with the precision of a reference."""
+    """The rows with the precision of a reference."""
     if is_sparse(features) or is_sparse(reference):
         return features
     return namespace(reference).asarray(like(features, reference, str(reference.dtype).rpartition(".")[2]))

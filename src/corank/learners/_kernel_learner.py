@@ -1,424 +1,90 @@
-"""What learners with one view share, whatever they fit: reading scores and comparisons into one checked problem.
+"""Kernel least squares on one view and on several: how RLS, RankRLS, CoRLS and CoRankRLS are fitted.
 
-What learners with a norm penalty and one view share: parameters and their checks, fitting, update.
-
-Scores as they were handed over, one column or one a view → what is scored in every view.
-
-What a model of several views keeps of its training, so that newly scored rows can be added to it.
-
-On a subset of the rows: the sums over every view's scored rows, and what the unscored rows say. On all of them: the rows.
-
-Learners with several views on scans: scored rows in memory where they fit, unscored ones always pass by pass.
-
-What learners with several views share: reading rows and views, bases, fitting.
+Rows → checked scores (`GivenScores`) → views and their bases (`_bases`) → `tune` → fitted attributes. One view is the
+case M = 1: its fitted attributes are arrays, those of learners with several views are lists with one entry per view.
 """
 
 from __future__ import annotations
 
 import numbers
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import (
-    Array,
-    Index,
-    device,
-    first_appearance,
-    is_foreign,
-    is_sparse,
-    like,
-    namespace,
-    take,
-    to_numpy,
-)
+from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
-from corank.basis import (
-    AUTO_LIMIT,
-    AUTO_SIZE,
-    BasisNotice,
-    FeatureBasis,
-    KernelBasis,
-    Whitening,
-    candidate_limit,
-    check_basis,
-    resolve_basis,
-)
-from corank.gram import Gram, Statistics
-from corank.kernels import Kernel, check_precomputed
-from corank.learners._bases import BasisMaker, asked_bases, candidates_of, check_scanned
+from corank.basis import KernelBasis
+from corank.kernels import WITH_GAMMA, Kernel
+from corank.learners._bases import ViewBases, check_scanned
 from corank.learners._learner import (
-    COMPARED,
     PRECOMPUTED,
+    TIED,
     Expansion,
     Learner,
     candidates,
     check_choice,
     check_weights,
+    compared_rows,
     read_kernel,
-    seed,
+    read_shared_parameters,
 )
-from corank.learners._scans import TOO_MANY, check_alone, from_dask, is_scan, note_features, passing
-from corank.learners._suggest import AskingViews
+from corank.learners._scans import (
+    check_alone,
+    check_streamed,
+    from_dask,
+    passing,
+    scanned_parts,
+    survey_scan,
+    unscored_parts,
+)
+from corank.learners._suggest import suggest_contested
+from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import SHARED, Contents, check_several, check_single
-from corank.problem import ComparedRows, Problem, ScoredRows
-from corank.rows import (
-    Rows,
-    encode_queries,
-    read_comparisons,
-    read_features,
-    read_rows,
-    read_scores,
-    read_unscored,
-    read_weights,
-)
-from corank.solvers.folds import splits_of_folds
+from corank.model_files.schema import ONE_VIEW, Contents
+from corank.problem import ComparedRows, ScoredRows
+from corank.rows import Rows, encode_queries, is_collection, read_features, read_scores, read_weights
+from corank.solvers.folds import read_splits
 from corank.solvers.holdout import SCORINGS
-from corank.solvers.least_squares import (
-    DualAgreement,
-    DualSystem,
-    PrimalAgreement,
-    PrimalSystem,
-    System,
-    Unscored,
-    ViewData,
-    mean_score,
-)
+from corank.solvers.least_squares import DualSystem, PrimalSystem, Unscored
 from corank.solvers.tuning import (
-    CoSettings,
-    CoSolution,
+    HeldProblem,
+    ScannedProblem,
     ScoredScan,
     Settings,
     Solution,
-    StreamedAgreement,
     SummedRows,
-    Training,
-    read_splits,
-    solve,
-    solve_streamed,
-    solve_streamed_views,
-    solve_views,
+    TuningProblem,
+    tune,
 )
 from corank.solvers.unscored_effect import Evidence, UnscoredEffect, unscored_effect
 from corank.streaming import Scan
 from corank.streaming.passes import Passes
-from corank.streaming.survey import Look, Looking, ScannedRows, SomeRows, held_rows, look_at
-from corank.unscored import HeldRows, Part, StreamedRows, UnscoredRows, is_stream, stacked
-from corank.views import View, read_views, select
+from corank.streaming.survey import NumberedRows, Survey, held_rows
+from corank.unscored import HeldRows, Part, UnscoredRows
+from corank.views import View, read_views
+
+SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
-class SingleLearner(Learner):
-    """A learner that sees all columns at once. A kind of learner adds how a checked problem is fitted."""
-
-    _auto_basis = (AUTO_LIMIT, AUTO_SIZE)
-
-    @property
-    def _pairwise(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    def _expansions(self) -> list[Expansion]:
-        return [Expansion(self.coef_, self._kernel, self.basis_points_)]
-
-    # ---------------------------------------------------------------- fit
-
-    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
-        comparison = self._comparison()
-        check_weights(comparison, sample_weight)
-        everything, rows = read_rows(self, X, y, qid, sample_weight)
-        return self._fit_rows(everything, rows, with_queries=qid is not None)
-
-    def _fit_rows(self, everything: Array, rows: Rows, *, with_queries: bool) -> Self:
-        """Fit scored rows, which are some of everything."""
-        comparison = self._comparison()
-        if rows.n_queries == 1:
-            rows = replace(rows, queries=None)
-        level = ScoredRows(rows, comparison).mean_score if self._centred else 0.0
-        rows = rows.lowered(level)
-        problem = ScoredRows(rows, comparison, level)
-        if problem.is_tied:
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
-        return self._fit_training(
-            Training(problem, to_numpy(rows.index), everything, rows.weights), with_queries=with_queries, level=level
-        )
-
-    def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
-        self._comparison()
-        everything = read_features(self, X, reset=True)
-        n = int(everything.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
-        groups = comparison_groups(first, second, n, qid)
-        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        features = everything if len(used) == n else take(everything, used)
-        problem = ComparedRows(
-            features, ends[: len(first)], ends[len(first) :], size, weight, groups, named=qid is not None
-        )
-        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
-
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
-        """Fit a checked problem, whose scores had a level taken out."""
-        raise AssertionError("a kind of learner says how it is fitted")
-
-    def _read_kernel(self, training: Training) -> Kernel:
-        """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
-        kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
-        check_choice(self.scoring, "scoring", (None, *SCORINGS))
-        if kernel.precomputed:
-            check_precomputed(training.everything)
-        return kernel
-
-    def _basis_rows(self, training: Training) -> Any:
-        """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
-        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        n = len(training.index)
-        spec = check_basis(self.basis, int(training.everything.shape[0]), n)
-        resolved = resolve_basis(spec, n, *self._auto_basis)
-        if isinstance(spec, str) and spec == "auto" and isinstance(resolved, int):
-            warn_user(
-                f"basis='auto' takes {resolved} of {n} rows as basis. "
-                f"Say basis={resolved}, another number or 'all' to choose yourself.",
-                BasisNotice,
-            )
-        return resolved
-
-    def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
-        """What a fitted model remembers of its rows."""
-        self._level, self._with_queries = level, with_queries
-        self._n_seen = int(training.everything.shape[0])
-        self._n_scored = len(training.index)
-        self._n_queries = training.problem.n_queries
-        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
-
-
-def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
-    """What is held out together: the comparisons of a query, else those of the same two items."""
-    if qid is None:
-        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
-        groups, _ = first_appearance(low * n_rows + high)
-        return groups
-    queries = to_numpy(encode_queries(qid, n_rows)[0])
-    if np.any(queries[winners] != queries[losers]):
-        row = int(np.argmax(queries[winners] != queries[losers]))
-        raise ValueError(f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]} of X.")
-    groups, _ = first_appearance(queries[winners])
-    return groups
-
-
-MAX_COLUMNS = 20_000  # of basis="features" in the primal: a square matrix of that size is 3 GB
-
-
-class KernelLearner(SingleLearner):
-    """Kernel least squares on one view. A learner adds its comparison, its intercept and its score."""
-
-    _contents = Contents({**SHARED, "kernel": "_kernel", "whitening": "_whitening"}, check_single)
-
-    # ---------------------------------------------------------------- fit
-
-    def _settings(self, training: Training) -> Settings:
-        """The parameters, checked against the rows."""
-        return Settings(
-            kernel=self._read_kernel(training),
-            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
-            basis=self._basis_spec(training),
-            selection=self.basis_selection,
-            cv=self.cv,
-            scoring=self.scoring or "squared",
-            centred=self._centred,
-            seed=seed(self.random_state),
-        )
-
-    def _basis_spec(self, training: Training) -> Any:
-        columns = int(training.everything.shape[1])
-        spec = self._basis_rows(training)
-        if isinstance(spec, str) and spec == "features":
-            if self.kernel != "linear":
-                raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
-            if training.problem.operator.n_roots > columns > MAX_COLUMNS:
-                raise ValueError(
-                    f"basis='features' with {columns} columns needs a square matrix of that size; "
-                    "use basis='auto' or a number of basis rows."
-                )
-        return spec
-
-    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
-        """Fit a checked problem, whose scores had a level taken out."""
-        settings = self._settings(training)
-        solution = solve(training, settings)
-        self._keep_counts(training, with_queries=with_queries, level=level)
-        self._keep(solution, training.problem)
-        self._warn_untuned(settings)
-        return self
-
-    # ---------------------------------------------------------------- scans
-
-    def _fit_scan(self, scan: Scan, given: Mapping[str, Any], checkpoint: Any) -> Self:
-        """Fit the scored rows of a scan: in memory where they fit, else from sums."""
-        check_alone(scan, given)
-        comparison = self._comparison()
-        kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
-        if kernel.precomputed:
-            raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
-        self._check_parameters()
-        note_features(self, scan)
-        size = int(self.basis) if isinstance(self.basis, numbers.Integral) else AUTO_SIZE
-        with passing(self, checkpoint, {"X": scan}) as passes:
-            looking = Looking(candidate_limit(size), seed(self.random_state))
-            look = look_at(scan, passes, looking, "X", contiguous=True)
-            if look.n_scored == 0:
-                raise ValueError("the scan has no scored row: its score column is empty.")
-            if look.held is not None:
-                everything, rows = held_rows(look, with_queries=scan.has_queries)
-                return self._fit_rows(everything, rows, with_queries=scan.has_queries)
-            level = look.level if self._centred else 0.0
-            return self._fit_sums(ScoredScan(scan, look, passes, comparison, level))
-
-    def _check_parameters(self) -> None:
-        """Refuse what no rows could make right, before they are passed over."""
-        candidates(self.gamma, "gamma", ("scale", "tune"))
-        candidates(self.alpha, "alpha", ("tune",))
-        check_choice(self.scoring, "scoring", (None, *SCORINGS))
-        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        if isinstance(self.basis, str | numbers.Integral):
-            check_basis(self.basis, sys.maxsize, sys.maxsize)
-
-    def _fit_sums(self, rows: ScoredScan) -> Self:
-        """Fit more scored rows than fit into memory."""
-        n = rows.look.n_scored
-        settings = Settings(
-            kernel=read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params),
-            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
-            basis=self._streamed_basis(n),
-            selection=self.basis_selection,
-            scoring=self.scoring or "squared",
-            centred=self._centred,
-            seed=seed(self.random_state),
-        )
-        check_choice(self.scoring, "scoring", (None, *SCORINGS))
-        if settings.tunes and (self.cv is not None or self.scoring == "disagreement"):
-            what = "cv" if self.cv is not None else "scoring='disagreement'"
-            raise ValueError(f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n)}; leave it out.")
-        solution, gram = solve_streamed(rows, settings)
-        if rows.comparison.needs_queries and float(gram.matrix[-2, -2]) <= 1e-28 * n:
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
-        self._level, self._with_queries = rows.level, rows.scan.has_queries
-        self._n_seen, self._n_scored, self._n_queries = rows.look.n_rows, n, rows.n_queries
-        self.encoder_ = self.table_ = None
-        self._keep(solution)
-        self._warn_untuned(settings)
-        return self
-
-    def _streamed_basis(self, n_scored: int) -> Any:
-        """What `basis` means where rows are only passed over."""
-        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        basis = self.basis
-        if isinstance(basis, str) and basis == "auto":
-            warn_user(f"basis='auto' takes {AUTO_SIZE} of {n_scored} rows as basis.", BasisNotice)
-            return AUTO_SIZE
-        if isinstance(basis, numbers.Integral) and not isinstance(basis, bool):
-            return check_basis(basis, n_scored, n_scored)
-        if isinstance(basis, str) and basis == "features":
-            if self.kernel != "linear":
-                raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
-            return basis
-        raise ValueError(
-            f"basis={basis!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of basis "
-            "rows, or 'features' with kernel='linear'."
-        )
-
-    # ---------------------------------------------------------------- what is kept
-
-    def _warn_untuned(self, settings: Settings) -> None:
-        if settings.tunes and self.path_ is None:
-            warn_user(
-                f"alpha was not tuned: too little to hold anything out. It was set to {self.alpha_:.3g}"
-                + (", the scale of the data." if isinstance(settings.alpha, str) else "."),
-            )
-
-    def _keep(self, solution: Solution, problem: Problem | None = None) -> None:
-        """Set the fitted attributes, and what `update` needs; no problem where there are only sums."""
-        basis = solution.basis
-        self.coef_ = solution.coefficients
-        self.intercept_ = self._level + solution.intercept
-        self.alpha_ = solution.alpha
-        self.path_ = solution.path
-        self.basis_ = solution.rows
-        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
-        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
-        self.gamma_ = self._kernel.gamma
-        self._whitening: Whitening | None = None
-        self._statistics: Statistics | None = None
-        self._rows: Rows | None = None
-        if problem is not None and not isinstance(problem, ScoredRows):
-            return
-        if isinstance(solution.system, PrimalSystem):
-            self._statistics = solution.system.statistics.collapsed()
-            self._whitening = basis.whitening if isinstance(basis, KernelBasis) else None
-        elif problem is not None and not self._kernel.precomputed:  # whose matrix cannot grow
-            self._rows = problem.rows
-
-    # ---------------------------------------------------------------- update
-
-    def _why_fixed(self) -> str:
-        return PRECOMPUTED if self._kernel.precomputed else COMPARED
-
-    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        everything, rows = read_rows(self, self._encoded(X), y, qid, sample_weight, reset=False)
-        rows = rows.beside(self.coef_).lowered(self._level)
-        self._warn_of_nothing_new([rows])
-        if self._statistics is not None:
-            self._update_sums(rows if self._with_queries else replace(rows, queries=None))
-        else:
-            self._update_rows(rows)
-        self._n_seen += int(everything.shape[0])
-        self._n_scored += len(rows)
-        self._n_queries += rows.n_queries if self._with_queries else 0
-
-    def _update_sums(self, rows: Rows) -> None:
-        assert self._statistics is not None
-        (function,) = self._expansions()
-        basis = function.basis(self.coef_, self._whitening)
-        new = PrimalSystem.gathered(ScoredRows(rows, self._statistics.comparison), basis)
-        system = PrimalSystem(basis, self._statistics.merged(new.statistics))
-        self._statistics = system.statistics
-        self._solve_again(system, system.gram.mean_score if self._centred else 0.0)
-
-    def _update_rows(self, rows: Rows) -> None:
-        assert self._rows is not None
-        kept = self._rows
-        if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
-            kept = replace(kept, queries=kept.index * 0)
-        merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
-        problem = ScoredRows(merged, self._comparison())
-        basis: KernelBasis | FeatureBasis
-        if self.basis_points_ is None:
-            basis = FeatureBasis(self.n_features_in_, self.coef_)
-        else:
-            basis = KernelBasis(self._kernel, merged.features)
-            self.basis_, self.basis_points_ = to_numpy(merged.index), merged.features
-        self._rows = merged
-        self._solve_again(DualSystem(problem, basis), problem.mean_score if self._centred else 0.0)
-
-    def _solve_again(self, system: System, offset: float) -> None:
-        """The same alpha on more rows."""
-        self.coef_, self.intercept_ = system.solve(self.alpha_, offset), self._level + offset
+# ---------------------------------------------------------------- scores
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What is scored, view by view.
+    """The scored rows, or the comparisons, of every view.
 
-    problems, groups : as in ViewData, without the columns of the views cut out of `features`
-    shown : what a splitter is shown: the rows scored in any view, or the comparisons
-    index : (n_v,) a view, row numbers in X of the rows of its problem
+    problems : with all columns of X
+    groups : (n_units,) per view, as in `ViewData`; None for items of one query
+    shown : the problem that a splitter is shown: the rows scored in any view, or the comparisons
+    index : (n_v,) per view, row numbers in X of the rows of its problem
+    level : was taken out of the scores
     weights : (n,) of the rows of X, or None for ones
     """
 
@@ -435,34 +101,38 @@ class GivenScores:
     """All rows of X with their scores.
 
     rows : all of them, without scores
-    scores : (n, 1), or (n, M) one column a view; NaN = unscored
+    scores : (n, 1), or (n, M) one column per view; NaN = unscored
     given : (n, 1 or M) where there is a score that counts
     used : (n,) rows whose weight is not zero
     """
 
     rows: Rows
     scores: Array
-    given: np.ndarray[Any, np.dtype[np.bool_]]
-    used: np.ndarray[Any, np.dtype[np.bool_]]
+    given: Mask
+    used: Mask
 
     @classmethod
-    def read(cls, features: Array, y: Any, qid: Any, sample_weight: Any) -> GivenScores:
-        """Check what came with the features."""
+    def read(cls, features: Array, y: Any, qid: Any, sample_weight: Any, *, several: bool) -> GivenScores:
+        """Check what came with the features; `several` allows one column of scores per view."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         n = int(features.shape[0])
         reference = np.empty(0) if is_sparse(features) else features
-        scores = _read_score_columns(y, n, reference)
+        scores = _read_score_columns(y, n, reference) if several else read_scores(y, n, reference)[:, None]
         weights = read_weights(sample_weight, n, reference)
         used = np.ones(n, dtype=bool) if weights is None else to_numpy(weights) > 0
-        given = ~np.isnan(to_numpy(scores)) & used[:, None]
+        has_score = ~np.isnan(to_numpy(scores))
+        given = has_score & used[:, None]
+        if not has_score.any():
+            raise ValueError("y has no scored row: every score is NaN.")
         if not given.any():
-            raise ValueError("y has no scored row: every score is NaN, or the weights of scored rows are zero.")
+            raise ValueError("sample_weight leaves no scored row: all weights are zero.")
+        queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
         rows = Rows(
             features=features,
             scores=None,
-            queries=None if qid is None else like(encode_queries(qid, n)[0], reference, "int64"),
-            n_queries=1,
+            queries=None if queries is None else like(queries, reference, "int64"),
+            n_queries=n_queries,
             weights=weights,
             index=like(np.arange(n), reference, "int64"),
         )
@@ -489,17 +159,9 @@ class GivenScores:
     def mean(self) -> float:
         """The weighted mean of all given scores."""
         scores, weights = to_numpy(self.scores), self.rows.weights
-        own = np.ones(len(scores)) if weights is None else to_numpy(weights)
-        return float(np.average(scores[self.given], weights=np.broadcast_to(own[:, None], scores.shape)[self.given]))
-
-    def _numbered_queries(self) -> Index | None:
-        """Query codes in the order in which queries are first scored, −1 elsewhere: unscored rows change no fold."""
-        if (queries := self.queries) is None:
-            return None
-        scored = self.given.any(axis=1)
-        codes = np.full(len(queries), -1, dtype=np.int64)
-        codes[scored] = first_appearance(queries[scored])[0]
-        return codes
+        by_row = np.ones(len(scores)) if weights is None else to_numpy(weights)
+        every = np.broadcast_to(by_row[:, None], scores.shape)
+        return float(np.average(scores[self.given], weights=every[self.given]))
 
     def check_columns(self, n_views: int) -> None:
         """Refuse a number of columns that no views explain."""
@@ -514,50 +176,53 @@ class GivenScores:
     def scored_in(self, view: int, level: float) -> Rows:
         """The rows that are scored in a view, with a level taken out of their scores."""
         column = self.column(view)
-        scored = like(np.flatnonzero(self.given[:, column]), self.rows.index, "int64")
-        return replace(self.rows, scores=self.scores[:, column] - level).take(scored)
+        rows = replace(self.rows, scores=self.scores[:, column]).lowered(level)
+        return self._chosen(rows, self.given[:, column])
 
     def _scored_anywhere(self, level: float) -> Rows:
         """The rows that are scored in any view, each with the first of its scores."""
         first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
-        rows = replace(self.rows, scores=like(first, self.scores) - level)
-        return rows.take(like(np.flatnonzero(self.given.any(axis=1)), self.rows.index, "int64"))
+        return self._chosen(replace(self.rows, scores=like(first, self.scores)).lowered(level), self.given.any(axis=1))
 
-    def of_views(self, views: Sequence[View], comparison: Loss, level: float) -> Scored:
-        """Every view's own scored rows, all columns still there."""
+    def _chosen(self, rows: Rows, mask: Any) -> Rows:
+        return rows if mask.all() else rows.take(like(np.flatnonzero(mask), rows.index, "int64"))
+
+    def of_views(self, views: Sequence[View], loss: Loss, level: float) -> Scored:
+        """Every view's scored rows, all columns still there."""
         problems, groups, index = [], [], []
         queries = self._numbered_queries()
         one_query = queries is None or int(queries.max()) == 0
-        known: dict[int, tuple[ScoredRows, Index]] = {}
+        by_column: dict[int, tuple[ScoredRows, Index]] = {}
         for position, view in enumerate(views):
             column = self.column(position)
-            if column not in known:
-                own = self.scored_in(position, level)
-                if len(own) == 0:
+            if column not in by_column:
+                rows = self.scored_in(position, level)
+                if len(rows) == 0:
                     raise ValueError(f"y has no score for {view.name}.")
-                own = own if own.n_queries > 1 else replace(own, queries=None)
-                known[column] = ScoredRows(own, comparison, level), np.asarray(to_numpy(own.index))
-            problem, numbers = known[column]
+                rows = rows if rows.n_queries > 1 else replace(rows, queries=None)
+                by_column[column] = ScoredRows(rows, loss, level), np.asarray(to_numpy(rows.index))
+            problem, row_numbers = by_column[column]
             problems.append(problem)
-            index.append(numbers)
+            index.append(row_numbers)
             if not one_query and queries is not None:
                 groups.append(queries[np.flatnonzero(self.given[:, column])])
-            elif not comparison.needs_queries:
-                groups.append(numbers)
-        shown = problems[0] if len(known) == 1 else ScoredRows(self._scored_anywhere(level), comparison, level)
+            elif not loss.needs_queries:
+                groups.append(row_numbers)
+        shown = problems[0] if len(by_column) == 1 else ScoredRows(self._scored_anywhere(level), loss, level)
         return Scored(problems, groups or None, shown, index, level, self.rows.weights)
 
-
-def cut(problem: ScoredRows | ComparedRows, columns: Index) -> ScoredRows | ComparedRows:
-    """The problem as a view of those columns sees it."""
-    own = select(problem.features, columns)
-    if isinstance(problem, ScoredRows):
-        return replace(problem, rows=replace(problem.rows, features=own))
-    return replace(problem, features=own)
+    def _numbered_queries(self) -> Index | None:
+        """Query codes in the order in which queries are first scored, −1 elsewhere: unscored rows change no fold."""
+        if (queries := self.queries) is None:
+            return None
+        scored = self.given.any(axis=1)
+        codes = np.full(len(queries), -1, dtype=np.int64)
+        codes[scored] = first_appearance(queries[scored])[0]
+        return codes
 
 
 def _read_score_columns(y: Any, n: int, reference: Array) -> Array:
-    """(n, t): one column, or one a view."""
+    """(n, t): one column, or one per view."""
     array = y if is_foreign(y) else y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if array.ndim == 2 and array.shape[1] > 1:
         columns = [read_scores(array[:, k], n, reference, name="y") for k in range(array.shape[1])]
@@ -565,354 +230,45 @@ def _read_score_columns(y: Any, n: int, reference: Array) -> Array:
     return read_scores(y, n, reference)[:, None]
 
 
-FEDERATED = "update cannot ask the sites that this model was agreed with; run the rounds again with the new rows."
-CHUNKS = (
-    "update cannot solve anew with unscored rows that came in chunks; fit again, or take a number of rows as basis, "
-    "which keeps sums."
-)
+def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Array | None) -> list[Part]:
+    """Rows of X without any score, whose numbers are `plain`."""
+    if len(plain) == 0:
+        return []
+    codes = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
+    return [HeldRows(features, codes, plain, None if weights is None else take(weights, plain))]
 
 
-class GrownAgreement(PrimalAgreement):
-    """The system of kept sums and the scored rows of `views`, which are added to them.
+# ---------------------------------------------------------------- learners
 
-    Parameters
-    ----------
-    views : newly scored rows; their bases whiten as the sums did
-    unscored : how views are compared; its rows are in the disagreement already
-    disagreement, kept : of `kept_sums`
-    """
 
-    def __init__(
-        self, views: Sequence[ViewData], unscored: Unscored, disagreement: Array, kept: Sequence[Statistics]
-    ) -> None:
-        super().__init__(views, unscored, disagreement)
-        new = [PrimalSystem.gathered(view.problem, view.basis).statistics for view in views]
-        self.statistics = [before.merged(after) for before, after in zip(kept, new, strict=True)]
+def _has_views(learner: Any) -> bool:
+    return bool(learner._several)
 
-    @cached_property
-    def grams(self) -> list[Gram]:
-        """The sums over each view's scored rows, old and new."""
-        return [own.total() for own in self.statistics]
+
+class _KernelLearner(Learner):
+    """Kernel least squares. A learner adds its loss, its parameters and its score."""
+
+    _contents: ClassVar[Contents] = ONE_VIEW
+    # what learners with one view do not ask of their users
+    views: Any = 1
+    agreement: Any = 0.0
+    solver: Any = "direct"
+    max_iter: Any = 1000
+    tol: Any = 1e-8
+
+    _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
+    _compared: Any = False  # whether a model with several views was fitted on comparisons
+    _evidence: Evidence | None = None  # stays behind when a model is saved
+    _way: Any = "auto"  # how held-out errors are found; see `corank.solvers.holdout`
 
     @property
-    def mean_score(self) -> float:
-        """The weighted mean of all given scores, where single rows count."""
-        return float(np.average([own.mean_score for own in self.grams], weights=[own.weight for own in self.grams]))
+    def _centred(self) -> bool:
+        return bool(getattr(self, "fit_intercept", False))
 
-
-def kept_sums(system: PrimalAgreement) -> list[Statistics]:
-    """The sums of every view; parts of the only query, which may grow, are not in its Gram matrix and summed again."""
-    if isinstance(system, StreamedAgreement):
-        return system.kept
-    result = []
-    for view, gram in zip(system.views, system.grams, strict=True):
-        problem = view.problem
-        assert isinstance(problem, ScoredRows)
-        if problem.groups is None:
-            result.append(PrimalSystem.gathered(problem, view.basis).statistics)
-        else:
-            result.append(Statistics(problem.comparison, (gram,), (None,)))
-    return result
-
-
-def kept_rows(views: Sequence[ViewData], numbers: Sequence[Index | None], unscored: UnscoredRows) -> list[Rows]:
-    """The rows of every view's basis: the scored ones, then the unscored ones with NaN as score and their own queries.
-
-    `numbers` (n_v + m,) are the row numbers of the bases.
-    """
-    _, codes, weights = unscored.everything()
-    codes, n_codes = first_appearance(codes)
-    result = []
-    for view, index in zip(views, numbers, strict=True):
-        assert isinstance(view.problem, ScoredRows)
-        assert isinstance(view.basis, KernelBasis)
-        rows, n, m = view.problem.rows, len(view.problem.rows), len(codes)
-        scores = view.problem.reference
-        xp, place = namespace(scores), {"dtype": namespace(scores).float64, "device": device(scores)}
-        queries = rows.index * 0 if rows.queries is None else rows.queries
-        both = None
-        if rows.weights is not None or weights is not None:
-            parts = [xp.ones(n, **place) if rows.weights is None else rows.weights]
-            parts.append(xp.ones(m, **place) if weights is None else like(weights, scores))
-            both = xp.concat(parts)
-        result.append(
-            Rows(
-                features=view.basis.points,
-                scores=xp.concat([scores, xp.full(m, xp.nan, **place)]),
-                queries=xp.concat([queries, like(codes + rows.n_queries, scores, "int64")]),
-                n_queries=rows.n_queries + n_codes,
-                weights=both,
-                index=like(index, scores, "int64"),
-            )
-        )
-    return result
-
-
-def parted(rows: Rows) -> tuple[Rows, Rows]:
-    """The scored rows of what `kept_rows` kept, and the unscored ones."""
-    missing = np.isnan(to_numpy(rows.scores))
-    scored, unscored = (rows.take(like(np.flatnonzero(own), rows.index, "int64")) for own in (~missing, missing))
-    return scored, unscored
-
-
-class GrowingViews(Learner):
-    """Learners with several views, as far as newly scored rows go. `several` says how they are fitted."""
-
-    def _expansions(self) -> list[Expansion]:
-        parts = zip(self.coef_, self._kernels, self.basis_points_, self.views_, strict=True)
-        return [Expansion(coef, kernel, points, view.columns) for coef, kernel, points, view in parts]
-
-    def _unscored_comparison(self) -> Loss:
-        """How views are compared on unscored rows: beta touches the scored loss only."""
-        return Pointwise()
-
-    def _keep_training(self, system: Any, rows: UnscoredRows, *, in_memory: bool) -> None:
-        """What `update` needs."""
-        self._compared = isinstance(system.problems[0], ComparedRows)
-        self._whitenings: list[Whitening | None] = [None for _ in system.views]
-        self._statistics: list[Statistics] | None = None
-        self._disagreement: Array | None = None
-        self._rows: list[Rows] | None = None
-        if self._compared:
-            return
-        if isinstance(system, PrimalAgreement):
-            self._statistics, self._disagreement = kept_sums(system), system.disagreement
-            bases = [view.basis for view in system.views]
-            self._whitenings = [basis.whitening if isinstance(basis, KernelBasis) else None for basis in bases]
-        elif in_memory and not any(kernel.precomputed for kernel in self._kernels):
-            self._rows = kept_rows(system.views, self.basis_, rows)
-
-    def _why_fixed(self) -> str:
-        if "federated" in (self.table_ or {}):
-            return FEDERATED
-        if any(kernel.precomputed for kernel in self._kernels):
-            return PRECOMPUTED
-        return COMPARED if self._compared else CHUNKS
-
-    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        given = GivenScores.read(self._read(X), y, qid, sample_weight)
-        given.check_columns(len(self.views_))
-        new = [given.scored_in(v, self._level).beside(own) for v, own in enumerate(self.coef_)]
-        self._warn_of_nothing_new(new)
-        if not self._with_queries:
-            new = [replace(own, queries=None, n_queries=1) for own in new]
-        functions = self._expansions()
-        new = [replace(own, features=f.seen(own.features)) for f, own in zip(functions, new, strict=True)]
-        if self._statistics is not None:
-            self._update_sums(functions, new)
-        else:
-            self._update_rows(functions, new)
-        scored: Any = given.given.any(axis=1)
-        self.n_iter_ = 1
-        self._n_seen += len(scored)
-        self._n_scored += int(scored.sum())
-        if self._with_queries:
-            self._n_queries += 1 if given.queries is None else len(np.unique(given.queries[scored]))
-
-    def _update_sums(self, functions: Sequence[Expansion], new: Sequence[Rows]) -> None:
-        assert self._statistics is not None
-        data = []
-        for v, (function, own) in enumerate(zip(functions, new, strict=True)):
-            problem = ScoredRows(own, self._statistics[v].comparison)
-            basis = function.basis(self.coef_[v], self._whitenings[v])
-            data.append(ViewData(problem, basis, self.views_[v].columns, self.views_[v].penalty))
-        none = Unscored(self._unscored_comparison(), UnscoredRows(()))
-        system = GrownAgreement(data, none, self._disagreement, self._statistics)
-        self._solve_again(system, system.mean_score if self._centred else 0.0)
-        self._statistics = system.statistics
-
-    def _update_rows(self, functions: Sequence[Expansion], new: Sequence[Rows]) -> None:
-        assert self._rows is not None
-        data: list[ViewData] = []
-        index: list[Index | None] = []
-        for v, (function, own) in enumerate(zip(functions, new, strict=True)):
-            scored, rest = parted(self._rows[v])
-            scored = scored if self._with_queries else replace(scored, queries=None, n_queries=1)
-            scored = scored.extended(own, self._n_seen)
-            basis = KernelBasis(function.kernel, stacked([scored.features, rest.features]))
-            problem = ScoredRows(scored, self._comparison())
-            data.append(ViewData(problem, basis, self.views_[v].columns, self.views_[v].penalty))
-            index.append(np.concatenate([to_numpy(scored.index), to_numpy(rest.index)]))
-        unscored = UnscoredRows((HeldRows(rest.features, np.asarray(to_numpy(rest.queries)), None, rest.weights),))
-        system = DualAgreement(data, Unscored(self._unscored_comparison(), unscored))
-        self._solve_again(system, mean_score(system.problems) if self._centred else 0.0)
-        self._rows = kept_rows(data, index, unscored)
-        self.basis_, self.basis_points_ = index, [own.features for own in self._rows]
-
-    def _solve_again(self, system: PrimalAgreement | DualAgreement, offset: float) -> None:
-        solved = system.solve(self.alpha_, self.agreement_, offset)
-        self.coef_, self.intercept_ = [own[:, 0] for own in solved], self._level + offset
-
-
-class ScannedViews(GrowingViews):
-    """Reading scans. `several` says how what was read is fitted."""
-
-    def _fit_scan(self, X: Scan, unscored: Any, unscored_qid: Any, passes: Passes) -> Self:
-        """Scored rows in memory, unscored ones pass by pass."""
-        note_features(self, X)
-        self._set_views(X.n_features, X.feature_names)
-        self._refuse_precomputed()
-        asked = asked_bases(self)
-        looking = Looking(candidates_of(asked), self._seed)
-        look = look_at(X, passes, looking, "X", contiguous=True)
-        if look.n_scored == 0:
-            raise ValueError("the scan has no scored row: its score column is empty.")
-        if look.held is None:
-            return self._fit_sums(X, look, asked, unscored, unscored_qid, passes)
-        features, rows = held_rows(look, with_queries=X.has_queries)
-        parts = self._scanned_parts(X, look, features, unscored, unscored_qid, passes)
-        check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
-        n_plain = look.n_rows - look.n_scored
-        held = GivenScores.held(rows)
-        self._fit_given(features, held, parts, n_plain, with_queries=X.has_queries)
-        return self
-
-    def _scanned_parts(
-        self, X: Scan, look: Look, features: SomeRows, unscored: Any, labels: Any, passes: Passes
-    ) -> list[Part]:
-        """The rows of a scan without a score, then those of `unscored=`."""
-        parts: list[Part] = []
-        if look.n_rows > look.n_scored:
-            with_queries = self._unscored_comparison().needs_queries
-            parts.append(ScannedRows(X, look, passes, "X", every=False, with_queries=with_queries))
-        return [*parts, *self._more_unscored(features, unscored, labels, passes)]
-
-    def _fit_sums(self, X: Scan, look: Look, asked: Sequence[Any], unscored: Any, labels: Any, passes: Passes) -> Self:
-        """Fit more scored rows than fit into memory."""
-        self._check_streamed(asked, look.n_scored)
-        index, pool = look.scored.rows()
-        features = SomeRows(pool, index, look.n_rows)
-        rows = UnscoredRows(tuple(self._scanned_parts(X, look, features, unscored, labels, passes)))
-        maker = BasisMaker.of(self, features, None, [index for _ in self.views_], rows)
-        self._check_streamed(["auto" if spec is None else spec for spec in maker.specs], look.n_scored)
-        comparison, level = self._comparison(), look.level if self._centred else 0.0
-        scored = ScoredScan(X, look, passes, comparison, level)
-        nothing = rows.n_rows == 0 or len(self.views_) == 1
-        settings = replace(self._co_settings(), agreement=0.0) if nothing else self._co_settings()
-        stand_in: Any = SummedRows(comparison, scored.n_queries, X.reference())
-        found: list[tuple[CoSolution, float | None, list[Index | None]]] = []
-        choices = list(maker.widths())
-        for widths in choices:
-            data, bases = [], []
-            for position, view in enumerate(self.views_):
-                basis, own = maker.basis(position, select(pool, view.columns), widths[position])
-                data.append(ViewData(stand_in, basis, view.columns, view.penalty))
-                bases.append(own)
-            own_settings = replace(settings, compared=len(choices) > 1)
-            solution = solve_streamed_views(data, Unscored(self._unscored_comparison(), rows), scored, own_settings)
-            found.append((solution, widths[0], bases))
-        best, _, self.basis_ = min(found, key=lambda one: error_of(one[0]))
-        self._keep(best, level, look.n_scored, X.has_queries)
-        self._n_seen = look.n_rows + sum(part.n_rows for part in rows.parts if not _is_of_x(part))
-        self._n_unscored = rows.n_rows
-        self._keep_training(best.system, rows, in_memory=False)
-        paths = [(one.path, width) for one, width, _ in found if one.path is not None]
-        if len(paths) > 1:
-            self.path_ = joined_paths(paths)
-        self._warn(rows, best)
-        return self
-
-    def _check_streamed(self, asked: Sequence[Any], n_scored: int) -> None:
-        """Refuse what needs scored rows in memory."""
-        for spec in asked:
-            number = isinstance(spec, numbers.Integral) and not isinstance(spec, bool)
-            if not number and not (isinstance(spec, str) and spec in ("auto", "features")):
-                raise ValueError(
-                    f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of "
-                    "basis rows, or 'features' with linear kernels."
-                )
-        if self._co_settings().tunes and (self._cv is not None or self.scoring == "disagreement"):
-            what = "cv" if self._cv is not None else "scoring='disagreement'"
-            raise ValueError(
-                f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave it out."
-            )
-
-    def _scanned(self, scan: Scan, n_before: int, passes: Passes) -> Part:
-        """A scan of unscored rows, which come after those of X."""
-        scan = scan.seen_by(getattr(self, "feature_names_in_", None), self.n_features_in_, type(self).__name__)
-        self._refuse_precomputed()
-        with_queries = self._unscored_comparison().needs_queries
-        asked = asked_bases(self)
-        looking = Looking(candidates_of(asked), self._seed, all_unscored=True, first_number=n_before)
-        look = look_at(scan, passes, looking, "unscored", contiguous=with_queries)
-        check_scanned(asked, n_before + look.n_rows)
-        return ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)
-
-    def _refuse_precomputed(self) -> None:
-        if any(isinstance(view.kernel, str) and view.kernel == "precomputed" for view in self.views_):
-            raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
-
-    def _more_unscored(self, features: Any, unscored: Any, labels: Any, passes: Passes) -> list[Part]:
-        """Rows of `unscored=`, whose queries are their own and whose numbers come after those of X."""
-        n_before = int(features.shape[0])
-        if unscored is None:
-            if labels is not None:
-                raise ValueError("unscored_qid was given without unscored.")
-            return []
-        if is_scan(unscored):
-            if labels is not None:
-                raise ValueError("unscored_qid does not go with a scan; name its column in scan(..., query=).")
-            return [self._scanned(unscored, n_before, passes)]
-        known = features.features if isinstance(features, SomeRows) else features
-        if is_stream(unscored):
-            if labels is not None:
-                raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
-            with_queries = self._unscored_comparison().needs_queries
-            return [StreamedRows(unscored, partial(read_unscored, self, known), with_queries, first=n_before)]
-        more = read_unscored(self, known, unscored)
-        codes = None if labels is None else encode_queries(labels, int(more.shape[0]), "unscored_qid")[0]
-        return [HeldRows(more, None if codes is None else np.asarray(to_numpy(codes)), first=n_before)]
-
-
-def _is_of_x(part: Part) -> bool:
-    """Whether rows are among those of X."""
-    return isinstance(part, ScannedRows) and not part.every
-
-
-def error_of(solution: CoSolution) -> float:
-    """Held out, of what was chosen; infinite where nothing was."""
-    return float("inf") if solution.path is None else float(solution.path.error[solution.path.best])
-
-
-def joined_paths(paths: Sequence[tuple[Any, float | None]]) -> Any:
-    """The paths of several kernel widths as one; gamma is that of the first view."""
-    errors = [float(path.error[path.best]) for path, _ in paths]
-    best = int(np.argmin(errors))
-    before = sum(len(path.alpha) for path, _ in paths[:best])
-    return replace(
-        paths[best][0],
-        alpha=np.concatenate([path.alpha for path, _ in paths]),
-        gamma=np.concatenate([np.full(len(path.alpha), np.nan if w is None else w) for path, w in paths]),
-        error=np.concatenate([path.error for path, _ in paths]),
-        standard_error=np.concatenate([path.standard_error for path, _ in paths]),
-        agreement=np.concatenate([path.agreement for path, _ in paths]),
-        best=before + paths[best][0].best,
-    )
-
-
-SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
-
-
-class CoLearner(AskingViews, ScannedViews):
-    """Kernel least squares on several views. A learner adds its comparison, its intercept and its score."""
-
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = Contents(
-        {
-            **SHARED,
-            "kernels": "_kernels",
-            "views": "views_",
-            "agreement": "agreement_",
-            "sweeps": "n_iter_",
-            "rows_unscored": "_n_unscored",
-            "compared": "_compared",
-            "whitenings": "_whitenings",
-            "disagreement": "_disagreement",
-            "effect": "_effect",
-        },
-        check_several,
-    )
-    _evidence: Evidence | None = None  # stays behind when a model is saved
+    @property
+    def _keeps_evidence(self) -> bool:
+        """Whether a fitted model keeps what it takes to judge its choices: about one kernel matrix."""
+        return self._several
 
     @property
     def _pairwise(self) -> bool:
@@ -921,56 +277,28 @@ class CoLearner(AskingViews, ScannedViews):
             return False
         return views[0].columns is None and isinstance(views[0].kernel, str) and views[0].kernel == "precomputed"
 
-    def _summary(self) -> dict[str, int]:
-        return {**super()._summary(), "unscored": self._n_unscored}
-
     @property
-    def _own_scoring(self) -> Any:
-        """What held-out error means where `scoring` is None."""
-        return "squared"
+    def _view_list(self) -> list[View]:
+        return self.views_ if self._several else [View(kernel=self.kernel, gamma=self.gamma)]
 
-    # ---------------------------------------------------------------- fit
+    def _expansions(self) -> list[Expansion]:
+        kernels = self._kernels if self._several else [self._kernel]
+        parts = zip(self._per_view("coef_"), kernels, self._per_view("basis_points_"), self._view_list, strict=True)
+        return [Expansion(coefficients, kernel, points, view.columns) for coefficients, kernel, points, view in parts]
 
-    def _fit_scores(
-        self,
-        X: Any,
-        y: Any,
-        qid: Any,
-        sample_weight: Any,
-        unscored: Any,
-        unscored_qid: Any,
-        checkpoint: Any = None,
-    ) -> Self:
-        comparison = self._comparison()
-        check_weights(comparison, sample_weight)
-        self._check_parameters()
-        X, y, qid = from_dask(X, y, qid)
-        unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
-        if is_scan(X):
-            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
-        rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
-        with passing(self, checkpoint, rows) as passes:
-            if is_scan(X):
-                return self._fit_scan(X, unscored, unscored_qid, passes)
-            features = read_features(self, X, reset=True)
-            given = GivenScores.read(features, y, qid, sample_weight)
-            self._set_views(int(features.shape[1]))
-            plain = plain_rows(features, given.plain, given.queries, given.rows.weights)
-            more = self._more_unscored(features, unscored, unscored_qid, passes)
-            return self._fit_given(features, given, [*plain, *more], len(given.plain), with_queries=qid is not None)
+    def _unscored_comparison(self) -> Loss:
+        """How views are compared on unscored rows: beta touches the scored loss only."""
+        return Pointwise()
 
-    def _fit_given(
-        self, features: Array, given: GivenScores, parts: list[Part], n_plain: int, *, with_queries: bool
-    ) -> Self:
-        """Fit scored rows with unscored ones, `n_plain` of which are among the features."""
-        comparison, rows = self._comparison(), UnscoredRows(tuple(parts))
-        given.check_columns(len(self.views_))
-        scored = given.of_views(self.views_, comparison, given.mean if self._centred else 0.0)
-        if all(isinstance(p, ScoredRows) and p.is_tied for p in scored.problems):
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
-        return self._fit_views(features, scored, rows, n_plain, with_queries=with_queries)
+    def _summary(self) -> dict[str, int]:
+        counts = super()._summary()
+        return {**counts, "unscored": self._n_unscored} if self._several else counts
 
-    def _check_parameters(self) -> None:
+    # ---------------------------------------------------------------- parameters
+
+    def _check_parameters(self) -> Any:
+        """What the learner was asked for, whatever the rows: refuses what no rows could make right."""
+        centred = self._centred
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
         check_choice(self.solver, "solver", SOLVERS)
@@ -978,12 +306,23 @@ class CoLearner(AskingViews, ScannedViews):
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}.")
         if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
             raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
-        candidates(self.alpha, "alpha", ("tune",))
-        candidates(self.agreement, "agreement", ("tune",), zero=True)
-        self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
-        self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
+        read_shared_parameters(self)
+        return Settings(
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
+            scoring=self.scoring or self._own_scoring,
+            centred=centred,
+            seed=self._seed,
+            solver=self.solver,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+            way=self._way,
+        )
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
+        """Read the views; a learner with one view sees all columns."""
+        if not self._several:
+            return
         rng = np.random.default_rng(self._seed)
         names = getattr(self, "feature_names_in_", None) if names is None else names
         views = read_views(self.views, n_columns, names, rng)
@@ -993,102 +332,261 @@ class CoLearner(AskingViews, ScannedViews):
             raise ValueError(f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'.")
         self.views_ = views
 
+    def _bases(
+        self,
+        views: Sequence[View],
+        features: Array,
+        weights: Array | None,
+        index: Sequence[Index],
+        scored: Sequence[Array],
+        rows: UnscoredRows,
+        *,
+        n_scored: int | None = None,
+    ) -> ViewBases:
+        """The views' kernels and bases, checked against the rows."""
+        kernels, widths = [], []
+        for view in views:
+            if view.kernel is self.kernel and view.gamma is self.gamma:
+                kernels.append(self._given_kernel)
+                widths.append(self._given_gamma)
+            else:
+                kernels.append(read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params))
+                has_width = isinstance(kernels[-1].name, str) and kernels[-1].name in WITH_GAMMA
+                widths.append(candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune")) if has_width else None)
+        return ViewBases.of(self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
+
+    # ---------------------------------------------------------------- fit
+
+    def _fit_scores(
+        self,
+        loss: Loss,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+        checkpoint: Any = None,
+    ) -> Self:
+        settings = self._check_parameters()
+        check_weights(loss, sample_weight)
+        in_dask = is_collection(X) or is_collection(y) or is_collection(qid)
+        if in_dask or is_collection(unscored) or is_collection(unscored_qid):
+            X, y, qid = from_dask(X, y, qid)
+            unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
+        rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
+        with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
+            if isinstance(X, Scan):
+                check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+                return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
+            features = read_features(self, X, reset=True)
+            given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
+            self._set_views(int(features.shape[1]))
+            parts: list[Part] = []
+            if self._several:
+                parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
+                if unscored is not None or unscored_qid is not None:
+                    parts += unscored_parts(self, features, unscored, unscored_qid, passes)
+            n_plain = len(given.plain) if self._several else 0
+            return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
+
+    def _fit_given(
+        self,
+        features: Array,
+        given: GivenScores,
+        parts: Sequence[Part],
+        n_plain: int,
+        loss: Loss,
+        settings: Any,
+        *,
+        with_queries: bool,
+    ) -> Self:
+        """Fit scored rows with unscored ones, `n_plain` of which are among the features."""
+        views = self._view_list
+        given.check_columns(len(views))
+        scored = given.of_views(views, loss, given.mean if self._centred else 0.0)
+        if all(problem.is_tied for problem in scored.problems):  # type: ignore[union-attr]
+            warn_user(TIED)
+        return self._fit_views(
+            features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=with_queries
+        )
+
+    def _fit_comparisons(
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        margins: Any,
+        weights: Any,
+        qid: Any,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+    ) -> Self:
+        settings = self._check_parameters()
+        features = read_features(self, X, reset=True)
+        problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
+        n = int(features.shape[0])
+        self._set_views(int(features.shape[1]))
+        parts: list[Part] = []
+        if self._several:
+            queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+            parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
+            parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
+        n_plain = n - len(used) if self._several else 0
+        every = [problem for _ in self._view_list]
+        scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
+        return self._fit_views(
+            features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
+        )
+
     def _fit_views(
-        self, features: Array, scored: Scored, rows: UnscoredRows, n_plain: int, *, with_queries: bool
+        self,
+        features: Array,
+        scored: Scored,
+        rows: UnscoredRows,
+        n_plain: int,
+        settings: Any,
+        *,
+        with_queries: bool,
     ) -> Self:
         """Fit checked rows."""
-        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows)
-        found: CoSolution | None = None
-        paths = []
-        choices = list(maker.widths())
-        # read once: a splitter without a seed gives other folds each time, and widths are compared on the same ones
-        settings = replace(self._settings(scored, maker), compared=len(choices) > 1)
-        for widths in choices:
-            data, numbers_ = self._view_data(maker, scored, widths)
-            solution = solve_views(data, Unscored(self._unscored_comparison(), rows), settings)
-            if solution.path is not None:
-                paths.append((solution.path, widths[0]))
-            better = found is None or error_of(solution) < error_of(found)
-            if better:
-                found, self.basis_ = solution, numbers_
-        assert found is not None
-        self._keep(found, scored.level, len(np.unique(np.concatenate(scored.index))), with_queries)
-        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
-        self._keep_training(found.system, rows, in_memory=maker.in_memory)
-        if len(paths) > 1:
-            self.path_ = joined_paths(paths)
-        self._warn(rows, found)
+        views = self._view_list
+        seen = [problem.features for problem in scored.problems]
+        bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
+        bases.check_columns(scored.problems[0].operator.n_roots)
+        choices = bases.width_choices()
+        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
+        scored_index = np.unique(np.concatenate(scored.index))
+        splits = None
+        if settings.tunes or self._several:
+            splits = read_splits(self._cv, scored.shown, scored_index, bases.n_rows)
+        problem = HeldProblem(
+            choices=bases.view_data(choices, bases.seen_problems(scored.problems), scored.groups),
+            unscored=Unscored(self._unscored_comparison(), rows) if rows.n_rows else None,
+            dual=self.solver == "direct" and bases.dual,
+            splits=splits,
+        )
+        solution = tune(problem, settings)
+        self._n_seen = int(features.shape[0]) + rows.n_rows - n_plain
+        self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
+        self._keep_solution(solution, problem, settings, scored.level, rows, len(choices), with_queries)
+        self._keep_training(solution.system, rows, in_memory=bases.in_memory)
+        self._warn(rows, solution, settings)
         return self
 
-    def _view_data(
-        self, maker: BasisMaker, scored: Scored, widths: Sequence[float | None]
-    ) -> tuple[list[ViewData], list[Index | None]]:
-        """Every view of the data, and the row numbers of its basis."""
-        data, bases = [], []
-        for position, view in enumerate(self.views_):
-            problem = cut(scored.problems[position], view.columns)
-            basis, own = maker.basis(position, problem.features, widths[position])
-            groups = None if scored.groups is None else scored.groups[position]
-            if isinstance(problem, ComparedRows):
-                groups = problem.groups
-            data.append(ViewData(problem, basis, view.columns, view.penalty, groups))
-            bases.append(own)
-        return data, bases
+    def _fit_scan(self, scan: Scan, unscored: Any, labels: Any, loss: Loss, settings: Settings, passes: Passes) -> Self:
+        """Fit the rows of a scan: scored rows in memory where they fit, else from sums; unscored ones pass by pass."""
+        look, asked = survey_scan(self, scan, passes)
+        with_queries = scan.has_queries
+        if look.held is None:
+            return self._fit_sums(scan, look, asked, unscored, labels, loss, settings, passes)
+        features, rows = held_rows(look, with_queries=with_queries)
+        parts: list[Part] = []
+        if self._several:
+            parts = scanned_parts(self, scan, look, features, unscored, labels, passes)
+        check_scanned(asked, len(rows) + sum(part.n_rows for part in parts))
+        n_plain = look.n_rows - look.n_scored if self._several else 0
+        given = GivenScores.held(rows)
+        return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=with_queries)
 
-    def _settings(self, scored: Scored, maker: BasisMaker) -> CoSettings:
-        nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
-        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
-        settings = replace(
-            self._co_settings(),
-            dual=self.solver == "direct" and maker.dual,
-            splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
+    def _fit_sums(
+        self,
+        scan: Scan,
+        look: Survey,
+        asked: Sequence[Any],
+        unscored: Any,
+        labels: Any,
+        loss: Loss,
+        settings: Settings,
+        passes: Passes,
+    ) -> Self:
+        """Fit more scored rows than fit into memory."""
+        check_streamed(self, asked, settings, look.n_scored)
+        index, pool = look.scored.rows()
+        features = NumberedRows(pool, index, look.n_rows)
+        rows = UnscoredRows(())
+        if self._several:
+            rows = UnscoredRows(tuple(scanned_parts(self, scan, look, features, unscored, labels, passes)))
+        views = self._view_list
+        every = [index for _ in views]
+        bases = self._bases(views, features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
+        check_streamed(self, bases.specs, settings, look.n_scored)
+        level = look.level if self._centred else 0.0
+        scored = ScoredScan(scan, look, passes, loss, level)
+        choices = bases.width_choices()
+        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
+        stand_in = SummedRows(loss, scored.n_queries, scan.reference())
+        problem = ScannedProblem(
+            choices=bases.view_data(choices, [stand_in for _ in every], None),
+            rows=scored,
+            unscored=Unscored(self._unscored_comparison(), rows) if rows.n_rows else None,
         )
-        return replace(settings, agreement=0.0) if nothing else settings
+        solution = tune(problem, settings)
+        gram = solution.system.grams[0]
+        if loss.needs_queries and float(gram.matrix[-2, -2]) <= 1e-28 * look.n_scored:
+            warn_user(TIED)
+        apart = [part.n_rows for part in rows.parts if not (hasattr(part, "every") and not part.every)]
+        self._n_seen = look.n_rows + sum(apart)
+        self._n_scored, self._n_queries = look.n_scored, scored.n_queries
+        self._keep_solution(solution, problem, settings, level, rows, len(choices), scan.has_queries)
+        self._keep_training(solution.system, rows, in_memory=False)
+        self._warn(rows, solution, settings)
+        return self
 
-    def _co_settings(self) -> CoSettings:
-        """What the learner was asked for, whatever the rows."""
-        return CoSettings(
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
-            agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
-            dual=False,
-            scoring=self.scoring or self._own_scoring,
-            centred=self._centred,
-            seed=self._seed,
-            solver=self.solver,
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
-        )
+    # ---------------------------------------------------------------- what is kept
 
-    def _keep(self, solution: CoSolution, level: float, n_scored: int, with_queries: bool) -> None:
+    def _keep_solution(
+        self,
+        solution: Solution,
+        problem: TuningProblem,
+        settings: Settings,
+        level: float,
+        rows: UnscoredRows,
+        n_widths: int,
+        with_queries: bool,
+    ) -> None:
         """Set the fitted attributes."""
-        data = solution.system.views
-        self.coef_ = solution.coefficients
+        bases = [view.basis for view in solution.views]
+        points = [basis.points if isinstance(basis, KernelBasis) else None for basis in bases]
+        kernels = [basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear") for basis in bases]
+        gammas = [kernel.gamma for kernel in kernels]
+        row_numbers = [view.rows for view in solution.views]
+        self._evidence = problem.evidence(solution.trial, settings) if self._keeps_evidence else None
+        self._keep_per_view("coef_", solution.coefficients)
+        self._keep_per_view("basis_", row_numbers)
+        self._keep_per_view("basis_points_", points)
+        self._keep_per_view("gamma_", gammas)
         self.intercept_ = level + solution.intercept
-        self.alpha_, self.agreement_, self.path_ = solution.alpha, solution.agreement, solution.path
-        self.basis_points_ = [v.basis.points if isinstance(v.basis, KernelBasis) else None for v in data]
-        self._kernels = [v.basis.kernel if isinstance(v.basis, KernelBasis) else Kernel("linear") for v in data]
-        self.gamma_ = [kernel.gamma for kernel in self._kernels]
-        self.n_iter_ = solution.n_iter or 1  # a direct solution is one step
-        self._level, self._with_queries, self._n_scored = level, with_queries, n_scored
-        self._n_queries = data[0].problem.n_queries
-        self._evidence = solution.evidence
-        self._effect: UnscoredEffect | None = None
+        self.alpha_, path = solution.alpha, solution.path
+        if self._several:
+            self._kernels, self.agreement_, self.n_iter_ = kernels, solution.agreement, solution.n_iter
+            self._n_unscored = rows.n_rows
+            self._effect: UnscoredEffect | None = None
+            if path is not None and n_widths == 1:
+                path = replace(path, gamma=np.full(len(path.gamma), np.nan))
+        else:
+            (self._kernel,) = kernels
+            path = None if path is None else replace(path, agreement=None)
+        self.path_ = path
+        self._level, self._with_queries = level, with_queries
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
 
-    def _warn(self, rows: UnscoredRows, solution: CoSolution) -> None:
-        wanted = not (isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0)
-        if wanted and len(self.views_) == 1:
-            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
-        elif wanted and rows.n_rows == 0:
+    def _warn(self, rows: UnscoredRows, solution: Solution, settings: Settings) -> None:
+        """Say what came out otherwise than asked for."""
+        plain = isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0
+        if self._several and not plain:
+            if len(self.views_) == 1:
+                warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
+            elif rows.n_rows == 0:
+                warn_user(
+                    "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
+                )
+        if settings.tunes and solution.path is None:
+            agreement = f", agreement to {self.agreement_:.3g}" if self._several else ""
             warn_user(
-                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
-            )
-        can_agree = len(self.views_) > 1 and rows.n_rows > 0
-        tunes = not (isinstance(self.alpha, numbers.Real) and isinstance(self.agreement, numbers.Real))
-        if tunes and solution.path is None and not (isinstance(self.alpha, numbers.Real) and not can_agree):
-            warn_user(
-                "nothing was tuned: too little to hold anything out. alpha was set to "
-                f"{self.alpha_:.3g}, agreement to {self.agreement_:.3g}."
+                f"nothing was tuned: too little to hold anything out. alpha was set to {self.alpha_:.3g}{agreement}."
             )
         if solution.gradient:
             warn_user(
@@ -1098,7 +596,29 @@ class CoLearner(AskingViews, ScannedViews):
                 ConvergenceWarning,
             )
 
-    # ---------------------------------------------------------------- what a fitted model says
+    # ---------------------------------------------------------------- update
+
+    def _why_fixed(self) -> str:
+        if "federated" in (self.table_ or {}):
+            return FEDERATED
+        if any(function.kernel.precomputed for function in self._expansions()):
+            return PRECOMPUTED
+        return CHUNKS if self._several and not self._compared else COMPARED
+
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=self._several))
+        if self._several:
+            self.n_iter_ = 1
+
+    def _solve_again(self, system: DualSystem | PrimalSystem) -> None:
+        """Solve for more rows with the parameters that were chosen before."""
+        offset = system.mean_score if self._centred else 0.0
+        agreement = self.agreement_ if self._several else 0.0
+        coefficients = system.solve(self.alpha_, agreement, offset)
+        self._keep_per_view("coef_", [columns[:, 0] for columns in coefficients])
+        self.intercept_ = self._level + offset
+
+    # ---------------------------------------------------------------- what a fitted model with several views says
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:
@@ -1108,6 +628,8 @@ class CoLearner(AskingViews, ScannedViews):
         judging both choices, with unscored rows and without, on the others. A model file holds it where it was asked
         for before saving, but not what it takes to find it: else it is None after loading.
         """
+        if not self._several:
+            raise AttributeError(f"{type(self).__name__} has one view and learns from scored rows only.")
         check_is_fitted(self)
         can_agree = len(self.views_) > 1 and self._n_unscored > 0
         if self._effect is None and self._evidence is not None and can_agree:
@@ -1119,6 +641,7 @@ class CoLearner(AskingViews, ScannedViews):
         seen._evidence = None  # the effect of unscored rows is shown where it is known
         return seen
 
+    @available_if(_has_views)  # type: ignore[untyped-decorator]
     def predict_views(self, X: Any) -> Array:
         """The score that every view gives: (n, n_views); `predict` is their mean.
 
@@ -1131,13 +654,24 @@ class CoLearner(AskingViews, ScannedViews):
         (n, n_views) in the library, on the device and with the precision of X
         """
         features = self._read(X)
-        parts = [function.values(features) for function in self._expansions()]
-        return self._scores(namespace(parts[0]).stack(parts, axis=1), features)
+        values = [function.values(features) for function in self._expansions()]
+        return self._scores(namespace(values[0]).stack(values, axis=1), features)
 
+    @available_if(_has_views)  # type: ignore[untyped-decorator]
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+        """What to ask next about the rows of a pool: where the views disagree most.
 
-def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Array | None) -> list[Part]:
-    """Rows of X without any score, whose numbers are `plain`."""
-    if len(plain) == 0:
-        return []
-    own = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
-    return [HeldRows(features, own, plain, None if weights is None else take(weights, plain))]
+        Every question is picked as if those before it had been answered, which settles rows like them in part too. No
+        chance is involved. Of a pool of more than 1,000 rows those with the largest disagreement are looked at.
+
+        Parameters
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "score" (how good is one) or "comparison" (which of two is better); None = what the model was fitted on
+
+        Returns
+        -------
+        row numbers of X_pool: (n,) for scores, (n, 2) for comparisons
+        """
+        return suggest_contested(self, X_pool, n, kind)

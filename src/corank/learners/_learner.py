@@ -1,16 +1,16 @@
-"""Checks of parameters that learners share: each refuses with one sentence that names the parameter.
+"""What every learner is: an estimator whose fitted functions are expansions, with checked parameters, `predict`, `score`.
 
-What every learner is, whatever its views: an estimator whose functions are expansions, that predicts and grows alike.
-
-What `score` is: 1 − disagreement for rankers, which are no regressors, and R² for regressors.
+`Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at once and are fitted in
+ways of their own; `_kernel_learner` holds least squares on one view and on several. `RankerMixin` and `R2Mixin` say
+what `score` is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,11 +19,32 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, Index, dtype_name, is_foreign, is_sparse, like, namespace, to_numpy
+from corank._arrays import (
+    Array,
+    Index,
+    dtype_name,
+    first_appearance,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
 from corank._messages import warn_user
-from corank.basis import Basis, FeatureBasis, KernelBasis, Whitening
+from corank.basis import (
+    AUTO_LIMIT,
+    AUTO_SIZE,
+    Basis,
+    BasisNotice,
+    FeatureBasis,
+    KernelBasis,
+    Whitening,
+    check_basis,
+    resolve_basis,
+)
 from corank.describe import Summary, summarise
-from corank.kernels import Kernel, is_registered, kernel_names
+from corank.kernels import Kernel, check_precomputed, is_registered, kernel_names
 from corank.learners._scans import (
     check_alone,
     explained_score,
@@ -33,12 +54,26 @@ from corank.learners._scans import (
     predict_scan,
     write_predictions,
 )
+from corank.learners._update import kept_rows
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
-from corank.model_files.schema import Saveable
-from corank.problem import ScoredRows
-from corank.rows import Rows, is_frame, read_features, read_scores, read_weights
+from corank.model_files import Saveable
+from corank.problem import ComparedRows, ScoredRows
+from corank.rows import (
+    Rows,
+    encode_queries,
+    is_frame,
+    read_comparisons,
+    read_features,
+    read_rows,
+    read_scores,
+    read_weights,
+)
+from corank.solvers.holdout import SCORINGS
+from corank.solvers.least_squares import PrimalSystem
 from corank.solvers.prediction import predict_in_blocks
+from corank.solvers.tuning import Training
+from corank.unscored import UnscoredRows
 from corank.views import select
 
 
@@ -101,13 +136,38 @@ def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = Fa
     return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number from 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
+    """ "tune", a whole number from 1, or several of them in increasing order."""
+    if isinstance(value, str) and value == "tune":
+        return value
+    if is_whole(value):
+        return int(value)
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(numbers, list | tuple | range) or not numbers or not all(map(is_whole, numbers)):
+        raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")
+    return tuple(sorted({int(number) for number in numbers}))
+
+
 def seed(random_state: Any) -> int:
     """None means the same choices every time."""
     return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def read_shared_parameters(learner: Any) -> None:
+    """Note what every kernel width must share: the seed, a `cv` that can be read only once, kernel and gamma, checked."""
+    learner._seed = seed(learner.random_state)
+    learner._cv = list(learner.cv) if hasattr(learner.cv, "__next__") else learner.cv
+    learner._given_kernel = read_kernel(learner.kernel, learner.degree, learner.coef0, learner.kernel_params)
+    learner._given_gamma = candidates(learner.gamma, "gamma", ("scale", "tune"))
+
+
+TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
-COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
 
 
 class BriefRequest:
@@ -173,7 +233,7 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         return summarise(self)
 
     def _at_a_glance(self) -> Self:
-        """The same without what is found out only when it is asked for."""
+        """The estimator without what is found out only when it is asked for."""
         return self
 
     def _html_repr(self) -> str:
@@ -229,7 +289,10 @@ class Expansion:
 
 
 class Learner(Saveable, QueryEstimator):
-    """A fitted learner is one expansion, or one a view, and an intercept. A kind of learner adds how it is fitted."""
+    """A fitted learner is one expansion, or one per view, and an intercept. A kind of learner adds how it is fitted."""
+
+    _several: ClassVar[bool] = False  # whether fitted attributes are lists with one entry per view
+    _auto_basis = (AUTO_LIMIT, AUTO_SIZE)  # rows up to which basis="auto" takes all of them; how many beyond
 
     def _comparison(self) -> Loss:
         """What is compared with what; checks the learner's own parameters."""
@@ -242,6 +305,36 @@ class Learner(Saveable, QueryEstimator):
     def _expansions(self) -> Sequence[Expansion]:
         """The fitted functions, whose mean is the prediction."""
         raise AssertionError("a kind of learner says what it has fitted")
+
+    def _per_view(self, name: str) -> Any:
+        """A fitted attribute as a list with one entry per view."""
+        value = getattr(self, name)
+        return value if self._several else [value]
+
+    def _keep_per_view(self, name: str, values: Any) -> None:
+        """Set a fitted attribute from a list with one entry per view, or None."""
+        setattr(self, name, values if self._several or values is None else values[0])
+
+    def _keep_training(self, system: Any, unscored: UnscoredRows, *, in_memory: bool) -> None:
+        """Remember what `update_model` needs: sums, or rows in memory; neither where a model cannot be updated."""
+        views = system.views
+        scored = not isinstance(views[0].problem, ComparedRows)
+        summed = isinstance(system, PrimalSystem)
+        kernels = [getattr(view.basis, "kernel", None) for view in views]
+        statistics = rows = disagreement = None
+        whitenings: list[Whitening | None] = [None for _ in views]
+        if scored and summed:
+            statistics = system.view_statistics()
+            disagreement = system.disagreement if self._several else None
+            whitenings = [view.basis.whitening if isinstance(view.basis, KernelBasis) else None for view in views]
+        elif scored and in_memory and not any(kernel is not None and kernel.precomputed for kernel in kernels):
+            rows = kept_rows(views, unscored) if self._several else [views[0].problem.rows]
+        self._keep_per_view("_statistics", statistics)
+        self._keep_per_view("_rows", rows)
+        self._keep_per_view("_whitenings" if self._several else "_whitening", whitenings)
+        if self._several:
+            self._disagreement: Any = disagreement
+            self._compared: Any = not scored
 
     def _summary(self) -> dict[str, int]:
         return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
@@ -347,8 +440,8 @@ class Learner(Saveable, QueryEstimator):
         return self
 
     def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
-        """Say so where new rows, one set a view, can be compared with nothing."""
-        problems = [ScoredRows(own, self._comparison()) for own in rows if len(own)]
+        """Say so where new rows, one set per view, can be compared with nothing."""
+        problems = [ScoredRows(scored, self._comparison()) for scored in rows if len(scored)]
         if self._with_queries and all(problem.is_tied for problem in problems):
             warn_user(
                 "update: no two of the new rows can be compared, so nothing was learned from them. New rows form "
@@ -362,6 +455,108 @@ class Learner(Saveable, QueryEstimator):
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         """Add rows to what was kept, and solve again."""
         raise AssertionError("a kind of learner says how it grows")
+
+
+class OneViewLearner(Learner):
+    """A learner that sees all columns at once. A kind of learner adds how a checked problem is fitted."""
+
+    @property
+    def _pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _expansions(self) -> list[Expansion]:
+        return [Expansion(self.coef_, self._kernel, self.basis_points_)]
+
+    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
+        loss = self._comparison()
+        check_weights(loss, sample_weight)
+        everything, rows = read_rows(self, X, y, qid, sample_weight)
+        if rows.n_queries == 1:
+            rows = replace(rows, queries=None)
+        level = ScoredRows(rows, loss).mean_score if self._centred else 0.0
+        rows = rows.lowered(level)
+        problem = ScoredRows(rows, loss, level)
+        if problem.is_tied:
+            warn_user(TIED)
+        training = Training(problem, to_numpy(rows.index), everything, rows.weights)
+        return self._fit_training(training, with_queries=qid is not None, level=level)
+
+    def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
+        self._comparison()
+        everything = read_features(self, X, reset=True)
+        problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
+        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
+        raise AssertionError("a kind of learner says how it is fitted")
+
+    def _read_kernel(self, training: Training) -> Kernel:
+        """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
+        kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        if kernel.precomputed:
+            check_precomputed(training.everything)
+        return kernel
+
+    def _basis_rows(self, training: Training) -> Any:
+        """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
+        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
+        n = len(training.index)
+        spec = check_basis(self.basis, int(training.everything.shape[0]), n)
+        resolved = resolve_basis(spec, n, *self._auto_basis)
+        if isinstance(spec, str) and spec == "auto" and isinstance(resolved, int):
+            warn_user(
+                f"basis='auto' takes {resolved} of {n} rows as basis. "
+                f"Say basis={resolved}, another number or 'all' to choose yourself.",
+                BasisNotice,
+            )
+        if isinstance(resolved, str) and resolved == "features" and self.kernel != "linear":
+            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
+        return resolved
+
+    def _keep_basis(self, basis: Any, rows: Index | None) -> None:
+        """Remember the basis of the function: its kernel, its points and their row numbers."""
+        self.basis_ = rows
+        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
+        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
+        self.gamma_: Any = self._kernel.gamma
+
+    def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
+        """Remember how many rows and queries there were, and the level of their scores."""
+        self._level, self._with_queries = level, with_queries
+        self._n_seen = int(training.everything.shape[0])
+        self._n_scored = len(training.index)
+        self._n_queries = training.problem.n_queries
+        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+
+
+def compared_rows(
+    features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+) -> tuple[ComparedRows, Index]:
+    """Checked comparisons between rows of X, whose features were read, and the numbers of the rows in any of them."""
+    n = int(features.shape[0])
+    first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
+    groups = comparison_groups(first, second, n, qid)
+    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    items = features if len(used) == n else take(features, used)
+    split = len(first)
+    problem = ComparedRows(items, ends[:split], ends[split:], size, weight, groups, named=qid is not None)
+    return problem, used
+
+
+def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
+    """What is held out together: the comparisons of a query, else those of the same two items."""
+    if qid is None:
+        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        groups, _ = first_appearance(low * n_rows + high)
+        return groups
+    queries = to_numpy(encode_queries(qid, n_rows)[0])
+    if np.any(queries[winners] != queries[losers]):
+        row = int(np.argmax(queries[winners] != queries[losers]))
+        raise ValueError(f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]} of X.")
+    groups, _ = first_appearance(queries[winners])
+    return groups
 
 
 class RankerMixin:

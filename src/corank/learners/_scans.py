@@ -1,17 +1,20 @@
-"""How learners take scans: what goes with one, the checkpoint of a fit, predictions chunk by chunk.
+"""Scans in learners: what goes with one, its rows for `fit`, the checkpoint of a fit, predictions chunk by chunk.
 
-Scores of the rows of scans: of whole queries, wherever chunks cut them, or of all rows one by one.
+Scores of the rows of scans are those of whole queries, wherever chunks cut them, or of all rows one by one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import numbers
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,15 +24,19 @@ import pyarrow as pa
 
 from corank._arrays import FloatArray, Index, dtype_name, is_sparse, namespace, to_numpy
 from corank._messages import warn_user
+from corank.basis import check_basis
+from corank.learners._bases import asked_bases, check_scanned, n_candidates
 from corank.metrics import disagreement_error
-from corank.rows import is_collection, is_frame
+from corank.rows import encode_queries, is_collection, is_frame, read_unscored
 from corank.streaming import Chunk, Scan, with_extra
 from corank.streaming.checkpoint import Checkpoint, stopping_at_sigterm
 from corank.streaming.chunks import ClosedQueries
-from corank.streaming.dask import every_unit, scan_of
-from corank.streaming.passes import Passes, shown
+from corank.streaming.dask import collection_scan, unit_results
+from corank.streaming.passes import Passes, progress_bar
+from corank.streaming.survey import NumberedRows, ScannedRows, Survey, SurveyJob, run_survey
 from corank.tables import check_target
 from corank.tables.write import table_writer
+from corank.unscored import HeldRows, Part, StreamedRows, is_stream
 
 NO_ROWS = "the scan has no rows."
 TOO_MANY = "the scored rows of the scan do not fit into memory ({rows:,} of them)"
@@ -47,7 +54,7 @@ def from_dask(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
             if is_collection(value):
                 raise TypeError(f"{name} is a Dask collection but X is not; hand over both alike.")
         return X, y, qid
-    return scan_of(X, y, qid), None, None
+    return collection_scan(X, y, qid), None, None
 
 
 def check_no_checkpoint(checkpoint: Any) -> None:
@@ -126,13 +133,90 @@ def digest_of(values: Any) -> str:
     return result.hexdigest()
 
 
+# ---------------------------------------------------------------- rows for fit
+
+
+def survey_scan(model: Any, scan: Scan, passes: Passes) -> tuple[Survey, list[Any]]:
+    """The first pass over the rows to fit, and what every view was asked to take as its basis."""
+    note_features(model, scan)
+    model._set_views(scan.n_features, scan.feature_names)
+    _refuse_precomputed(model)
+    asked = asked_bases(model, model._view_list)
+    for spec in asked:
+        if isinstance(spec, str | numbers.Integral):  # refuses what no number of rows could make right
+            check_basis(spec, sys.maxsize, sys.maxsize)
+    look = run_survey(scan, passes, SurveyJob(n_candidates(asked), model._seed), "X", contiguous=True)
+    if look.n_scored == 0:
+        raise ValueError("the scan has no scored row: its score column is empty.")
+    return look, asked
+
+
+def _refuse_precomputed(model: Any) -> None:
+    if any(isinstance(view.kernel, str) and view.kernel == "precomputed" for view in model._view_list):
+        raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
+
+
+def scanned_parts(
+    model: Any, scan: Scan, look: Survey, features: NumberedRows, unscored: Any, labels: Any, passes: Passes
+) -> list[Part]:
+    """The rows of a scan without a score, then those of `unscored=`."""
+    parts: list[Part] = []
+    if look.n_rows > look.n_scored:
+        with_queries = model._unscored_comparison().needs_queries
+        parts.append(ScannedRows(scan, look, passes, "X", every=False, with_queries=with_queries))
+    return [*parts, *unscored_parts(model, features, unscored, labels, passes)]
+
+
+def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes: Passes) -> list[Part]:
+    """Rows of `unscored=`, whose queries are their own and whose numbers come after those of X."""
+    n_before = int(features.shape[0])
+    if unscored is None:
+        if labels is not None:
+            raise ValueError("unscored_qid was given without unscored.")
+        return []
+    with_queries = model._unscored_comparison().needs_queries
+    if is_scan(unscored):
+        if labels is not None:
+            raise ValueError("unscored_qid does not go with a scan; name its column in scan(..., query=).")
+        names = getattr(model, "feature_names_in_", None)
+        scan = unscored.seen_by(names, model.n_features_in_, type(model).__name__)
+        _refuse_precomputed(model)
+        asked = asked_bases(model, model._view_list)
+        job = SurveyJob(n_candidates(asked), model._seed, all_unscored=True, first_number=n_before)
+        look = run_survey(scan, passes, job, "unscored", contiguous=with_queries)
+        check_scanned(asked, n_before + look.n_rows)
+        return [ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)]
+    fitted = features.features if isinstance(features, NumberedRows) else features
+    if is_stream(unscored):
+        if labels is not None:
+            raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
+        return [StreamedRows(unscored, partial(read_unscored, model, fitted), with_queries, first=n_before)]
+    more = read_unscored(model, fitted, unscored)
+    codes = None if labels is None else encode_queries(labels, int(more.shape[0]), "unscored_qid")[0]
+    return [HeldRows(more, None if codes is None else np.asarray(to_numpy(codes)), first=n_before)]
+
+
+def check_streamed(model: Any, specs: Sequence[Any], settings: Any, n_scored: int) -> None:
+    """Refuse what needs scored rows in memory, which they do not fit into."""
+    for spec in specs:
+        number = isinstance(spec, numbers.Integral) and not isinstance(spec, bool)
+        if not number and not (isinstance(spec, str) and spec in ("auto", "features")):
+            raise ValueError(
+                f"basis={spec!r} needs the rows in memory, but {TOO_MANY.format(rows=n_scored)}; give a number of "
+                "basis rows, or 'features' with kernel='linear'."
+            )
+    if settings.tunes and (model._cv is not None or model.scoring == "disagreement"):
+        what = "cv" if model._cv is not None else "scoring='disagreement'"
+        raise ValueError(f"{what} needs the scored rows in memory, but {TOO_MANY.format(rows=n_scored)}; leave it out.")
+
+
 # ---------------------------------------------------------------- predictions
 
 
 def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chunk, Any]]:
     """Every chunk of a scan with its predictions, shown as it goes."""
     scan = fitted_scan(learner, scan)
-    with shown(what, scan.n_rows) as advance, closing(scan.chunks()) as chunks:
+    with progress_bar(what, scan.n_rows) as advance, closing(scan.chunks()) as chunks:
         for chunk in chunks:
             yield chunk, learner._values(chunk.features)
             advance(chunk.n_rows)
@@ -141,7 +225,7 @@ def predicted_chunks(learner: Any, scan: Scan, what: str) -> Iterator[tuple[Chun
 def predict_scan(learner: Any, scan: Scan) -> Any:
     """All predictions: (n,), 8 bytes a row."""
     if scan.client is not None:
-        found = every_unit(fitted_scan(learner, scan), _predicted_unit, learner)
+        found = unit_results(fitted_scan(learner, scan), _predicted_unit, learner)
         parts = [values for unit in found for values in unit]
     else:
         parts = [values for _, values in predicted_chunks(learner, scan, "predicting")]
@@ -184,7 +268,7 @@ def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
     part = path.absolute().with_name(f".corank-{secrets.token_hex(8)}.part")
     part.mkdir()
     try:
-        count: int = sum(every_unit(fitted_scan(learner, scan), _written_unit, learner, part, name))
+        count: int = sum(unit_results(fitted_scan(learner, scan), _written_unit, learner, part, name))
         if count == 0:
             raise ValueError(NO_ROWS)
         for stale in part.glob(".corank-*.part"):  # of a worker that was killed
@@ -210,7 +294,7 @@ def write_predictions(learner: Any, scan: Scan, path: Any, columns: Any, name: s
 
 def carrying(scan: Scan, columns: Any, name: str) -> Scan:
     """The scan with the columns that are written too: those asked for, else the query column."""
-    own = [scan.wanted.query] if columns is None and scan.has_queries else [] if columns is None else columns
+    own = [scan.roles.query] if columns is None and scan.has_queries else [] if columns is None else columns
     names = [own] if isinstance(own, str) else [str(each) for each in own]
     if name in names:
         raise ValueError(f"columns: {name!r} is the name of the predictions; give them another with name=.")
@@ -252,7 +336,7 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
         runs, n = chunk.runs, chunk.n_rows
-        chunk = chunk.moved(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
+        chunk = chunk.with_features(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
         found = np.asarray(to_numpy(values), dtype=np.float64)
         if scan.has_queries:
             closed.add(runs, chunk.place)

@@ -1,4 +1,4 @@
-"""What to ask next: how learners read the question, and the answer of learners with several views."""
+"""What to ask next: checks of the question, and the answer of learners with several views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
 from corank._arrays import Array, FloatArray, Index, take, to_numpy
-from corank.learners._learner import Expansion, Learner, check_choice
+from corank.learners._learner import Expansion, check_choice
 from corank.solvers.active_learning import contested_pairs, contested_rows
 
 Question: TypeAlias = Literal["score", "comparison"]
@@ -42,50 +42,35 @@ def sample(m: int, n: int) -> Index:
     return np.arange(m) if m <= most else np.sort(np.random.default_rng(0).choice(m, size=most, replace=False))
 
 
-class AskingViews(Learner):
-    """`suggest` for learners with several views: where they disagree most."""
+def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Index:
+    """The rows of a pool, or pairs of them, on which the views of a model disagree most.
 
-    _compared: bool = False
-
-    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
-        """What to ask next about the rows of a pool: where the views disagree most.
-
-        Every question is picked as if those before it had been answered, which settles rows like them in part too. No
-        chance is involved. Of a pool of more than 1,000 rows those with the largest disagreement are looked at.
-
-        Parameters
-        ----------
-        X_pool : (m, d) rows that could be asked about
-        n : how many questions
-        kind : "score" (how good is one) or "comparison" (which of two is better); None = what the model was fitted on
-
-        Returns
-        -------
-        row numbers of X_pool: (n,) for scores, (n, 2) for comparisons
-        """
-        features = self._read(X_pool)
-        functions = self._expansions()
-        if len(functions) < 2:
-            raise ValueError("suggest needs at least two views that can disagree; this model has one.")
-        if any(function.kernel.precomputed for function in functions):
-            raise ValueError(
-                "suggest needs the rows themselves; a precomputed kernel does not say how new ones are alike."
-            )
-        if kind is None:
-            kind = "comparison" if self._compared else "score"
-        check_question(n, int(features.shape[0]), kind)
-        values = np.stack([to_numpy(function.values(features)) for function in functions], axis=1)
-        gaps = values - values.mean(axis=1, keepdims=True)
-        gaps = gaps - gaps.mean(axis=0)  # a level apart is no disagreement about the order
-        rows = shortlist(lambda: np.sum(gaps**2, axis=1), len(gaps), n * n if kind == "score" else n)
-        gaps, degrees = gaps[rows], len(functions) - 1
-        alike = sum(_likeness(function, take(features, rows)) for function in functions) / len(functions)
-        covariance = (gaps @ gaps.T) * alike / degrees
-        noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
-        if kind == "score":
-            return rows[contested_rows(covariance, noise, n)]
-        contested = euclidean_distances(gaps, squared=True) / degrees
-        return rows[contested_pairs(contested, covariance, noise, n)]
+    Parameters
+    ----------
+    model : fitted, with several views
+    X_pool, n, kind : as in `CoRankRLS.suggest`
+    """
+    features = model._read(X_pool)
+    functions = model._expansions()
+    if len(functions) < 2:
+        raise ValueError("suggest needs at least two views that can disagree; this model has one.")
+    if any(function.kernel.precomputed for function in functions):
+        raise ValueError("suggest needs the rows themselves; a precomputed kernel does not say how new ones are alike.")
+    if kind is None:
+        kind = "comparison" if model._compared else "score"
+    check_question(n, int(features.shape[0]), kind)
+    values = np.stack([to_numpy(function.values(features)) for function in functions], axis=1)
+    gaps = values - values.mean(axis=1, keepdims=True)
+    gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
+    rows = shortlist(lambda: np.sum(gaps**2, axis=1), len(gaps), n * n if kind == "score" else n)
+    gaps, degrees = gaps[rows], len(functions) - 1
+    alike = sum(_likeness(function, take(features, rows)) for function in functions) / len(functions)
+    covariance = (gaps @ gaps.T) * alike / degrees
+    noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
+    if kind == "score":
+        return rows[contested_rows(covariance, noise, n)]
+    contested = euclidean_distances(gaps, squared=True) / degrees
+    return rows[contested_pairs(contested, covariance, noise, n)]
 
 
 def _likeness(function: Expansion, features: Array) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,40 +17,29 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, like, namespace, take
 from corank._messages import warn_user
 from corank.basis import KernelBasis
-from corank.learners._bases import BasisMaker
-from corank.learners._kernel_learner import CoLearner, Scored
+from corank.learners._bases import ViewBases
+from corank.learners._kernel_learner import Scored, _KernelLearner
 from corank.learners._learner import (
     Expansion,
     KernelParameters,
     RankerMixin,
     candidates,
     check_choice,
+    is_whole,
     read_comparison,
-    seed,
+    read_shared_parameters,
+    whole_numbers,
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
-from corank.learners.pursuit import read_counts
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import (
-    Contents,
-    check_expansion,
-    check_path,
-    check_view,
-    demand,
-    is_array,
-    is_finite,
-    is_index,
-    is_list,
-    is_number,
-)
+from corank.model_files.schema import CO_PURSUIT, Contents
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
-from corank.solvers.column_path import joined_path
-from corank.solvers.folds import splits_of_folds
+from corank.solvers.folds import read_splits, same_scores
 from corank.solvers.holdout import SCORINGS
-from corank.solvers.least_squares import Unscored, ViewData, same_scores
-from corank.solvers.tuning import Path, read_splits
+from corank.solvers.least_squares import Unscored, ViewData
+from corank.solvers.tuning import Path, joined_path
 from corank.unscored import UnscoredRows
 
 
@@ -80,81 +69,12 @@ class SparseModel:
     solutions: tuple[SparseSolution, ...]
 
 
-def check_sparse(learner: Any) -> None:
-    """Refuse fitted attributes that do not fit each other."""
-    n_views = len(learner.views_) if isinstance(learner.views_, list) else 0
-    demand(n_views > 0, "views")
-    for name in ("intercept_", "agreement_"):
-        demand(type(getattr(learner, name)) is float and is_number(getattr(learner, name)), name)
-    demand(type(learner._with_queries) is bool and learner.agreement_ >= 0, "note on queries or agreement")
-    for name, least in (("n_features_in_", 1), ("_n_seen", 1), ("_n_scored", 1), ("_n_queries", 1), ("_n_unscored", 0)):
-        demand(type(getattr(learner, name)) is int and getattr(learner, name) >= least, "number of rows or columns")
-    names = getattr(learner, "feature_names_in_", None)
-    demand(names is None or getattr(names, "shape", None) == (learner.n_features_in_,), "names of columns")
-    check_path(learner.path_)
-    path = learner.path_
-    demand(path is None or (path.agreement is not None and path.n_atoms is not None), "path")
-    p = learner.n_atoms_
-    demand(type(p) is int and p > 0 and is_array(learner.objective_, 1) and len(learner.objective_) == p + 1, "steps")
-    demand(is_array(learner._history, 3) and learner._history.shape == (p, p, n_views), "steps")
-    demand(is_finite(learner.objective_) and is_finite(learner._history), "steps")
-    _check_functions(learner, learner.coef_, learner.basis_points_, learner.basis_)
-    demand(all(is_list(own, n_views) for own in (learner.atoms_, learner.steps_, learner.gamma_)), "atoms")
-    for v, (atoms, basis, steps) in enumerate(zip(learner.atoms_, learner.basis_, learner.steps_, strict=True)):
-        demand(np.array_equal(atoms, basis) and len(np.unique(atoms)) == len(atoms), "atoms")
-        demand(is_index(steps, p) and np.array_equal(np.unique(steps), np.unique(atoms)), "steps")
-        demand(learner.gamma_[v] == learner._kernels[v].gamma, "gamma_")
-    words = learner._names
-    demand(is_list(words, p * n_views) and all(isinstance(word, str) for word in words), "names of atoms")
-    demand(isinstance(learner._others, list), "other solutions")
-    for other in learner._others:
-        demand(isinstance(other, dict) and set(other) == {"objective", "atoms", "coefficients", "points"}, "solution")
-        demand(is_number(other["objective"]), "solution")
-        _check_functions(learner, other["coefficients"], other["points"], other["atoms"])
-    learner._comparison()
-
-
-def _check_functions(learner: Any, coefficients: Any, points: Any, index: Any) -> None:
-    """One function a view."""
-    parts = (learner._kernels, coefficients, points, index)
-    demand(all(is_list(part, len(learner.views_)) for part in parts), "views")
-    for view, kernel, own, at, rows in zip(learner.views_, *parts, strict=True):
-        check_view(view, learner.n_features_in_)
-        demand(at is not None, "basis")
-        check_expansion(own, kernel, at, rows, len(view.columns))
-
-
-class SparseViews(CoLearner):
+class SparseViews(_KernelLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
-    _contents = Contents(
-        {
-            "coefficients": "coef_",
-            "intercept": "intercept_",
-            "gamma": "gamma_",
-            "path": "path_",
-            "basis": "basis_",
-            "basis_points": "basis_points_",
-            "n_columns": "n_features_in_",
-            "column_names": "feature_names_in_",
-            "with_queries": "_with_queries",
-            "rows_seen": "_n_seen",
-            "rows_scored": "_n_scored",
-            "queries": "_n_queries",
-            "rows_unscored": "_n_unscored",
-            "kernels": "_kernels",
-            "views": "views_",
-            "agreement": "agreement_",
-            "n_atoms": "n_atoms_",
-            "atoms": "atoms_",
-            "steps": "steps_",
-            "names": "_names",
-            "history": "_history",
-            "objective": "objective_",
-            "others": "_others",
-        },
-        check_sparse,
-    )
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = CO_PURSUIT
+    _several: ClassVar[bool] = True
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
@@ -165,7 +85,7 @@ class SparseViews(CoLearner):
         """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at agreement 0 and more."""
         check_is_fitted(self)
 
-    def _keep_solution(self, solution: CoPursuitSolution, index: Sequence[Index]) -> None:
+    def _keep_pursuit(self, solution: CoPursuitSolution, index: Sequence[Index]) -> None:
         """Set the fitted attributes; `index` (N_v,) per view holds the row numbers of its dictionary."""
         model, data = solution.model, solution.atoms.views
         rows, self.coef_, self.basis_points_ = _functions(model, data, index)
@@ -192,8 +112,6 @@ class SparseViews(CoLearner):
             f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
             for row in np.stack(self.steps_, axis=1).ravel().tolist()
         ]
-
-    # ---------------------------------------------------------------- what a fitted model says
 
     @property
     def models_(self) -> list[SparseModel]:
@@ -401,19 +319,12 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     # what learners with a norm penalty ask of their users, and this one does not
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
-    solver: ClassVar[str] = "direct"
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
 
     def _unscored_comparison(self) -> Loss:
         return WithinQueries(self.weighting)
-
-    @property
-    def _own_scoring(self) -> Any:
-        return "rescaled"
-
-    # ---------------------------------------------------------------- fit
 
     def fit(
         self,
@@ -444,21 +355,20 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         """
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
-        self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
+        self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid)
         self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
         return self
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> Any:
         check_choice(self.objective, "objective", ("exact", "paper"))
         check_choice(self.search, "search", ("full", "tied"))
         check_choice(self.refit, "refit", ("back", "basic", "final"))
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         candidates(self.agreement, "agreement", ("tune",), zero=True)
-        read_counts(self.n_atoms, "n_atoms")
-        if isinstance(self.n_solutions, bool) or not isinstance(self.n_solutions, Integral) or self.n_solutions < 1:
+        whole_numbers(self.n_atoms, "n_atoms")
+        if not is_whole(self.n_solutions):
             raise ValueError(f"n_solutions must be a whole number from 1, got {self.n_solutions!r}.")
-        self._seed = seed(self.random_state)  # drawn once: every kernel width is judged on the same folds
-        self._cv = list(self.cv) if hasattr(self.cv, "__next__") else self.cv
+        read_shared_parameters(self)
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
         super()._set_views(n_columns, names)
@@ -477,31 +387,39 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             warn_user("penalty of a view plays no part: a pursuit has no norm penalty.")
 
     def _fit_views(
-        self, features: Array, scored: Scored, rows: UnscoredRows, n_plain: int, *, with_queries: bool
+        self,
+        features: Array,
+        scored: Scored,
+        rows: UnscoredRows,
+        n_plain: int,
+        _: Any,
+        *,
+        with_queries: bool,
     ) -> Self:
         """Fit checked rows."""
         if self.objective == "paper" and not same_scores(scored.problems):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
-        maker = BasisMaker.of(self, features, scored.weights, scored.index, rows)
-        settings, choices = self._pursuit_settings(scored, maker), list(maker.widths())
+        seen = [problem.features for problem in scored.problems]
+        bases = self._bases(self.views_, features, scored.weights, scored.index, seen, rows)
+        settings, choices = self._pursuit_settings(scored, bases), bases.width_choices()
         couples = rows.n_rows > 0 and len(self.views_) > 1 and settings.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None
-        settings = replace(settings, compared=len(choices) > 1)
         best: tuple[CoPursuitSolution, list[Index]] | None = None
         paths: list[Path] = []
-        for widths in choices:
-            data, index = self._view_data(maker, scored, widths)
-            dictionaries = [numbers for numbers in index if numbers is not None]
+        problems = bases.seen_problems(scored.problems)
+        for widths, data in zip(choices, bases.view_data(choices, problems, scored.groups), strict=True):
+            dictionaries = [view.rows for view in data if view.rows is not None]
             self._check_dictionaries(dictionaries)
-            solution = pursue_views(ViewAtoms.of(data, unscored, dictionaries), settings)
+            atoms = ViewAtoms.of(data, unscored, dictionaries)
+            solution = pursue_views(atoms, replace(settings, compared=len(choices) > 1))
             if solution.path is not None:
                 gamma = np.full(len(solution.path.error), np.nan if widths[0] is None else widths[0])
                 paths.append(replace(solution.path, gamma=gamma))
             if best is None or _error(solution) < _error(best[0]):
                 best = solution, dictionaries
         assert best is not None
-        self._keep_solution(*best)
-        self.path_ = joined_path(paths) if paths else None
+        self._keep_pursuit(*best)
+        self.path_ = joined_path(paths)
         self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
         self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
@@ -509,18 +427,18 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         self._warn_of(best[0], tuned=settings.tunes)
         return self
 
-    def _pursuit_settings(self, scored: Scored, maker: BasisMaker) -> CoPursuitSettings:
+    def _pursuit_settings(self, scored: Scored, bases: ViewBases) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
-        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(maker.index)), maker.n_rows)
-        nothing = maker.pool.n_unscored == 0 or len(scored.problems) == 1
+        given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows)
+        nothing = bases.n_unscored == 0 or len(scored.problems) == 1
         return CoPursuitSettings(
             agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
-            n_atoms=read_counts(self.n_atoms, "n_atoms"),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             objective=self.objective,
             search=self.search,
             refit=self.refit,
-            splits=splits_of_folds(given) if isinstance(given, np.ndarray) else given,
-            scoring=self.scoring or self._own_scoring,
+            splits=given,
+            scoring=self.scoring or "rescaled",
             seed=self._seed,
             n_solutions=int(self.n_solutions),
         )

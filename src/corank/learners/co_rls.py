@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from corank._arrays import take, to_numpy
-from corank.learners._kernel_learner import CoLearner, Scored, comparison_groups, plain_rows
+from corank.learners._kernel_learner import _KernelLearner
 from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
 from corank.loss import Loss, Pointwise, WithinQueries
-from corank.problem import ComparedRows
-from corank.rows import encode_queries, read_comparisons, read_features
-from corank.streaming.passes import Passes
-from corank.unscored import UnscoredRows
+from corank.model_files.schema import SEVERAL_VIEWS, Contents
 
 
 @dataclass(eq=False, repr=False)
-class CoRLS(R2Mixin, RegressorMixin, BasisParameters, CoLearner):  # type: ignore[misc]
+class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -96,12 +91,12 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, CoLearner):  # type: ignor
     max_iter: int = 1000
     tol: float = 1e-8
 
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
+
     def _comparison(self) -> Loss:
         return Pointwise()
-
-    @property
-    def _centred(self) -> bool:
-        return bool(self.fit_intercept)
 
     def fit(
         self,
@@ -132,11 +127,11 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, CoLearner):  # type: ignor
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
 
 @dataclass(eq=False, repr=False)
-class CoRankRLS(RankerMixin, BasisParameters, CoLearner):
+class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones.
 
     .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -216,15 +211,16 @@ class CoRankRLS(RankerMixin, BasisParameters, CoLearner):
     max_iter: int = 1000
     tol: float = 1e-8
 
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
+    _own_scoring: ClassVar[Any] = "rescaled"
+
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, self.beta)
 
     def _unscored_comparison(self) -> Loss:
         return WithinQueries(self.weighting)
-
-    @property
-    def _own_scoring(self) -> Any:
-        return "rescaled"
 
     def fit(
         self,
@@ -255,7 +251,7 @@ class CoRankRLS(RankerMixin, BasisParameters, CoLearner):
         -------
         self
         """
-        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
     def fit_comparisons(
         self,
@@ -286,21 +282,5 @@ class CoRankRLS(RankerMixin, BasisParameters, CoLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
-        self._comparison()
-        self._check_parameters()
-        features = read_features(self, X, reset=True)
-        n = int(features.shape[0])
-        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
-        groups = comparison_groups(first, second, n, qid)
-        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
-        plain = np.setdiff1d(np.arange(n), used)
-        self._set_views(int(features.shape[1]))
-        more = self._more_unscored(features, unscored, unscored_qid, Passes())
-        rows = UnscoredRows((*plain_rows(features, plain, queries, None), *more))
-        problem = ComparedRows(
-            take(features, used), ends[: len(first)], ends[len(first) :], size, weight, groups, named=qid is not None
-        )
-        every = [problem for _ in self.views_]
-        scored = Scored(every, None, problem, [used for _ in every])
-        return self._fit_views(features, scored, rows, len(plain), with_queries=qid is not None)
+        self._comparison()  # checks the parameters
+        return self._fit_comparisons(X, winners, losers, margins, weights, qid, unscored, unscored_qid)

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, is_foreign, like, namespace
 from corank._messages import warn_user
-from corank.basis import KernelBasis
-from corank.kernels import Kernel
-from corank.learners._kernel_learner import SingleLearner
-from corank.learners._learner import BasisParameters, Expansion, R2Mixin, RankerMixin, candidates, read_comparison, seed
-from corank.learners.pursuit import read_counts
+from corank.learners._learner import (
+    BasisParameters,
+    Expansion,
+    OneViewLearner,
+    R2Mixin,
+    RankerMixin,
+    candidates,
+    read_comparison,
+    seed,
+    whole_numbers,
+)
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import SHARED, Contents, check_components
+from corank.model_files.schema import COMPONENTS, Contents
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solvers.tuning import Training
 
 
-class ComponentLearner(SingleLearner):
+class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
-    _contents = Contents(
-        {
-            **{word: name for word, name in SHARED.items() if word not in ("rows", "statistics")},
-            "kernel": "_kernel",
-            "n_components": "n_components_",
-            "eigenvalues": "eigenvalues_",
-        },
-        check_components,
-    )
+    _contents: ClassVar[Contents] = COMPONENTS
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
@@ -42,13 +40,11 @@ class ComponentLearner(SingleLearner):
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
-        if isinstance(basis, str) and basis == "features" and self.kernel != "linear":
-            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
         return ComponentSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
-            n_components=self._read_numbers(_most_components(training, basis)),
+            n_components=_read_numbers(self.n_components, _most_components(training, basis)),
             basis=basis,
             selection=self.basis_selection,
             cv=self.cv,
@@ -56,16 +52,6 @@ class ComponentLearner(SingleLearner):
             centred=self._centred,
             seed=seed(self.random_state),
         )
-
-    def _read_numbers(self, limit: int) -> int | str | tuple[int, ...]:
-        """`n_components`, at most `limit`."""
-        numbers = read_counts(self.n_components, "n_components")
-        largest = 0 if isinstance(numbers, str) else numbers if isinstance(numbers, int) else numbers[-1]
-        if largest > limit:
-            raise ValueError(
-                f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most."
-            )
-        return numbers
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
@@ -96,10 +82,7 @@ class ComponentLearner(SingleLearner):
         self.n_components_ = solution.n_components
         self.eigenvalues_ = solution.components.explained
         self.alpha_, self.path_ = solution.alpha, solution.path
-        self.basis_ = solution.rows
-        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
-        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
-        self.gamma_ = self._kernel.gamma
+        self._keep_basis(basis, solution.rows)
         shifts = self._level + solution.offset + namespace(solution.shifts).cumulative_sum(solution.shifts)
         self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
 
@@ -142,6 +125,15 @@ def _most_components(training: Training, basis: Any) -> int:
         columns = int(training.everything.shape[1])
         return columns if basis == "features" else len(training.index)
     return basis if isinstance(basis, int) else len(basis)
+
+
+def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
+    """`n_components`: a number, "tune", or a list of numbers, none of them above the limit."""
+    numbers = whole_numbers(asked, "n_components")
+    largest = 1 if isinstance(numbers, str) else numbers if isinstance(numbers, int) else numbers[-1]
+    if largest > limit:
+        raise ValueError(f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most.")
+    return numbers
 
 
 @dataclass(eq=False, repr=False)

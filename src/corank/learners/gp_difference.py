@@ -1,30 +1,32 @@
-"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins, exact (002 sect. 5)."""
+"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins, exact ([Tsivtsivadze2009] section 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, in_one_thread
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._kernel_learner import KernelLearner
+from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import RankerMixin
+from corank.learners._update import update_model
 from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PARTS, Contents, check_difference
+from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
 from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, GaussianPart
-from corank.solvers.least_squares import System
+from corank.solvers.least_squares import DualSystem, PrimalSystem
 from corank.solvers.pair_data import joined_items
-from corank.solvers.tuning import Solution, Training
+from corank.solvers.tuning import Training
+from corank.unscored import UnscoredRows
 
 
 @dataclass(eq=False, repr=False)
-class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearner):
+class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on score differences within queries, or on observed margins; exact.
 
     .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
@@ -77,15 +79,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
     noise: Any = "tune"
     basis: Any = "auto"
 
-    _contents = Contents(
-        {
-            **KernelLearner._contents.fitted,
-            **PARTS,
-            "noise": "noise_",
-            "compared": "_compared",
-        },
-        check_difference,
-    )
+    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
 
     def _comparison(self) -> Loss:
         return WithinQueries("size")
@@ -96,8 +90,6 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
 
     def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
         return pairs_to_measure(covariance, noise, n)
-
-    # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit on the rows that have a score.
@@ -126,7 +118,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0; the noise variance of a difference is divided by its weight
-        qid : (n,) one label a row of X; both rows of a comparison must have the same
+        qid : (n,) one label per row of X; both rows of a comparison must have the same
 
         Returns
         -------
@@ -153,22 +145,29 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
         self._compared = None
         if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
             self._compared = problem
-        self._keep(Solution(system.basis, rows, system.solve(alpha, 0.0), 0.0, alpha, system, None), problem)
+        self.alpha_, self.path_ = alpha, None
+        self.intercept_ = 0.0
+        self._keep_basis(system.views[0].basis, rows)
         self._set_kernel(self._kernel)
-        self._keep_parts(system)
+        self.coef_ = system.solve(alpha)[0][:, 0]
+        self._keep_training(system, UnscoredRows(()), in_memory=True)
+        self._keep_process(system)
         self._warn_of_bounds(learned.at_bounds)
         return self
 
-    def _keep_parts(self, system: System) -> None:
+    def _keep_process(self, system: DualSystem | PrimalSystem) -> None:
+        """Set the Gaussian process of the fitted coefficients."""
         spread = spread_of(system, self.amplitude_, self.noise_)
         self._parts = [GaussianPart(1.0, self._kernel, self.amplitude_, self.coef_, spread)]
 
-    # ---------------------------------------------------------------- update
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=False))
 
-    def _solve_again(self, system: System, offset: float) -> None:
-        super()._solve_again(system, offset)
+    def _solve_again(self, system: DualSystem | PrimalSystem) -> None:
+        """Solve for more rows with the parameters that were chosen before."""
+        self.coef_ = system.solve(self.alpha_)[0][:, 0]
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
-        self._keep_parts(system)
+        self._keep_process(system)
 
     def update_comparisons(
         self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
@@ -177,7 +176,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
 
         Parameters
         ----------
-        X : (n, d) items; those with the very same features as known ones are the same items
+        X : (n, d) items; those with the very features of items of the model are those items
         winners, losers : (p,) row numbers of this X, or labels of its index
         margins, weights : (p,) as in `fit_comparisons`
         qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
@@ -191,6 +190,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
         return self
 
     def _extend(self, features: Array, ends: Any, margins: Any, weights: Any) -> None:
+        """Add comparisons, whose winners and then losers are `ends` (2 p,), and solve again."""
         kept = self._compared
         assert kept is not None
         items, places = joined_items(kept.features, features, ends)
@@ -211,6 +211,6 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner, KernelLearn
         if whole:
             self.basis_points_ = items
             self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
-        self._solve_again(system, 0.0)
+        self._solve_again(system)
         self._n_seen += added
         self._n_scored += added

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -18,21 +17,22 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
 from corank.gram import CHUNK_ROWS
-from corank.kernels import Kernel, is_registered, registered_function, rows_of
-from corank.learners._kernel_learner import SingleLearner
+from corank.kernels import Kernel, basis_points, is_registered, registered_function
 from corank.learners._learner import (
     Expansion,
     KernelParameters,
+    OneViewLearner,
     R2Mixin,
     RankerMixin,
     candidates,
     check_choice,
     read_comparison,
     seed,
+    whole_numbers,
 )
 from corank.learners.explanation import Explanation
 from corank.loss import Loss, Pointwise
-from corank.model_files.schema import FITTED, Contents, check_pursuit
+from corank.model_files.schema import PURSUIT, Contents
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
 from corank.solvers.dictionary import Atoms
@@ -43,17 +43,6 @@ KINDS = "None, row indices, a matrix with the columns of X, 'features' or a func
 
 
 # ---------------------------------------------------------------- n_atoms
-
-
-def read_counts(value: Any, name: str) -> int | tuple[int, ...] | str:
-    """A parameter that is a whole number from 1, a list of them (increasing in the result), or "tune"."""
-    if isinstance(value, str) and value == "tune":
-        return value
-    entries = value.tolist() if hasattr(value, "tolist") else value
-    counts = list(entries) if isinstance(entries, list | tuple | range) else [entries]
-    if not counts or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in counts):
-        raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")
-    return int(counts[0]) if counts[0] is entries else tuple(sorted({int(n) for n in counts}))
 
 
 def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
@@ -73,7 +62,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     """The dictionary of a fit, checked against X, whose columns the estimator knows."""
     everything, features = training.everything, training.problem.features
     if dictionary is None:
-        points = rows_of(kernel, features, training.index) if kernel.precomputed else features
+        points = basis_points(kernel, features, training.index) if kernel.precomputed else features
         return Atoms(points, training.index)
     if isinstance(dictionary, str) and dictionary == "features":
         if kernel.name != "linear":
@@ -86,7 +75,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
         dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
         if dictionary.ndim == 1:
             index = read_atom_rows(to_numpy(dictionary), int(everything.shape[0]))
-            return Atoms(rows_of(kernel, everything, index), index)
+            return Atoms(basis_points(kernel, everything, index), index)
     if kernel.precomputed:
         raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
     return Atoms(read_points(estimator, dictionary, features))
@@ -204,10 +193,10 @@ class AtomExpansion(Expansion):
 EXACT_SHARE = 1e-16  # of the loss without atoms: a model that leaves less matches the scores exactly
 
 
-class PursuitLearner(SingleLearner):
+class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
-    _contents = Contents(FITTED, check_pursuit)
+    _contents: ClassVar[Contents] = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
@@ -224,7 +213,7 @@ class PursuitLearner(SingleLearner):
         settings = PursuitSettings(
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
-            n_atoms=read_counts(self.n_atoms, "n_atoms"),
+            n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
             cv=self.cv,
             scoring=self.scoring or "squared",

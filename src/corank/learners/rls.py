@@ -7,14 +7,13 @@ from typing import Any, Self
 
 from sklearn.base import RegressorMixin
 
-from corank.learners._kernel_learner import KernelLearner
+from corank.learners._kernel_learner import _KernelLearner
 from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
-from corank.learners._scans import check_no_checkpoint, from_dask, is_scan
 from corank.loss import Loss, Pointwise
 
 
 @dataclass(eq=False, repr=False)
-class RLS(R2Mixin, RegressorMixin, BasisParameters, KernelLearner):  # type: ignore[misc]
+class RLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
     r"""Regularised least squares (kernel ridge regression) with its alpha chosen by leave-one-out.
 
     .. math:: \min_f \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -79,10 +78,6 @@ class RLS(R2Mixin, RegressorMixin, BasisParameters, KernelLearner):  # type: ign
     def _comparison(self) -> Loss:
         return Pointwise()
 
-    @property
-    def _centred(self) -> bool:
-        return bool(self.fit_intercept)
-
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit on the rows that have a score.
 
@@ -98,15 +93,11 @@ class RLS(R2Mixin, RegressorMixin, BasisParameters, KernelLearner):  # type: ign
         -------
         self
         """
-        X, y, qid = from_dask(X, y, qid)
-        if is_scan(X):
-            return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
-        check_no_checkpoint(checkpoint)
-        return self._fit_scores(X, y, qid, sample_weight)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
 
 @dataclass(eq=False, repr=False)
-class RankRLS(RankerMixin, BasisParameters, KernelLearner):
+class RankRLS(RankerMixin, BasisParameters, _KernelLearner):
     r"""Ranking by regularised least squares on score differences within queries.
 
     .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
@@ -184,11 +175,7 @@ class RankRLS(RankerMixin, BasisParameters, KernelLearner):
         -------
         self
         """
-        X, y, qid = from_dask(X, y, qid)
-        if is_scan(X):
-            return self._fit_scan(X, {"y": y, "qid": qid, "sample_weight": sample_weight}, checkpoint)
-        check_no_checkpoint(checkpoint)
-        return self._fit_scores(X, y, qid, sample_weight)
+        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
 
     def fit_comparisons(
         self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
@@ -211,4 +198,5 @@ class RankRLS(RankerMixin, BasisParameters, KernelLearner):
         """
         if self.beta != 0:
             raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
+        self._comparison()  # checks the parameters
         return self._fit_comparisons(X, winners, losers, margins, weights, qid)

@@ -1,4 +1,4 @@
-"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores."""
+"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores ([Pahikkala2007])."""
 
 from __future__ import annotations
 
@@ -9,40 +9,36 @@ import numpy as np
 
 from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
 from corank._messages import warn_user
-from corank.basis import KernelBasis
 from corank.kernels import Kernel
-from corank.learners._kernel_learner import KernelLearner
-from corank.learners._learner import BasisParameters, RankerMixin, candidates, read_comparison
+from corank.learners._bases import MAX_COLUMNS
+from corank.learners._learner import (
+    TIED,
+    BasisParameters,
+    OneViewLearner,
+    RankerMixin,
+    candidates,
+    read_comparison,
+    seed,
+)
 from corank.loss import Loss
-from corank.model_files.schema import SHARED, Contents, check_single, demand
+from corank.model_files.schema import TRANSDUCTIVE, Contents
 from corank.problem import ScoredRows
 from corank.rows import encode_queries, read_rows, read_unscored
-from corank.solvers.transduction_fit import Completed, HalfScored, PullPath, complete
-from corank.solvers.tuning import Settings, Training
-from corank.unscored import StreamedRows, UnscoredRows, is_stream, stacked
-
-FIXED = (
-    "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this model; "
-    "fit it again with all rows."
+from corank.solvers.folds import read_splits
+from corank.solvers.transduction_fit import (
+    Completed,
+    HalfScored,
+    PullPath,
+    TransductionSettings,
+    complete,
+    fit_scored,
 )
-
-
-def check_transductive(learner: Any) -> None:
-    """Refuse fitted attributes of a model file that do not fit each other."""
-    check_single(learner)
-    demand(learner._rows is None and learner._statistics is None, "sums")
-    demand(type(learner._n_unscored) is int and learner._n_unscored >= 0, "number of rows")
-    demand(type(learner.pull_) is float and 0 < learner.pull_ < np.inf, "pull_")
-    scores = learner.transduction_
-    sound = isinstance(scores, np.ndarray) and scores.dtype == np.float64 and scores.shape == (learner._n_unscored,)
-    demand(sound and bool(np.isfinite(scores).all()), "scores of unscored rows")
-    if isinstance(learner.path_, PullPath):
-        pulls = learner.path_.pull
-        demand(isinstance(pulls, np.ndarray) and pulls.shape == learner.path_.alpha.shape, "path")
+from corank.solvers.tuning import Candidates, Training
+from corank.unscored import StreamedRows, UnscoredRows, is_stream, stack_rows
 
 
 @dataclass(eq=False, repr=False)
-class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
+class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     r"""Ranking of items that are known in advance, whose scores are completed along with the fit.
 
     .. math:: \hat y = \arg\min \sum_U \|J_U (y_U - f_{\bar U}(x_U))\|^2 + \text{pull}\,\|\hat y - f_{\bar V}(x_V)\|^2
@@ -111,16 +107,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
     weighting: Any = "query"
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents = Contents(
-        {
-            **SHARED,
-            "kernel": "_kernel",
-            "pull": "pull_",
-            "transduction": "transduction_",
-            "rows_unscored": "_n_unscored",
-        },
-        check_transductive,
-    )
+    _contents: ClassVar[Contents] = TRANSDUCTIVE
 
     def _comparison(self) -> Loss:
         return read_comparison(self.weighting, 0.0)
@@ -158,9 +145,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
         rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
         problem = ScoredRows(rows, comparison)
         if problem.is_tied:
-            warn_user("y: all scores are tied within every query, so there is nothing to rank; the model is constant.")
+            warn_user(TIED)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
-        everything = features if more is None else stacked([features, more])
+        everything = features if more is None else stack_rows([features, more])
         training = Training(problem, np.asarray(to_numpy(rows.index)), everything)
         if len(rows) == everything.shape[0]:
             return self._fit_alone(training, pull, with_queries=qid is not None)
@@ -174,10 +161,30 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
         self._warn(settings, pull)
         return self
 
-    def _settings_for(self, data: HalfScored, features: Array) -> Settings:
-        """The parameters, checked; the basis is one of all rows."""
-        everyone = data.pool("all", Kernel("linear"), 0)
-        settings = self._settings(replace(everyone, everything=features))
+    def _settings(self, training: Training) -> TransductionSettings:
+        """The parameters, checked against the rows."""
+        spec = self._basis_rows(training)
+        columns = int(training.everything.shape[1])
+        if isinstance(spec, str) and spec == "features" and training.problem.operator.n_roots > columns > MAX_COLUMNS:
+            raise ValueError(
+                f"basis='features' with {columns} columns needs a square matrix of that size; "
+                "use basis='auto' or a number of basis rows."
+            )
+        return TransductionSettings(
+            kernel=self._read_kernel(training),
+            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            basis=spec,
+            selection=self.basis_selection,
+            cv=self.cv,
+            scoring=self.scoring or "squared",
+            seed=seed(self.random_state),
+        )
+
+    def _settings_for(self, data: HalfScored, features: Array) -> TransductionSettings:
+        """The parameters, checked against all rows, which the basis is chosen from."""
+        all_rows = data.pool("all", Kernel("linear"), 0)
+        settings = self._settings(replace(all_rows, everything=features))
         beyond = len(data.queries) > data.n_given
         if settings.kernel.precomputed and beyond and isinstance(settings.basis, str) and settings.basis == "all":
             return replace(settings, basis=np.arange(data.n_given))  # values among the others were not given
@@ -197,26 +204,33 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
             return more, codes
         more = self._read_unscored(features, unscored)
         m = int(more.shape[0])
-        codes = (
-            np.zeros(m, dtype=np.int64) if labels is None else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
-        )
+        codes = np.zeros(m, dtype=np.int64)
+        if labels is not None:
+            codes = to_numpy(encode_queries(labels, m, "unscored_qid")[0])
         return (more if m else None), codes
 
     def _read_unscored(self, features: Array, unscored: Any) -> Array:
+        """Rows of `unscored=`, checked, in the library and with the precision of X."""
         more = read_unscored(self, features, unscored)
         return more if is_sparse(more) else like(more, features, dtype_name(features))
 
-    def _fit_alone(self, training: Training, pull: float | str | tuple[float, ...], *, with_queries: bool) -> Self:
-        """Without unscored rows: RankRLS."""
+    def _fit_alone(self, training: Training, pull: Candidates, *, with_queries: bool) -> Self:
+        """Fit RankRLS, where there are no unscored rows."""
         warn_user(
             "y has no unscored row and unscored= was not given: there is nothing to complete, so this is RankRLS. "
             "Transduction needs rows without a score: NaN in y, or unscored=."
         )
-        self._fit_training(training, with_queries=with_queries)
-        self._statistics = self._rows = None
-        self._n_unscored = 0
-        self.pull_ = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
-        self.transduction_ = self.coef_[:0]
+        settings = self._settings(training)
+        splits = None
+        if settings.tunes:
+            splits = read_splits(self.cv, training.problem, training.index, int(training.everything.shape[0]))
+        fitted = fit_scored(training, settings, splits)
+        pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
+        nothing = fitted.coefficients[:0]
+        basis, rows = fitted.view.basis, fitted.view.rows
+        self._keep_counts(training, with_queries=with_queries, level=0.0)
+        self._keep_completed(Completed(nothing, fitted.coefficients, basis, rows, fitted.alpha, pull, fitted.path), 0)
+        self._warn(settings, pull)
         return self
 
     def _keep_completed(self, completed: Completed, n_unscored: int) -> None:
@@ -224,15 +238,12 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
         basis = completed.basis
         self.coef_, self.intercept_ = completed.coefficients, 0.0
         self.alpha_, self.pull_, self.path_ = completed.alpha, completed.pull, completed.path
-        self.basis_ = completed.rows
-        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
-        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
-        self.gamma_ = self._kernel.gamma
+        self._keep_basis(basis, completed.rows)
         self.transduction_, self._n_unscored = completed.scores, n_unscored
         self._statistics = self._rows = None
 
-    def _warn(self, settings: Settings, pull: float | str | tuple[float, ...]) -> None:
-        """Say so where something was to be tuned and could not be."""
+    def _warn(self, settings: TransductionSettings, pull: Candidates) -> None:
+        """Say which parameters were to be tuned and could not be."""
         missed = []
         if self.path_ is None and not isinstance(settings.alpha, float):
             missed.append(f"alpha was set to {self.alpha_:.3g}")
@@ -247,11 +258,14 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, KernelLearner):
             )
 
     def _why_fixed(self) -> str:
-        return FIXED
+        return (
+            "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this "
+            "model; fit it again with all rows."
+        )
 
 
-def read_pull(pull: Any) -> float | str | tuple[float, ...]:
-    """A number greater than 0, "tune", or a list of numbers."""
+def read_pull(pull: Any) -> Candidates:
+    """The parameter `pull`: a number greater than 0, "tune", or a list of numbers."""
     numbers = np.asarray(pull) if isinstance(pull, str) else to_numpy(pull)
     if numbers.dtype.kind in "iuf" and np.any(numbers <= 0):
         raise ValueError(
@@ -262,7 +276,7 @@ def read_pull(pull: Any) -> float | str | tuple[float, ...]:
 
 
 def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
-    """Query codes (n,) of the rows of X; a query with scored and unscored rows is two, which is said once."""
+    """Query codes (n,) of the rows of X; a query with scored and unscored rows counts as two, with a warning."""
     codes = np.zeros(n_rows, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n_rows)[0])
     kind = np.ones(n_rows, dtype=np.int64)
     kind[scored] = 0

@@ -1,1 +1,184 @@
-"""Model files: a container of arrays and JSON, packing of values, what the file of every learner holds."""
+"""Model files: `save` for every learner, and `load`.
+
+`container` reads and writes one file of arrays and JSON, `packing` turns values into those, and `schema` declares what
+the file of every learner holds.
+"""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from corank.encoder import TableEncoder
+from corank.learners.registry import learner_class, stored_learners
+from corank.model_files.container import ModelFileError, read_model, write_model
+from corank.model_files.packing import Packer, Unpacker, function_name
+from corank.model_files.schema import Contents, check_contents, demand
+
+
+class Saveable:
+    """`save` for learners.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder or None
+        What turns a table into the features of this model: set by `load` where the file holds one, None after `fit`.
+    table_ : dict or None
+        What `corank fit` remembers of its table: the names of the score and query columns, numbers of rows.
+    """
+
+    _contents: ClassVar[Contents]
+    encoder_: TableEncoder | None = None
+    table_: dict[str, str | int | None] | None = None
+
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, encoder: TableEncoder | None = None
+    ) -> None:
+        """Save the model as one file of arrays and JSON, which `corank.load` reads on any machine.
+
+        The file holds what `predict` and `update` need: parameters, coefficients, basis rows and, for a model on all
+        its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter,
+        a random state that is no number and the `dictionary` that atoms were picked from are for training only and
+        load as None. `unscored_effect_` is saved where it was asked for before.
+
+        Parameters
+        ----------
+        path : path
+            By custom `name.corank`.
+        overwrite : bool
+            Whether a file that is already there may be replaced; else that is a FileExistsError.
+        encoder : TableEncoder, default=None
+            Fitted; stored with the model and found as `encoder_` after loading. None keeps the `encoder_` of a model
+            that was loaded with one. Of any other preprocessing, such as a scikit-learn Pipeline, only the learner at
+            its end can be saved here; for the whole of it see skops (https://skops.readthedocs.io).
+        """
+        check_is_fitted(self)
+        name = type(self).__name__
+        if name not in stored_learners() or learner_class(name) is not type(self):
+            raise TypeError(f"save knows {', '.join(stored_learners())}, not {name}; see skops for other estimators.")
+        encoder = self.encoder_ if encoder is None else encoder
+        packer = Packer()
+        header: dict[str, Any] = {"learner": name}
+        header["parameters"], training_only = _pack_parameters(self, packer)
+        header["fitted"] = {
+            stored_as: packer.pack(getattr(self, attribute, None), stored_as)
+            for stored_as, (attribute, _) in self._contents.items()
+        }
+        header["summary"] = {**self._summary(), **training_only}
+        header["encoder"] = None if encoder is None else _pack_encoder(encoder, self, packer)
+        header["table"] = None if self.table_ is None else dict(self.table_)
+        write_model(path, header, packer.arrays, overwrite=overwrite)
+
+    def _summary(self) -> dict[str, int]:
+        """The numbers of rows behind the model, for readers of the file."""
+        raise AssertionError("a learner says what it was fitted on")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model that was saved with `save`.
+
+    Nothing in the file is executed. A model with a kernel of your own needs `register_kernel` to be called first.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    RLS, RankRLS, CoRLS, CoRankRLS, …
+        The fitted learner, with NumPy arrays; `encoder_` is the TableEncoder that was saved with it, or None.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError
+        There is no such file.
+    ModelFileError
+        A ValueError that says what is wrong with the file.
+    """
+    header, arrays = read_model(path)
+    try:
+        return _unpack_learner(header, arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        raise ModelFileError(f"{path}: the model file does not make sense: {error}") from error
+
+
+# ---------------------------------------------------------------- to the file
+
+
+def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict[str, str]]:
+    """The parameters, and a description of those that matter for training only and do not go into a file."""
+    parameters = learner.get_params(deep=False)
+    descriptions = {}
+    for name in ("cv", "random_state", "dictionary"):
+        value = parameters.get(name)
+        if name == "dictionary" and (registered := function_name(value)) is not None:
+            parameters[name] = registered
+        elif value is not None and not isinstance(value, Integral | str) and not _is_row_list(name, value):
+            is_split_list = name == "cv" and isinstance(value, list | tuple)
+            descriptions[name] = f"{len(value)} splits" if is_split_list else " ".join(repr(value).split())[:200]
+            parameters[name] = None
+    return {name: packer.pack(value, name) for name, value in parameters.items()}, descriptions
+
+
+def _is_row_list(name: str, value: Any) -> bool:
+    """Whether a dictionary is a list of row numbers, which a file can hold."""
+    return name == "dictionary" and isinstance(value, list | np.ndarray) and np.ndim(value) == 1
+
+
+def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
+    if not isinstance(encoder, TableEncoder):
+        raise TypeError(
+            f"encoder must be a corank.TableEncoder, got {type(encoder).__name__}; a model file holds no other "
+            "preprocessing: save a whole pipeline with skops (https://skops.readthedocs.io)."
+        )
+    header, arrays = encoder.to_state()
+    if len(encoder.attributes_) != learner.n_features_in_:
+        raise ValueError(
+            f"encoder makes {len(encoder.attributes_)} columns, but the model was fitted on {learner.n_features_in_}."
+        )
+    packer.arrays.update({f"encoder.{name}": array for name, array in arrays.items()})
+    return header
+
+
+# ---------------------------------------------------------------- from the file
+
+
+def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    name = header.get("learner")
+    if name not in stored_learners():
+        raise ModelFileError(f"the model is a {str(name)[:40]!r}; this corank knows {', '.join(stored_learners())}")
+    learner_type = learner_class(str(name))
+    contents: Contents = learner_type._contents
+    parameters: Any = header.get("parameters")
+    fitted: Any = header.get("fitted")
+    demand(isinstance(parameters, dict) and isinstance(fitted, dict) and set(fitted) == set(contents), "header")
+    demand(set(parameters) == set(learner_type().get_params()), "list of parameters")
+    unpacker = Unpacker(arrays)
+    learner = learner_type(**{key: unpacker.unpack(value) for key, value in parameters.items()})
+    for stored_as, (attribute, _) in contents.items():
+        value = unpacker.unpack(fitted[stored_as])
+        if value is not None or attribute != "feature_names_in_":
+            setattr(learner, attribute, value)
+    check_contents(learner, contents)
+    for note in (header.get("summary"), header.get("table") or {}):
+        is_sound = isinstance(note, dict) and all(isinstance(value, str | int | None) for value in note.values())
+        demand(is_sound, "note on the data")
+    learner.table_ = header.get("table")
+    learner.encoder_ = _unpack_encoder(header.get("encoder"), arrays, learner)
+    return learner
+
+
+def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableEncoder | None:
+    if header is None:
+        return None
+    prefix = "encoder."
+    encoder_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    encoder = TableEncoder.from_state(header, encoder_arrays)
+    demand(len(encoder.attributes_) == learner.n_features_in_, "table encoder")
+    return encoder

@@ -1,46 +1,49 @@
-"""What a model is made of ⇄ JSON and arrays: numbers, names, containers, CSR and a fixed list of our own types.
+"""Values of a model ⇄ JSON and arrays: numbers, text, containers, CSR matrices and storable dataclasses.
 
-A JSON object stands for whatever JSON lacks, under one key that says what it is. Unpacking builds only what is on the
-list, so that no file can make it run anything.
+A JSON object stands for whatever JSON lacks, under one key that says what it is. Unpacking builds only storable types, so
+that no file can make it run anything.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat
 import numpy as np
 from scipy import sparse
 
 from corank._arrays import Arrays, is_sparse, to_numpy
-from corank.basis import Whitening
-from corank.gram import Gram, Moments, Statistics
-from corank.kernels import Kernel, registered_name
-from corank.loss import Blend, Pointwise, WithinQueries
 from corank.model_files.container import ModelFileError
-from corank.problem import ComparedRows
-from corank.rows import Rows
-from corank.solvers.gp_posterior import GaussianPart
-from corank.solvers.pair_data import PairData
-from corank.solvers.transduction_fit import PullPath
-from corank.solvers.tuning import Path
-from corank.solvers.unscored_effect import UnscoredEffect
-from corank.views import View, random_bases, random_split
 
 Json: TypeAlias = Any
+AnyType = TypeVar("AnyType", bound=type)
 
-OWN_TYPES: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        *(Kernel, Path, Rows, Statistics, Gram, Moments, Whitening, Pointwise, Blend),
-        *(View, random_split, random_bases, UnscoredEffect, PullPath, ComparedRows, GaussianPart),
-    )
-} | {"Queries": WithinQueries, "Compared": PairData}  # the names that 0.1 wrote
-TYPE_NAMES = {kind: name for name, kind in OWN_TYPES.items()}
+STORABLE: dict[str, type] = {}  # dataclasses by their names in files
+NAMED_FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions by the names under which they were registered
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
+
+
+def storable(name: str) -> Callable[[AnyType], AnyType]:
+    """Class decorator: model files may hold objects of this dataclass, under a name that outlives the class name."""
+
+    def register(dataclass_type: AnyType) -> AnyType:
+        STORABLE[name] = dataclass_type
+        return dataclass_type
+
+    return register
+
+
+def type_name(value: object) -> str | None:
+    """The name in files of the type of a value, None where it is not storable."""
+    return next((name for name, storable_type in STORABLE.items() if storable_type is type(value)), None)
+
+
+def function_name(function: object) -> str | None:
+    """The name under which a function was registered, None where it was not."""
+    return next((name for name, registered in NAMED_FUNCTIONS.items() if registered is function), None)
 
 
 class Packer:
@@ -48,7 +51,7 @@ class Packer:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        self._met: dict[int, tuple[Any, Json]] = {}  # holds the array too, so that its id stays taken
+        self._packed: dict[int, tuple[Any, Json]] = {}  # holds the array too, so that its id stays taken
 
     def pack(self, value: Any, name: str) -> Json:
         """JSON that stands for `value`; `name` is what it is called in the file and in errors."""
@@ -59,28 +62,28 @@ class Packer:
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, list | range):
-            return [self.pack(each, f"{name}.{at}") for at, each in enumerate(value)]
+            return [self.pack(item, f"{name}.{position}") for position, item in enumerate(value)]
         if isinstance(value, tuple):
             return {"tuple": self.pack(list(value), name)}
         if isinstance(value, slice):
             return {"slice": self.pack([value.start, value.stop, value.step], name)}
         if isinstance(value, Mapping):
             return {"dict": self._pack_members(dict(value), name)}
-        if type(value) in TYPE_NAMES and is_dataclass(value):
+        if (stored_as := type_name(value)) is not None:
             members = {field.name: getattr(value, field.name) for field in fields(value)}
-            return {TYPE_NAMES[type(value)]: self._pack_members(members, name)}
+            return {stored_as: self._pack_members(members, name)}
         if is_sparse(value):
-            return self._once(value, lambda: self._pack_sparse(value, name))
+            return self._pack_once(value, lambda: self._pack_sparse(value, name))
         if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
-            return self._once(value, lambda: self._pack_array(to_numpy(value), name))
+            return self._pack_once(value, lambda: self._pack_array(to_numpy(value), name))
         if callable(value):
             return self._pack_function(value, name)
         raise TypeError(f"{name} holds a {type(value).__name__}, which a model file cannot hold.")
 
-    def _once(self, value: Any, pack: Any) -> Json:
-        if id(value) not in self._met:
-            self._met[id(value)] = (value, pack())
-        return self._met[id(value)][1]
+    def _pack_once(self, value: Any, pack: Callable[[], Json]) -> Json:
+        if id(value) not in self._packed:
+            self._packed[id(value)] = (value, pack())
+        return self._packed[id(value)][1]
 
     def _pack_members(self, members: dict[Any, Any], name: str) -> Json:
         for key in members:
@@ -90,33 +93,33 @@ class Packer:
 
     def _pack_array(self, array: np.ndarray[Any, Any], name: str) -> Json:
         if array.dtype.kind in "OUT":
-            if array.ndim != 1 or not all(isinstance(each, str) for each in array):
+            if array.ndim != 1 or not all(isinstance(item, str) for item in array):
                 raise TypeError(f"{name} holds objects that are not text, which a model file cannot hold.")
-            return {"names": [str(each) for each in array]}
+            return {"names": [str(item) for item in array]}
         if array.dtype.kind in "iu":
             array = array.astype(np.int64, copy=False) if array.dtype != np.int32 else array
         # rounding depends on the order in memory: keep it, so that predictions stay the same to the last bit
         by_columns = array.ndim == 2 and min(array.shape) > 1 and abs(array.strides[0]) < abs(array.strides[1])
-        name = self._free(name)
+        name = self._free_name(name)
         self.arrays[name] = array.T if by_columns else array
         return {"by_columns" if by_columns else "array": name}
 
     def _pack_sparse(self, matrix: Any, name: str) -> Json:
         kind = "csr_array" if isinstance(matrix, sparse.sparray) else "csr_matrix"
         matrix = matrix.tocsr()
-        name = self._free(name, ".data")
-        for part in ("data", "indices", "indptr"):
-            self.arrays[f"{name}.{part}"] = getattr(matrix, part)
+        name = self._free_name(name, ".data")
+        for member in ("data", "indices", "indptr"):
+            self.arrays[f"{name}.{member}"] = getattr(matrix, member)
         return {kind: {"name": name, "shape": [int(size) for size in matrix.shape]}}
 
-    def _free(self, name: str, ending: str = "") -> str:
+    def _free_name(self, name: str, ending: str = "") -> str:
         """The name, or one like it where a parameter has taken it."""
         while f"{name}{ending}" in self.arrays:
             name += "'"
         return name
 
     def _pack_function(self, function: Any, name: str) -> str:
-        registered = registered_name(function)
+        registered = function_name(function)
         if registered is None:
             raise ValueError(
                 f"{name} is a function without a name of its own, which a model file cannot hold: call "
@@ -130,14 +133,14 @@ class Unpacker:
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
-        self._met: dict[tuple[str, str], Any] = {}  # what was one object is one again
+        self._unpacked: dict[tuple[str, str], Any] = {}  # what was one object is one again
 
     def unpack(self, value: Json) -> Any:
         """The value that the JSON stands for."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, list):
-            return [self.unpack(each) for each in value]
+            return [self.unpack(item) for item in value]
         if not isinstance(value, dict) or len(value) != 1:
             raise ModelFileError("the model file has a header that makes no sense")
         [(tag, content)] = value.items()
@@ -146,18 +149,18 @@ class Unpacker:
         if tag == "tuple" and isinstance(content, list):
             return tuple(self.unpack(content))
         if tag == "slice" and isinstance(content, list) and len(content) == 3:
-            return _sliced(content)
+            return _unpack_slice(content)
         if tag == "dict" and isinstance(content, dict):
-            return {key: self.unpack(each) for key, each in content.items()}
-        if tag == "names" and isinstance(content, list) and all(isinstance(each, str) for each in content):
+            return {key: self.unpack(item) for key, item in content.items()}
+        if tag == "names" and isinstance(content, list) and all(isinstance(item, str) for item in content):
             return np.array(content, dtype=object)
         if tag in ("array", "by_columns"):
             array = self._array(content)
-            return array if tag == "array" else self._met.setdefault((tag, content), array.T)
+            return array if tag == "array" else self._unpacked.setdefault((tag, content), array.T)
         if tag in SPARSE_TYPES:
             return self._sparse(tag, content)
-        if tag in OWN_TYPES:
-            return self._own(OWN_TYPES[tag], content)
+        if tag in STORABLE:
+            return self._object(STORABLE[tag], content)
         raise ModelFileError(f"the model file holds something unknown: {tag[:40]!r}")
 
     def _array(self, name: Any) -> np.ndarray[Any, Any]:
@@ -169,8 +172,8 @@ class Unpacker:
         if not isinstance(content, dict) or set(content) != {"name", "shape"}:
             raise ModelFileError("the model file has a header that makes no sense")
         name, shape = content["name"], content["shape"]
-        if (kind, str(name)) not in self._met:
-            data, indices, indptr = (self._array(f"{name}.{part}") for part in ("data", "indices", "indptr"))
+        if (kind, str(name)) not in self._unpacked:
+            data, indices, indptr = (self._array(f"{name}.{member}") for member in ("data", "indices", "indptr"))
             if indices.dtype.kind != "i" or indptr.dtype.kind != "i":
                 raise ModelFileError("the model file holds a broken sparse matrix")
             try:
@@ -178,21 +181,21 @@ class Unpacker:
                 matrix.check_format(full_check=True)
             except (ValueError, TypeError, IndexError, OverflowError) as error:
                 raise ModelFileError(f"the model file holds a broken sparse matrix: {error}") from error
-            self._met[kind, str(name)] = matrix
-        return self._met[kind, str(name)]
+            self._unpacked[kind, str(name)] = matrix
+        return self._unpacked[kind, str(name)]
 
-    def _own(self, kind: Any, content: Any) -> Any:
-        parts = {field.name for field in fields(kind)}
-        added = {field.name for field in fields(kind) if field.default is None}  # by later versions
-        if not isinstance(content, dict) or not parts - added <= set(content) <= parts:
+    def _object(self, storable_type: Any, content: Any) -> Any:
+        names = {field.name for field in fields(storable_type)}
+        added_later = {field.name for field in fields(storable_type) if field.default is None}
+        if not isinstance(content, dict) or not names - added_later <= set(content) <= names:
             raise ModelFileError(
-                f"the model file has a {kind.__name__} with other parts than this corank knows, so it was written by "
-                "another version of corank; fit the model again"
+                f"the model file has a {storable_type.__name__} with other parts than this corank knows, so it was "
+                "written by another version of corank; fit the model again"
             )
-        return kind(**{key: self.unpack(each) for key, each in content.items()})
+        return storable_type(**{key: self.unpack(item) for key, item in content.items()})
 
 
-def _sliced(ends: list[Json]) -> slice:
+def _unpack_slice(ends: list[Json]) -> slice:
     if not all(end is None or type(end) is int for end in ends):
         raise ModelFileError("the model file has a header that makes no sense")
     return slice(*ends)

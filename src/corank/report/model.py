@@ -1,7 +1,4 @@
-"""A fitted model on a page: its parameters, what was tried, its atoms or basis, whether its views agree.
-
-The report of one fitted model as an HTML file that opens anywhere.
-"""
+"""The page of one fitted model: its parameters, what was tried, its atoms or basis, whether its views agree."""
 
 from __future__ import annotations
 
@@ -11,100 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from corank._plotting import tuned
-from corank.experiments.methods import chosen_parameters
+from corank._plotting import tuned_axis
+from corank.describe import chosen_parameters
 from corank.report.page import Html, Section, bullets, facts, figure, folded, origins, page, table, text, write
 from corank.report.plots import plot_atoms, plot_path, plot_views
 
-MOST_ATOMS = 25
+MAX_ATOMS = 25  # in the table
 PARAMETERS = {
     "alpha": "alpha (strength of smoothing)",
     "agreement": "agreement (weight of unscored rows)",
     "gamma": "gamma (kernel width)",
     "n_components": "components",
     "n_atoms": "atoms",
-    "amplitude": "amplitude",
-    "noise": "noise",
-    "trees": "trees",
-    "C": "C",
     "chosen": "chosen among its candidates",
 }
-
-
-def parameters(chosen: dict[str, Any], more: dict[str, str] | None = None) -> Html:
-    """What was chosen."""
-    shown = {PARAMETERS.get(name, name.replace("_", " ")): _number(value) for name, value in chosen.items()}
-    return facts("Parameters", {**(more or {}), **shown})
-
-
-def model_parts(model: Any, X: Any = None) -> list[Html]:
-    """Figures and tables of one of corank's learners; X: rows on which views are compared."""
-    parts: list[Html] = []
-    if hasattr(model, "reason_"):
-        first, *rest = model.reason_.splitlines()
-        parts += [text(first), bullets(rest)]
-    inner = getattr(model, "best_estimator_", model)
-    path = getattr(inner, "path_", None)
-    if path is not None and len(np.unique(tuned(path)[1])) > 1:
-        best = float(path.error[path.best])
-        about = f"Held-out error of {len(path.error)} settings; the least is {best:.4g}, a constant has {path.constant:.4g}."
-        parts.append(
-            figure(
-                lambda ax: plot_path(inner, ax=ax),
-                about,
-                f"What was tried: {len(path.error)} settings by their held-out error. The line is that of the chosen kernel "
-                f"width{'' if path.agreement is None else ' and agreement'} with one standard error, fainter lines are the "
-                "others, the dot is the choice.",
-            )
-        )
-    if hasattr(inner, "explain"):
-        parts += _atoms(inner)
-    elif getattr(inner, "coef_", None) is not None:
-        parts.append(text(_basis(inner)))
-    if X is not None and hasattr(inner, "predict_views") and X.shape[0] > 1:
-        parts.append(
-            figure(
-                lambda ax: plot_views(inner, X, ax=ax),
-                "Predictions of the views for the same rows.",
-                f"Do the views agree? What each of them predicts for {X.shape[0]:,} rows.",
-                (5.5, 4.2),
-            )
-        )
-    return parts
-
-
-def _atoms(model: Any) -> list[Html]:
-    explanation = model.explain()
-    listed, n = explanation.to_dict(), len(explanation)
-    head = [name.replace("_", " ") for name in listed]
-    rows = [[_number(value) for value in line] for line in zip(*listed.values(), strict=True)]
-    words = [at for at, name in enumerate(listed) if name in ("atom", "view")]
-    which = "in order of entry" if n <= MOST_ATOMS else f"the first {MOST_ATOMS} of {n}, in order of entry"
-    parts = [table(f"What the model is made of: {which}", head, rows[:MOST_ATOMS], words=words)]
-    if n <= MOST_ATOMS:
-        size = (7.0, 0.8 + 0.34 * n)
-        about = f"Weights of {n} atoms as bars."
-        caption = "Weights, and what share of the loss each of them took away."
-        parts.insert(0, figure(lambda ax: plot_atoms(model, ax=ax), about, caption, size))
-    return parts
-
-
-def _basis(model: Any) -> str:
-    """How many rows span the function."""
-    sizes = [len(part) for part in model.coef_] if isinstance(model.coef_, list) else [len(model.coef_)]
-    if len(sizes) > 1:
-        return f"The functions of its {len(sizes)} views are spanned by {' and '.join(f'{n:,}' for n in sizes)} rows."
-    return f"The function is spanned by {sizes[0]:,} rows."
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, bool | str) or value is None:
-        return "" if value is None else str(value)
-    if isinstance(value, int | np.integer):
-        return f"{value:,}"
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
-    return str(value)
 
 
 def write_model_report(
@@ -131,15 +48,91 @@ def write_model_report(
     command : what was typed to make it, shown at its end
     overwrite : whether a file that is already there may be replaced
     """
-    came_in = [facts("The data and the fit", dict(summary))]
-    if columns:
-        rows = [(column["column"] or "(no name)", column["kind"], column["treatment"]) for column in columns]
-        listed = table("Columns", ("column", "kind", "what becomes of it"), rows, words=(1, 2))
-        came_in.append(folded(f"{len(columns):,} columns", listed))
     sections = [
-        Section("What came in", came_in),
+        Section("What came in", [facts("The data and the fit", dict(summary)), *columns_list(columns)]),
         Section("The model", [parameters(chosen_parameters(model)), *model_parts(model)]),
         Section("How it was made", origins(command)),
     ]
     lead = [text(verdict)] if verdict else []
     write(page(title, lead, sections), path, overwrite=overwrite)
+
+
+def columns_list(columns: Sequence[Mapping[str, str]]) -> list[Html]:
+    """What became of each column of a table, folded; nothing where there is no table."""
+    if not columns:
+        return []
+    rows = [(column["column"] or "(no name)", column["kind"], column["treatment"]) for column in columns]
+    listed = table("Columns", ("column", "kind", "what becomes of it"), rows, text_columns=(1, 2))
+    return [folded(f"{len(columns):,} columns", listed)]
+
+
+def parameters(chosen: dict[str, Any]) -> Html:
+    """The parameters that were chosen."""
+    names = {name: PARAMETERS.get(name, name.replace("_", " ")) for name in chosen}
+    return facts("Parameters", {names[name]: _number(value) for name, value in chosen.items()})
+
+
+def model_parts(model: Any, X: Any = None) -> list[Html]:
+    """Figures and tables of one of corank's learners; X: rows on which views are compared."""
+    contents: list[Html] = []
+    if hasattr(model, "reason_"):
+        chosen, *reasons = model.reason_.splitlines()
+        contents += [text(chosen), bullets(reasons)]
+    learner = getattr(model, "best_estimator_", model)
+    path = getattr(learner, "path_", None)
+    if path is not None and len(np.unique(tuned_axis(path)[1])) > 1:
+        contents.append(_path_figure(learner, path))
+    if hasattr(learner, "explain"):
+        contents += _atoms(learner)
+    elif getattr(learner, "coef_", None) is not None:
+        contents.append(text(_basis(learner)))
+    if X is not None and hasattr(learner, "predict_views") and X.shape[0] > 1:
+        about = "Predictions of the views for the same rows."
+        caption = f"Do the views agree? What each of them predicts for {X.shape[0]:,} rows."
+        contents.append(figure(lambda ax: plot_views(learner, X, ax=ax), about, caption, (5.5, 4.2)))
+    return contents
+
+
+def _path_figure(learner: Any, path: Any) -> Html:
+    tried, least = len(path.error), float(path.error[path.best])
+    about = f"Held-out error of {tried} settings; the least is {least:.4g}, a constant has {path.constant:.4g}."
+    others = "" if path.agreement is None else " and agreement"
+    caption = (
+        f"What was tried: {tried} settings by their held-out error. The line is that of the chosen kernel width{others} "
+        "with one standard error, fainter lines are the others, the dot is the choice."
+    )
+    return figure(lambda ax: plot_path(learner, ax=ax), about, caption)
+
+
+def _atoms(model: Any) -> list[Html]:
+    explanation = model.explain()
+    columns, n_atoms = explanation.to_dict(), len(explanation)
+    head = [name.replace("_", " ") for name in columns]
+    rows = [[_number(value) for value in cells] for cells in zip(*columns.values(), strict=True)]
+    named = [at for at, name in enumerate(columns) if name in ("atom", "view")]
+    order = "in order of entry" if n_atoms <= MAX_ATOMS else f"the first {MAX_ATOMS} of {n_atoms}, in order of entry"
+    listed = table(f"What the model is made of: {order}", head, rows[:MAX_ATOMS], text_columns=named)
+    if n_atoms > MAX_ATOMS:
+        return [listed]
+    caption = "Weights, and what share of the loss each of them took away."
+    about, size = f"Weights of {n_atoms} atoms as bars.", (7.0, 0.8 + 0.34 * n_atoms)
+    return [figure(lambda ax: plot_atoms(model, ax=ax), about, caption, size), listed]
+
+
+def _basis(model: Any) -> str:
+    """How many rows span the function."""
+    functions = model.coef_ if isinstance(model.coef_, list) else [model.coef_]
+    sizes = " and ".join(f"{len(coefficients):,}" for coefficients in functions)
+    if len(functions) == 1:
+        return f"The function is spanned by {sizes} rows."
+    return f"The functions of its {len(functions)} views are spanned by {sizes} rows."
+
+
+def _number(value: Any) -> str:
+    if value is None or isinstance(value, bool | str):
+        return "" if value is None else str(value)
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
+    return str(value)

@@ -1,9 +1,7 @@
-"""Parts of a self-contained HTML page: sections, tables with headers, figures as inline SVG with a description.
+"""A self-contained HTML page: sections, tables with headers, figures as inline SVG with a description, and its origin.
 
 The page asks for nothing from outside: styles and figures are inside it, and it has no scripts. Figures take the colour
 of the text around them, so that they are right on a light and on a dark page.
-
-Where a page comes from: the command, the day, and the versions of what took part.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from typing import Any, TypeAlias
 
 from corank.tables import check_target, replacing
 
+LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "lightgbm", "xgboost-cpu", "xgboost")
 TEXT_COLOUR = "#010203"  # in a figure: becomes the colour of the page's text
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -47,11 +46,11 @@ class Section:
     """A heading and what stands under it."""
 
     title: str
-    parts: Sequence[Html]
+    contents: Sequence[Html]
 
     @property
     def anchor(self) -> str:
-        """What links to it."""
+        """Name of the section in links."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
@@ -64,9 +63,9 @@ class Cell:
     kind: str = ""
 
 
-def text(words: str, kind: str = "") -> Html:
+def text(paragraph: str, kind: str = "") -> Html:
     """A paragraph."""
-    return f'<p class="{kind}">{escape(words)}</p>' if kind else f"<p>{escape(words)}</p>"
+    return f'<p class="{kind}">{escape(paragraph)}</p>' if kind else f"<p>{escape(paragraph)}</p>"
 
 
 def bullets(lines: Sequence[str]) -> Html:
@@ -74,34 +73,34 @@ def bullets(lines: Sequence[str]) -> Html:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
-def code(words: str) -> Html:
-    """What was typed."""
-    return f"<pre><code>{escape(words)}</code></pre>"
+def code(lines: str) -> Html:
+    """Commands as they are typed."""
+    return f"<pre><code>{escape(lines)}</code></pre>"
 
 
-def folded(title: str, *parts: Html) -> Html:
-    """What is opened on demand."""
-    return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
+def folded(title: str, *contents: Html) -> Html:
+    """Contents that are opened on demand."""
+    return f"<details><summary>{escape(title)}</summary>{''.join(contents)}</details>"
 
 
-def verdict(first: str, rest: Sequence[str]) -> Html:
+def verdict(answer: str, reasons: Sequence[str]) -> Html:
     """The answer, and what it rests on."""
-    return f'<div class="verdict">{text(first)}{bullets(rest) if rest else ""}</div>'
+    return f'<div class="verdict">{text(answer)}{bullets(reasons) if reasons else ""}</div>'
 
 
-def facts(caption: str, pairs: dict[str, str]) -> Html:
-    """Names and what they are."""
+def facts(caption: str, sentences: dict[str, str]) -> Html:
+    """A table of names and what they are."""
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in pairs.items()
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in sentences.items()
     )
     return f'<div class="scroll"><table><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table></div>'
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, words: Sequence[int] = ()
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, text_columns: Sequence[int] = ()
 ) -> Html:
-    """A table whose first column names the rows; `words` are the other columns that hold no numbers."""
-    kinds = ["" if at == 0 or at in words else "number" for at in range(len(head))]
+    """A table whose first column names the rows; `text_columns` are the other columns that hold no numbers."""
+    kinds = ["" if at == 0 or at in text_columns else "number" for at in range(len(head))]
     cells = "".join(f'<th scope="col" class="{k}">{escape(name)}</th>' for name, k in zip(head, kinds, strict=True))
     lines = "".join("<tr>" + "".join(map(_cell, row, kinds, range(len(row)))) + "</tr>" for row in rows)
     return (
@@ -113,28 +112,28 @@ def table(
 def _cell(value: str | Cell, kind: str, at: int) -> Html:
     cell = value if isinstance(value, Cell) else Cell(value)
     small = f'<br><span class="interval">{escape(cell.small)}</span>' if cell.small else ""
-    kinds = " ".join(part for part in (kind, cell.kind) if part)
+    kinds = f"{kind} {cell.kind}".strip()
     name, scope = ("th", ' scope="row"') if at == 0 else ("td", "")
     return f'<{name}{scope} class="{kinds}">{escape(cell.text)}{small}</{name}>'
 
 
 def figure(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float] = (8.0, 4.0)) -> Html:
-    """What `draw` draws on an axis, as SVG; `about` says in words what it shows, for those who do not see it."""
-    return picture(lambda whole: draw(whole.add_subplot()), about, caption, size)
+    """What `draw` draws on an axis, as SVG; `about` says what it shows, for those who do not see it."""
+    return picture(lambda panels: draw(panels.add_subplot()), about, caption, size)
 
 
 def picture(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[float, float]) -> Html:
-    """The same for what `draw` draws on a whole figure, such as several panels."""
+    """What `draw` draws on a whole matplotlib figure, such as several panels, as SVG; `about` says what it shows."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": caption + about}):
-        whole = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(whole)
-        draw(whole)
+        panels = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(panels)
+        draw(panels)
         file = io.StringIO()
-        whole.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        panels.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -147,11 +146,11 @@ def picture(draw: Callable[[Any], Any], about: str, caption: str, size: tuple[fl
 def page(title: str, lead: Sequence[Html], sections: Sequence[Section]) -> Html:
     """The whole page."""
     style = resources.files("corank.report").joinpath("page.css").read_text(encoding="utf-8")
-    links = "".join(f'<li><a href="#{part.anchor}">{escape(part.title)}</a></li>' for part in sections)
+    links = "".join(f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in sections)
     body = "".join(
-        f'<section aria-labelledby="{part.anchor}"><h2 id="{part.anchor}">{escape(part.title)}</h2>{"".join(part.parts)}'
-        "</section>"
-        for part in sections
+        f'<section aria-labelledby="{section.anchor}"><h2 id="{section.anchor}">{escape(section.title)}</h2>'
+        f"{''.join(section.contents)}</section>"
+        for section in sections
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -164,28 +163,25 @@ def page(title: str, lead: Sequence[Html], sections: Sequence[Section]) -> Html:
 
 
 def write(html: Html, path: str | PathLike[str], *, overwrite: bool) -> None:
-    """Whole or not at all."""
+    """Write a page, whole or not at all."""
     check_target(Path(path), overwrite=overwrite)
     with replacing(Path(path), overwrite=overwrite) as file:
         file.write(html.encode())
 
 
-LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "lightgbm", "xgboost-cpu", "xgboost")
-
-
 def versions(names: Sequence[str] = LIBRARIES) -> dict[str, str]:
-    """Of Python and of what is installed of these."""
-    found = {"Python": platform.python_version()}
+    """Versions of Python and of those of these libraries that are installed."""
+    installed = {"Python": platform.python_version()}
     for name in names:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def origins(command: str | None) -> list[Html]:
     """The command that makes the page again, and what it was made with."""
-    parts = [] if command is None else [text("The command that made this page:"), code(command)]
+    typed = [] if command is None else [text("The command that made this page:"), code(command)]
     system = {"date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"), "system": platform.platform(terse=True)}
-    return [*parts, facts("Versions", {**system, **versions()})]
+    return [*typed, facts("Versions", {**system, **versions()})]

@@ -1,8 +1,7 @@
-"""Plots that take an axis, or make one: what a model believes, and whether its probabilities can be relied on.
+"""Plots that take an axis, or make one.
 
-Plots of one fitted model that take an axis, or make one: what was tried, whether views agree, which atoms it has.
-
-Plots of a comparison that take an axis, or make one: methods with their intervals, and learning curves.
+Of a fitted model: what was tried, whether its views agree, its atoms, what a Gaussian process believes. Of probabilities:
+whether they can be relied on. Of a comparison: methods with their intervals, and learning curves.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def plot_posterior(
     model: Any, X: Any = None, *, ax: Axes | None = None, deviations: float = 2.0, label: str | None = None
 ) -> Axes:
-    """What a Gaussian process on one column believes: its mean, and a band of so many standard deviations.
+    """What a Gaussian process on one column believes: its mean, and a band of some standard deviations.
 
     Comparisons say nothing about the level of the scores, so the mean over X is taken out of the function, and with it
     the uncertainty of the level.
@@ -95,14 +94,14 @@ def plot_reliability(
     -------
     ax
     """
-    found = reliability(y_true, y_prob, n_bins)
+    bins = reliability(y_true, y_prob, n_bins)
     error = calibration_error(y_true, y_prob, n_bins)
     ax = axis(ax)
     if not ax.lines:
         ax.plot([0, 1], [0, 1], color=FAINT, linestyle=":", label="perfect")
     name = f"{label}: {error:.3f} off" if label else f"{error:.3f} off on average"
-    gaps = np.abs(np.stack(found.interval) - found.observed)
-    ax.errorbar(found.predicted, found.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name)
+    gaps = np.abs(np.stack(bins.interval) - bins.observed)
+    ax.errorbar(bins.predicted, bins.observed, yerr=gaps, marker="o", markersize=4, capsize=2, label=name)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share that came true", aspect="equal")
     ax.legend(frameon=False, loc="upper left")
     return ax
@@ -115,8 +114,8 @@ def _dense(X: Any) -> Any:
 def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     """Held-out error against what was tuned: alpha, or the number of atoms or components.
 
-    The line is that of the chosen kernel width and agreement, its band one standard error; fainter lines are the other
-    ones, the dot is what was chosen, and the dotted line is what a constant would score.
+    The line is that of the chosen kernel width and agreement, its band one standard error; fainter lines are those of
+    other widths, the dot is what was chosen, and the dotted line is what a constant would score.
 
     Parameters
     ----------
@@ -162,19 +161,18 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
         ax.plot(first, second, ".", color=INK, markersize=4, alpha=0.6)
         ends = [float(predicted.min()), float(predicted.max())]
         ax.plot(ends, ends, color=FAINT, linestyle=":")
-        same = float(spearmanr(first, second).statistic)
+        correlation = float(spearmanr(first, second).statistic)
         ax.set(xlabel=f"predicted by {names[0]}", ylabel=f"predicted by {names[1]}")
         ax.locator_params(nbins=5)  # small numbers have long labels
-        ax.set_title(f"rank correlation {same:.2f}", loc="left", fontsize="medium")
+        ax.set_title(f"rank correlation {correlation:.2f}", loc="left", fontsize="medium")
         return ax
-    m = predicted.shape[1]
-    table = np.array([[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T])
-    ax.imshow(table, vmin=-1, vmax=1, cmap="RdBu")
-    for row, column in np.ndindex(m, m):
-        dark = abs(table[row, column]) > 0.6
-        ax.text(column, row, f"{table[row, column]:.2f}", ha="center", va="center", color="white" if dark else "black")
-    ax.set_xticks(range(m), names)
-    ax.set_yticks(range(m), names)
+    correlations = np.array([[float(spearmanr(a, b).statistic) for b in predicted.T] for a in predicted.T])
+    ax.imshow(correlations, vmin=-1, vmax=1, cmap="RdBu")
+    for (row, column), value in np.ndenumerate(correlations):
+        colour = "white" if abs(value) > 0.6 else "black"
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+    ax.set_xticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), names)
     ax.set_title("rank correlation", loc="left", fontsize="medium")
     return ax
 
@@ -194,8 +192,8 @@ def plot_atoms(model: Any, *, ax: Axes | None = None) -> Axes:
     """
     if not hasattr(model, "explain"):
         raise ValueError("model has no atoms; plot_atoms shows RankingPursuit, MatchingPursuit and CoRankingPursuit.")
-    shown: Axes = model.explain().plot(ax)
-    return shown
+    bars: Axes = model.explain().plot(ax)
+    return bars
 
 
 UNSURE = "#718096"
@@ -212,7 +210,7 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    found : Comparison
+    found : ComparisonResult
     ax : matplotlib axis, default=None
         None makes a figure.
 
@@ -243,11 +241,11 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_learning_curve(found: ComparisonResult, *, over: str = "scored", ax: Axes | None = None) -> Axes:
-    """Error against the number of scored or unscored rows, one line a method, with 95 % bands.
+    """Error against the number of scored or unscored rows, one line per method, with 95 % bands.
 
     Parameters
     ----------
-    found : Comparison, or a sequence of Curve
+    found : ComparisonResult, or a sequence of LearningCurve
     over : "scored" or "unscored", default="scored"
         What is on the axis.
     ax : matplotlib axis, default=None

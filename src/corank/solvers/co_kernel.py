@@ -1,16 +1,17 @@
-"""The co-regularised kernel: what views that agree on unscored rows are, seen from the scored ones.
+"""The co-regularised kernel: views that agree on unscored rows, seen from their units (scored rows or comparisons).
 
 With ratio = agreement / alpha, the loss of several views is that of kernel least squares under
 
     K(ratio) = blockdiag(K_v) + Z diag(g(ratio)) Zᵀ
 
-on what is scored in all views, where Z comes from one decomposition of what the unscored rows say (Sindhwani and
-Rosenberg 2008). Few scored rows make every pair of parameters cheap, however many unscored rows there are.
+on the units of all views, where Z comes from one decomposition of what the unscored rows say [Sindhwani2008]. Few units
+make every pair of parameters cheap, however many unscored rows there are. Without unscored rows it is the kernel of
+every view by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,16 +20,15 @@ from typing import Any
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, eigh, like, namespace, symmetrised, take
-from corank.problem import ComparedRows, ScoredRows
 
 
 @dataclass(frozen=True)
 class SpectralCurve:
-    """g = sign / (1 + factor·ratio·λ), times factor·ratio for what is taken away (sign −1)."""
+    """g = 1 / (1 + factor·ratio·λ), times −factor·ratio where unscored rows were taken out of the kernel."""
 
     values: Array
     factor: float
-    taken_away: bool
+    taken_away: bool = True
 
     def __call__(self, ratio: float) -> Array:
         """g: (k,)."""
@@ -40,16 +40,24 @@ class SpectralCurve:
 class CoKernel:
     """Kernels between the units of all views, stacked.
 
-    problems : one a view
-    shared : (n_v, k) a view, Z before its root
-    own : (n_v, n_v) a view, K_v before its root; None where Z says it all
+    problems : one per view
+    shared : (n_v, k) per view, Z before its root; k = 0 where there are no unscored rows
+    make_kernels : makes K_v before its root, (n_v, n_v) per view; None where Z says it all
     curve : how g depends on the ratio
+    scored : J K Jᵀ where it is known and does not depend on the ratio; size : of its kernel values, see `eigh`
     """
 
-    problems: Sequence[ScoredRows | ComparedRows]
+    problems: Sequence[Any]
     shared: Sequence[Array]
-    own: Sequence[Array] | None
+    make_kernels: Callable[[], Sequence[Array]] | None
     curve: SpectralCurve
+    scored: Array | None = None
+    size: float | None = None
+
+    @cached_property
+    def kernels(self) -> Sequence[Array] | None:
+        """K_v of every view."""
+        return None if self.make_kernels is None else self.make_kernels()
 
     @cached_property
     def ends(self) -> Index:
@@ -63,58 +71,59 @@ class CoKernel:
 
     @cached_property
     def _shared_roots(self) -> Array:
-        parts = [problem.unit_root(z) for problem, z in zip(self.problems, self.shared, strict=True)]
-        return namespace(parts[0]).concat(parts, axis=0)
+        roots = [problem.unit_root(values) for problem, values in zip(self.problems, self.shared, strict=True)]
+        return namespace(roots[0]).concat(roots, axis=0)
 
     def matrix(self, ratio: float) -> Array:
         """J K Jᵀ: (N, N). O(N² k)."""
-        z = self._shared_roots
-        matrix = (z * self.curve(ratio)[None, :]) @ z.T
-        if self.own is not None:
+        if self.scored is not None:
+            return self.scored
+        roots = self._shared_roots
+        matrix = (roots * self.curve(ratio)[None, :]) @ roots.T
+        if self.kernels is not None:
             xp, rows = namespace(matrix), []
-            for v, (b, e) in enumerate(pairwise(self.ends)):
-                problem = self.problems[v]
-                inner = problem.unit_root(problem.unit_root(self.own[v]).T) + matrix[b:e, b:e]
-                rows.append(xp.concat([matrix[b:e, :b], inner, matrix[b:e, e:]], axis=1))
+            for problem, kernel, (begin, end) in zip(self.problems, self.kernels, pairwise(self.ends), strict=True):
+                inner = problem.unit_root(problem.unit_root(kernel).T) + matrix[begin:end, begin:end]
+                rows.append(xp.concat([matrix[begin:end, :begin], inner, matrix[begin:end, end:]], axis=1))
             matrix = xp.concat(rows, axis=0)
         return symmetrised(matrix)
 
     def spectrum(self, ratio: float) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors of `matrix`."""
-        return eigh(self.matrix(ratio))
+        return eigh(self.matrix(ratio), self.size)
 
     def take(self, units: Sequence[Index]) -> CoKernel:
-        """The same with some of the units of every view."""
-        own = self.own
-        if own is not None:
-            own = [namespace(k).take(take(k, u), like(u, k, "int64"), axis=1) for k, u in zip(own, units, strict=True)]
-        return CoKernel(
-            [problem.take(u) for problem, u in zip(self.problems, units, strict=True)],
-            [take(z, u) for z, u in zip(self.shared, units, strict=True)],
-            own,
-            self.curve,
-        )
+        """The kernels between chosen units of every view."""
+        kernels = self.kernels
+        if kernels is not None:
+            kernels = [_columns(take(kernel, chosen), chosen) for kernel, chosen in zip(kernels, units, strict=True)]
+        shared = [take(values, chosen) for values, chosen in zip(self.shared, units, strict=True)]
+        problems = [problem.take(chosen) for problem, chosen in zip(self.problems, units, strict=True)]
+        return CoKernel(problems, shared, None if kernels is None else lambda: kernels, self.curve)
 
     def predictions(
         self, kept: Sequence[Index], left: Sequence[Index], alphas: FloatArray, ratio: float, offset: float
     ) -> list[Array]:
-        """What models fitted on the kept units of every view say of those left: one (n, a) a view."""
-        part = self.take(kept)
-        values, vectors = part.spectrum(ratio)
-        right = part.targets[:, :1] - offset * part.targets[:, 1:]
+        """Predictions for the units left by models fitted on the units kept: one (n, a) per view."""
+        inner = self.take(kept)
+        values, vectors = inner.spectrum(ratio)
+        right = inner.targets[:, :1] - offset * inner.targets[:, 1:]
         dual = vectors @ ((vectors.T @ right) / (values[:, None] + like(alphas, values)[None, :]))
-        own = pairwise(part.ends)
-        weights = [p.unit_root_transposed(dual[b:e, :]) for p, (b, e) in zip(part.problems, own, strict=True)]
-        shared: Any = sum(z.T @ w for z, w in zip(part.shared, weights, strict=True))
-        shared = self.curve(ratio)[:, None] * shared
+        spans = zip(inner.problems, pairwise(inner.ends), strict=True)
+        weights = [problem.unit_root_transposed(dual[begin:end, :]) for problem, (begin, end) in spans]
+        common: Any = sum(z.T @ w for z, w in zip(inner.shared, weights, strict=True))
+        common = self.curve(ratio)[:, None] * common
         result = []
         for v, units in enumerate(left):
-            found = take(self.shared[v], units) @ shared
-            if self.own is not None:
-                rows = take(self.own[v], units)
-                found = found + namespace(rows).take(rows, like(kept[v], rows, "int64"), axis=1) @ weights[v]
-            result.append(found + offset)
+            values = take(self.shared[v], units) @ common
+            if self.kernels is not None:
+                values = values + _columns(take(self.kernels[v], units), kept[v]) @ weights[v]
+            result.append(values + offset)
         return result
+
+
+def _columns(matrix: Array, chosen: Index) -> Array:
+    return namespace(matrix).take(matrix, like(chosen, matrix, "int64"), axis=1)
 
 
 def grouped_by_ratio(alphas: FloatArray, agreements: FloatArray) -> list[tuple[float, Index]]:
@@ -123,4 +132,4 @@ def grouped_by_ratio(alphas: FloatArray, agreements: FloatArray) -> list[tuple[f
     with np.errstate(divide="ignore"):
         keys = np.where(ratios > 0, np.round(np.log(ratios), 9), -np.inf)
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
-    return [(float(ratios[f]), np.flatnonzero(codes.ravel() == k)) for k, f in enumerate(first)]
+    return [(float(ratios[position]), np.flatnonzero(codes.ravel() == k)) for k, position in enumerate(first)]

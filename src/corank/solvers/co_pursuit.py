@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, Mask, device, in_order, like, namespace, take, to_numpy
 from corank.basis import FeatureMap, KernelBasis, Whitening
 from corank.gram import N_TARGETS, Accumulator
-from corank.kernels import checked
+from corank.kernels import finite_values
 from corank.problem import ScoredRows
 from corank.solvers.atom_search import AtomSearch, Costs, Step, make_search
 from corank.solvers.column_path import UNTUNED_COLUMNS, GrowingColumns
-from corank.solvers.folds import N_FOLDS, Folding, Splits, own_folds, row_numbers
-from corank.solvers.holdout import HeldOut, Scoring, raw_sums
-from corank.solvers.least_squares import JointFeatures, Unscored, ViewData, same_scores
+from corank.solvers.folds import Folding, Splits, default_folding, given_folding, row_numbers, same_scores, split_units
+from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
+from corank.solvers.least_squares import JointFeatures, Unscored, ViewData
 from corank.solvers.pursuit import NEGLIGIBLE_GAIN, PATIENCE_STEPS, scattered_sums
 from corank.solvers.tuning import AGREEMENTS, Path, constant_error
 from corank.views import SideBySide
@@ -64,7 +64,7 @@ class CoPursuitSettings:
     objective: Objective = "exact"
     search: SearchKind = "full"
     refit: CoRefit = "back"
-    splits: Splits | None = None
+    splits: Index | Splits | None = None
     scoring: Scoring = "squared"
     seed: int = 0
     compared: bool = False
@@ -96,7 +96,7 @@ class ViewAtoms:
     @classmethod
     def of(cls, views: Sequence[ViewData], unscored: Unscored | None, numbers: Sequence[Index]) -> ViewAtoms:
         """One pass over each set of rows: O(Σ n_v N_v d + m (Σ N_v)²) for m unscored rows, held one block at a time."""
-        scored = [checked(view.basis.features(view.problem.features)) for view in views]
+        scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
             return cls(views, scored, None, numbers)
         return cls(views, scored, unscored_sums(views, unscored), numbers)
@@ -139,13 +139,13 @@ def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
     bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
     features = JointFeatures([FeatureMap(basis) for basis in bases])
     sums = Accumulator(unscored.comparison, features, features.size, xp.zeros(1, **place))
-    columns = [view.columns for view in views]
+    columns: list[Any] = [view.columns for view in views]
     n_left = unscored.rows.n_rows
     for piece in unscored.rows.pieces():
         n_left -= len(piece.queries)
         rows, zeros = SideBySide.of(piece.features, columns), xp.zeros(len(piece.queries), **place)
         sums.add(rows, zeros, piece.queries, piece.weights, whole=n_left == 0)  # no query is open after the last
-    return checked(sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS])
+    return finite_values(sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS])
 
 
 class KeptScores:
@@ -456,23 +456,18 @@ class _CoPursuitFold:
     """What a fold keeps and what it holds out: `kept` and `left` are (n_v,) rows per view."""
 
     def __init__(self, atoms: ViewAtoms, kept: Sequence[Index], left: Sequence[Index], *, together: bool) -> None:
-        index = row_numbers(atoms.views)
+        index = row_numbers(atoms.problems)
         rows = np.concatenate([numbers[units] for numbers, units in zip(index, left, strict=True)])
         self.scores, self.together = KeptScores(atoms, kept, rows), together
         self.judged = [v for v, units in enumerate(left) if len(units)]  # views with anything held out
         self.left = left
-        views = self.judged[:1] if together else self.judged
-        self.problems = [atoms.problems[v].take(left[v]) for v in views]
-        self._folding = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in views], items=False)
+        self.problems = [atoms.problems[v].take(left[v]) for v in self.judged]
+        self._folding = Folding([np.zeros(len(left[v]), dtype=np.int64) for v in self.judged])
 
-    def sums(self, path: GreedyPath, scoring: Scoring) -> tuple[FloatArray, ...]:
-        """What `raw_sums` says of the model so far: of the mean of the views, or of each where scores are its own."""
+    def errors(self, path: GreedyPath, scoring: Scoring) -> list[FoldErrors]:
+        """Errors of the model so far: of the mean of the views, or of each where scores are its own."""
         predictions = [self._predictions(path, v) for v in self.judged]
-        if self.together:
-            predictions = [sum(predictions[1:], predictions[0]) / len(predictions)]
-        residuals = [p.residuals(values) for p, values in zip(self.problems, predictions, strict=False)]
-        stacked = namespace(residuals[0]).concat(residuals, axis=0)
-        return raw_sums(self.problems, self._folding, stacked, np.zeros(1), scoring, together=False)
+        return view_errors(self.problems, self._folding, predictions, np.zeros(1), scoring, together=self.together)
 
     def _predictions(self, path: GreedyPath, view: int) -> Array:
         """A view's function on its rows that are held out: (n_left, 1)."""
@@ -484,26 +479,24 @@ class _CoPursuitFold:
 
 def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:
     """At most ten folds of whole queries (rows, items of the only query), or the splits that were given."""
-    folds = own_folds(atoms.views, settings.splits, settings.seed)
+    problems = atoms.problems
+    groups = [view.groups for view in atoms.views if view.groups is not None] or None
+    folds: Folding | Splits | None
+    if settings.splits is None:
+        folds = default_folding(problems, groups, settings.seed, n_features=0)
+    else:
+        folds = given_folding(problems, settings.splits, items=groups is None)
     if folds is None:
         return []
-    together = same_scores(atoms.problems)
+    together = same_scores(problems)
     if isinstance(folds, Folding):
-        coarse = folds if settings.splits is not None else folds.coarser(N_FOLDS, settings.seed)
-        units = [coarse.units(np.asarray([fold])) for fold in range(coarse.n_folds)]
+        units = [folds.units(np.asarray([fold])) for fold in range(folds.n_folds)]
     else:
-        units = [(_units(atoms.views, train), _units(atoms.views, test)) for train, test in folds]
+        units = [(split_units(problems, train), split_units(problems, test)) for train, test in folds]
     sound = [(kept, left) for kept, left in units if all(len(rows) for rows in kept)]
     if settings.splits is not None and len(sound) < len(units):
         raise ValueError("cv leaves a view without scored rows to train on.")
     return [_CoPursuitFold(atoms, kept, left, together=together) for kept, left in sound]
-
-
-def _units(views: Sequence[ViewData], units: Index) -> list[Index]:
-    """Units of every view, from numbers among the rows scored in any view."""
-    index = row_numbers(views)
-    rows = np.unique(np.concatenate(index))[units]
-    return [np.flatnonzero(np.isin(numbers, rows)) for numbers in index]
 
 
 def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray) -> Path | None:
@@ -551,28 +544,20 @@ def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agre
     numbers: list[int] = []
     columns: list[HeldOut] = []
 
-    def advance(k: int) -> tuple[bool, tuple[FloatArray, ...] | None]:
+    def advance(k: int) -> tuple[bool, list[FoldErrors]]:
         moved = len(paths[k].labels) == number - 1 and paths[k].advance()
-        return moved, folds[k].sums(paths[k], settings.scoring) if number in candidates else None
+        return moved, folds[k].errors(paths[k], settings.scoring) if number in candidates else []
 
     for number in range(1, last + 1):
-        moved, sums = zip(*in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True)
+        moved, tables = zip(*in_order(advance, range(len(folds)), folds[0].scores.targets[0]), strict=True)
         if tunes and not any(moved):
             break
         if number in candidates:
             numbers.append(number)
-            columns.append(_joined(sums, settings.scoring))
+            columns.append(pooled([table for fold in tables for table in fold]))
             if len(columns[0].sizes) == 0:
                 break
         if tunes and number - numbers[int(np.argmin([column.mean[0] for column in columns]))] >= PATIENCE_STEPS:
             break
     errors = np.concatenate([column.errors for column in columns], axis=1)
     return np.asarray(numbers), HeldOut(errors, columns[0].sizes)
-
-
-def _joined(sums: Sequence[tuple[FloatArray, ...]], scoring: Scoring) -> HeldOut:
-    """One column of errors, with one row per fold."""
-    target, cross, square, sizes = (np.concatenate(values) for values in zip(*sums, strict=True))
-    if scoring == "rescaled":
-        return HeldOut.rescaled(target, cross, square, sizes)
-    return HeldOut(target[sizes > 0], sizes[sizes > 0])

@@ -2,14 +2,13 @@
 
 With A = Q R the fit to p columns is a running sum over the columns of Q; left-out rows change it by ranks of one
 (docs/mathematics.md, section 3.8). Columns that add nothing to those before them get no weight. `GrowingColumns` makes
-Q and R while columns are still being chosen; `joined_path` records what was tried.
+Q and R while columns are still being chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from corank._arrays import (
     triangle,
 )
 from corank.gram import BLOCK_ENTRIES
-from corank.solvers.tuning import Path
 
 # Shares of squared lengths. What a column adds to others is a difference of sums, so that half of the digits are noise
 # where it is small: with 1e-10 about five digits of the direction are left.
@@ -36,8 +34,6 @@ MIN_KEPT_SHARE = 1e-10  # of a direction: what the rows outside of a fold must k
 ROUNDING_SHARE = 1e-13  # of the trace of (I − Q_F Q_Fᵀ)⁻¹ in `left_out`: rounding of that share grows with the trace
 UNTUNED_COLUMNS = 10  # at most so many where nothing can be held out: few enough to be safe, enough to be of use
 FIRST_CAPACITY = 8  # columns that there is room for at the start; the room doubles when it is full
-
-PathType = TypeVar("PathType", bound=Path)
 
 
 @dataclass(frozen=True)
@@ -293,15 +289,3 @@ class GrowingColumns:
         self.leading.append(len(self.coordinates))
         self.coordinates.append(np.append(to_numpy(projection), length))
         return q, elsewhere
-
-
-def joined_path(paths: Sequence[PathType]) -> PathType:
-    """The paths of several candidates one after the other; the chosen one has the least error, the first of equals."""
-    errors = [float(path.error[path.best]) for path in paths]
-    best = int(np.argmin(errors))
-    before = sum(len(path.error) for path in paths[:best])
-    columns = {field.name: [getattr(path, field.name) for path in paths] for field in fields(paths[0])}
-    joined: dict[str, Any] = {
-        name: np.concatenate(values) for name, values in columns.items() if isinstance(values[0], np.ndarray)
-    }
-    return replace(paths[best], **joined, best=before + paths[best].best)

@@ -29,32 +29,32 @@ from corank._arrays import (
 )
 from corank.basis import EIGENVALUE_CUT, Basis, BasisSpec, KernelBasis, Selection, Whitening, make_basis
 from corank.gram import N_TARGETS, Gram, Statistics
-from corank.kernels import Kernel, checked
+from corank.kernels import Kernel, finite_values
 from corank.loss import PairLoss, QueryLoss, WithinQueries
 from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.rows import Rows
 from corank.solvers.column_path import (
     UNTUNED_COLUMNS,
     Triangle,
-    joined_path,
     left_out,
     triangle_of,
     triangle_of_gram,
 )
-from corank.solvers.folds import Splits, blocks_of_folds, covers_groups, folds_of_splits, natural_folds, splits_of_folds
+from corank.solvers.folds import Splits, default_folding, fold_blocks, fold_splits, read_splits, split_codes
 from corank.solvers.holdout import (
+    MAX_FOLDS_WITH_SUMS,
     HeldOut,
     Scoring,
     errors_of,
-    held_out,
     in_place,
-    keeps_sums,
     kept_means,
+    losses_from_sums,
     pooled,
     unit_predictions,
+    without_offsets,
 )
-from corank.solvers.least_squares import PrimalSystem
-from corank.solvers.tuning import Path, Training, constant_error, kernels_to_try, read_splits
+from corank.solvers.least_squares import whitened_statistics
+from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try
 
 MAX_FULL_ROWS = 3_000  # up to which a full eigendecomposition takes a few seconds at most
 MAX_ITERATED_SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast as the iteration
@@ -162,7 +162,7 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
 
     O(n² count) for few components of many rows, else O(n³); n² numbers of memory.
     """
-    matrix = checked(basis.gram)
+    matrix = finite_values(basis.gram)
     xp = namespace(matrix)
     n = int(matrix.shape[0])
     row_weights = like(np.ones(n), matrix) if weights is None else weights
@@ -189,10 +189,10 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
     O(n r (r + d) + r³).
     """
-    system = PrimalSystem.gathered(_one_query(problem), basis)
-    (moments,) = system.statistics.parts
+    statistics = whitened_statistics(_one_query(problem), basis)
+    (moments,) = statistics.parts
     assert moments is not None
-    values, vectors = eigh(system.gram.features)
+    values, vectors = eigh(statistics.total().features)
     xp = namespace(values)
     first = max(int(values.shape[0]) - count, 0)
     means = moments.mean[:-N_TARGETS]
@@ -285,8 +285,7 @@ class RowComponents:
         q, z = triangle_of(columns, problem.targets, self.scales[:most], self.alpha).orthonormal(columns)
         left = left_out(q, problem.targets, z, blocks, numbers)
         offsets = kept_means(problem.targets, blocks) if centred else np.zeros(len(blocks))
-        residuals = [both[..., 0] - float(o) * both[..., 1] for both, o in zip(left, offsets, strict=True)]
-        return problem.predictions(in_place(blocks, residuals, int(problem.targets.shape[0])))
+        return problem.predictions(without_offsets(left, blocks, offsets, int(problem.targets.shape[0])))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because it changes with them."""
@@ -337,22 +336,18 @@ class RowComponents:
 # ---------------------------------------------------------------- least squares from sums
 
 
-class SummedComponents(PrimalSystem):
-    """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is R.
-
-    Where `PrimalSystem` takes alphas this takes numbers of components, so that hold-out from sums serves both.
-    """
+class SummedComponents:
+    """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is R."""
 
     def __init__(self, components: ComponentBasis, statistics: Statistics, alpha: float, scales: Array) -> None:
-        super().__init__(components, statistics)  # type: ignore[arg-type]
-        self.components, self.alpha, self.scales = components, alpha, scales
+        self.components, self.statistics, self.alpha, self.scales = components, statistics, alpha, scales
 
     @classmethod
     def of(
         cls, problem: Problem, components: ComponentBasis, alpha: float, folds: Index | None = None
     ) -> SummedComponents:
         """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums of each fold."""
-        statistics = PrimalSystem.gathered(problem, components, folds).statistics  # type: ignore[arg-type]
+        statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
         return cls(components, statistics, alpha, components.eigenvalues * mean_loss(problem))
 
     def with_alpha(self, alpha: float) -> SummedComponents:
@@ -362,7 +357,7 @@ class SummedComponents(PrimalSystem):
     @cached_property
     def triangle(self) -> Triangle:
         """The factorisation of the sums over all rows."""
-        return self._triangle(self.gram)
+        return self._triangle(self.statistics.total())
 
     def _triangle(self, gram: Gram) -> Triangle:
         right = gram.matrix[:-N_TARGETS, -N_TARGETS:]
@@ -372,11 +367,29 @@ class SummedComponents(PrimalSystem):
         """Weights of the components for each number of them: (p, len(numbers))."""
         return self.triangle.coefficients(numbers, offset)
 
-    def path_without(self, fold: int, alphas: FloatArray, centred: bool) -> tuple[Array, float]:
-        """Weights of the components without a fold, and the mean score taken out; `alphas` are numbers of components."""
+    def coefficients_without(self, fold: int, numbers: Index, *, centred: bool) -> tuple[Array, float]:
+        """Weights of the components (p, len(numbers)) without a fold, and the mean score that was taken out."""
         gram = self.statistics.without(fold)
         offset = gram.mean_score if centred else 0.0
-        return self._triangle(gram).coefficients(np.asarray(alphas, dtype=np.int64), offset), offset
+        return self._triangle(gram).coefficients(numbers, offset), offset
+
+    def held_out(self, problem: Problem, folds: Index, numbers: Index, scoring: Scoring, *, centred: bool) -> HeldOut:
+        """Held-out errors of every number of components from the sums of folds, which were gathered."""
+        blocks = fold_blocks(folds)
+
+        def without(fold: int) -> tuple[list[Array], float]:
+            weights, offset = self.coefficients_without(fold, numbers, centred=centred)
+            return [weights], offset
+
+        if scoring != "disagreement":
+            return pooled(losses_from_sums([self.statistics], without, len(blocks), scoring))
+        values = []
+        for fold, block in enumerate(blocks):
+            (weights,), offset = without(fold)
+            functions = self.components.matrix @ weights
+            values.append(unit_predictions(problem, self.components, functions, block) + offset)  # type: ignore[arg-type]
+        predictions = in_place(blocks, values, int(problem.targets.shape[0]))
+        return pooled([errors_of(problem, predictions, folds, scoring, np.zeros(len(blocks)))])
 
 
 # ---------------------------------------------------------------- kernel width, alpha and number of components
@@ -538,13 +551,13 @@ def _folding(
     if not settings.tunes:
         return None, None
     if given is None:
-        return natural_folds(problem, dual=by_rows, seed=settings.seed), None
-    if isinstance(given, np.ndarray):
-        folds, splits = (given if covers_groups(problem, given) else None), splits_of_folds(given)
-    else:
-        folds, splits = folds_of_splits(problem, given), given
-    serves = folds is not None and (by_rows or keeps_sums(folds))
-    return (folds, None) if serves else (None, splits)
+        groups = None if problem.groups is None else [problem.groups]
+        folding = default_folding([problem], groups, settings.seed, n_features=None if by_rows else 0)
+        return None if folding is None else folding.codes[0], None
+    folds = split_codes(problem, given)
+    if folds is not None and (by_rows or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
+        return folds, None
+    return None, fold_splits(given) if isinstance(given, np.ndarray) else given
 
 
 def _errors(
@@ -562,8 +575,8 @@ def _errors(
     if folds is None:
         return None
     if isinstance(system, SummedComponents):
-        return held_out(problem, system, numbers.astype(np.float64), folds, scoring=scoring, centred=centred)
-    blocks = blocks_of_folds(folds)
+        return system.held_out(problem, folds, numbers, scoring, centred=centred)
+    blocks = fold_blocks(folds)
     predictions = system.held_out(blocks, numbers, centred=centred)
     rescaled = scoring == "rescaled" and centred
     offsets = kept_means(problem.targets, blocks) if rescaled else np.zeros(len(blocks))

@@ -20,7 +20,7 @@ from scipy.linalg.blas import dsymv
 from corank._arrays import Array, Index, float64, in_order, is_sparse, like, namespace, segment_sum, take
 from corank.basis import KernelBasis
 from corank.gram import CHUNK_ROWS, WRITE_ROWS
-from corank.kernels import NATIVE, Kernel, checked
+from corank.kernels import NATIVE, Kernel, finite_values
 from corank.loss import QueryLoss
 
 MAX_HELD_BYTES = 2**29  # of kernel values that are kept; more of them are computed again in each pass
@@ -108,7 +108,7 @@ class InBlocks:
             return namespace(block).stack([sums[number] for number in range(len(sets))])
 
         blocks = list(in_order(lengths, range(0, self.size, step), whole.root_weights))
-        return checked(namespace(blocks[0]).concat(blocks, axis=1))
+        return finite_values(namespace(blocks[0]).concat(blocks, axis=1))
 
 
 class SquaredRoots:

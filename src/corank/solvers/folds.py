@@ -1,6 +1,15 @@
-"""Folds and splits.
+"""Which rows are held out.
 
-Which pairs of parameters views are tried with, what is held out for it, and which pair is taken.
+The hold-out of every learner, unless `cv` says otherwise:
+
+* Queries are left out one by one (single rows where rows count one by one and have no query labels, single
+  comparisons likewise), as long as that has a cheap closed form: always where all rows are the basis, up to the limits
+  of `one_by_one_is_cheap` where the basis is a subset of the rows.
+* Beyond that, and for learners without a closed form: ten folds of whole queries (rows, comparisons).
+* The items of one query: up to ten folds of two items or more, each with low and high scores. Rows of a scan that do
+  not fit into memory are dealt to such folds by their number, because their scores only pass by.
+
+A *unit* is what a fold takes out: a scored row or a comparison. A `Folding` has one fold number per unit and view.
 """
 
 from __future__ import annotations
@@ -8,36 +17,149 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
+from numbers import Integral
+from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, check_cv
 
-from corank._arrays import FloatArray, Index, to_numpy
+from corank._arrays import Index, to_numpy
 from corank.loss import Blend
-from corank.problem import Problem, ScoredRows
+from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.sampling import fold_numbers
-from corank.solvers.least_squares import ViewData, same_scores
 
 Splits: TypeAlias = Sequence[tuple[Index, Index]]
 
-
 N_FOLDS = 10
+FEW_UNITS = 500  # so many are left out one by one whatever the basis
+UNITS_PER_FEATURE = 40  # with more, ten folds from sums are cheaper than leaving single units out
+MAX_UNIT_FEATURES = 2**25  # numbers per view: features of all units that are held for leaving single ones out
 
 
-def natural_folds(problem: Problem, *, dual: bool, seed: int) -> Index | None:
-    """The learner's own folds, one number a unit; None where there is too little to hold anything out.
+@dataclass(frozen=True)
+class Folding:
+    """The fold of every unit, one array per view; −1 is never held out.
 
-    Queries (or rows, where rows count one by one) one by one in the dual, in ten folds in the primal; items of the
-    only query in up to ten folds of two or more.
+    items : whether units are items of the only query, which folds cut; else folds are unions of whole groups
     """
-    groups = problem.groups
-    if groups is not None:
-        n_groups = int(groups.max()) + 1
-        if n_groups < 2:
-            return None
-        return groups if dual else fold_numbers(0, n_groups, min(N_FOLDS, n_groups), seed)[groups]
-    n = int(problem.targets.shape[0])
-    return fold_numbers(0, n, min(N_FOLDS, n // 2), seed) if n >= 4 else None
+
+    codes: Sequence[Index]
+    items: bool = False
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return 1 + max(int(codes.max()) for codes in self.codes)
+
+    def blocks(self) -> list[Index]:
+        """The units of every fold, numbered through all views."""
+        return fold_blocks(np.concatenate(self.codes), self.n_folds)
+
+    def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
+        """The units of every view outside these folds, and those inside."""
+        inside = [np.isin(codes, folds) for codes in self.codes]
+        return [np.flatnonzero(~mask) for mask in inside], [np.flatnonzero(mask) for mask in inside]
+
+    def coarser(self, n_folds: int, seed: int) -> Folding:
+        """At most so many folds, each a union of these."""
+        if self.n_folds <= n_folds:
+            return self
+        merged = fold_numbers(0, self.n_folds, n_folds, seed)
+        return replace(self, codes=[np.where(codes < 0, -1, merged[codes]) for codes in self.codes])
+
+    def only(self, first: int, end: int) -> Folding:
+        """The folds from `first` to before `end`, numbered from 0; units of the others are never held out."""
+        inside = [(codes >= first) & (codes < end) for codes in self.codes]
+        kept = zip(inside, self.codes, strict=True)
+        return replace(self, codes=[np.where(mask, codes - first, -1) for mask, codes in kept])
+
+    def take(self, units: Sequence[Index]) -> Folding:
+        """The folds of chosen units per view, numbered from 0 without gaps."""
+        chosen = [codes[numbers] for codes, numbers in zip(self.codes, units, strict=True)]
+        present = np.unique(np.concatenate(chosen))
+        present = present[present >= 0]
+        return replace(self, codes=[np.where(codes < 0, -1, np.searchsorted(present, codes)) for codes in chosen])
+
+
+def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
+    """The positions of every fold number from 0; those of −1 are in none."""
+    order = np.argsort(codes, kind="stable")
+    n_folds = int(codes.max()) + 1 if n_folds is None else n_folds
+    bounds = np.searchsorted(codes[order], np.arange(n_folds + 1))
+    return [order[begin:end] for begin, end in pairwise(bounds)]
+
+
+def fold_splits(codes: Index) -> Splits:
+    """(train, test) unit numbers of every fold."""
+    everything = np.arange(len(codes))
+    return [(np.setdiff1d(everything, block), block) for block in fold_blocks(codes) if len(block)]
+
+
+# ---------------------------------------------------------------- the default
+
+
+def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: int = 1) -> bool:
+    """Whether groups are left out one by one where sums over features are the alternative.
+
+    Parameters
+    ----------
+    n_units : of all views
+    largest : number of units of the largest group
+    n_features : basis functions of all views
+    """
+    if n_units <= max(n_features, FEW_UNITS):
+        return True
+    held = n_units * n_features // n_views
+    return n_units <= UNITS_PER_FEATURE * n_features and largest <= n_features and held <= MAX_UNIT_FEATURES
+
+
+def default_folding(
+    problems: Sequence[Problem], groups: Sequence[Index] | None, seed: int, *, n_features: int | None = None
+) -> Folding | None:
+    """The hold-out that the module describes; None where there is too little to hold anything out.
+
+    Parameters
+    ----------
+    problems : one per view
+    groups : (n_units,) per view, what is left out together, under numbers that views share; None for items of one query
+    n_features : of all views where the solution comes from sums over features, 0 where there is no closed form; None
+        where leaving one out is always cheap
+    """
+    if groups is None:
+        return _item_folding(problems, seed)
+    present = np.unique(np.concatenate(groups))
+    if len(present) < 2:
+        return None
+    folding = Folding([np.searchsorted(present, codes) for codes in groups])
+    if n_features is None:
+        return folding
+    n_units = sum(len(codes) for codes in groups)
+    largest = int(np.bincount(np.concatenate(folding.codes)).max())
+    if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
+        return folding
+    return folding.coarser(N_FOLDS, seed)
+
+
+def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
+    """Up to ten folds of two items or more, each with low and high scores: tied items say nothing about an order."""
+    index = row_numbers(problems)
+    rows = np.unique(np.concatenate(index))
+    n = len(rows)
+    if n < 4:
+        return None
+    places = [np.searchsorted(rows, numbers) for numbers in index]
+    scores = np.zeros(n)
+    for problem, at in zip(problems, places, strict=True):
+        scores[at] = to_numpy(problem.reference)
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.random(n), scores))
+    folds = np.empty(n, dtype=np.int64)
+    folds[order] = balanced_folds(n, min(N_FOLDS, n // 2), rng)
+    # a fold that holds all scores of a view is never left out: the view could not be fitted without it
+    whole = [int(folds[at[0]]) for at in places if np.ptp(folds[at]) == 0]
+    present = np.setdiff1d(folds, whole)
+    folds = np.where(np.isin(folds, whole), -1, np.searchsorted(present, folds))
+    return Folding([folds[at] for at in places], items=True) if len(present) else None
 
 
 def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
@@ -46,24 +168,88 @@ def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
     return rng.permuted(np.tile(np.arange(n_folds), (runs, 1)), axis=1).ravel()[:n]
 
 
-def folds_of_splits(problem: Problem, splits: Splits) -> Index | None:
-    """The splits as fold numbers (-1: never held out) where a closed form serves them, else None.
+def row_numbers(problems: Sequence[Any]) -> list[Index]:
+    """The row numbers in X of every view's scored rows."""
+    return [np.asarray(to_numpy(problem.rows.index)) for problem in problems]
 
-    That takes disjoint test sets, everything else as training set, and whole groups.
+
+def same_scores(problems: Sequence[Any]) -> bool:
+    """Whether every view has the same scores on the same rows."""
+    first = problems[0]
+    if not isinstance(first, ScoredRows):
+        return True
+    index, scores = to_numpy(first.rows.index), to_numpy(first.reference)
+    return all(
+        np.array_equal(index, to_numpy(problem.rows.index)) and np.array_equal(scores, to_numpy(problem.reference))
+        for problem in problems[1:]
+    )
+
+
+def has_item_form(problems: Sequence[Any]) -> bool:
+    """Whether leaving items out of the only query is deleting rows of its root, up to a factor that views share."""
+    if any(not isinstance(problem, ScoredRows) or isinstance(problem.comparison, Blend) for problem in problems):
+        return False
+    return getattr(problems[0].comparison, "weighting", None) == "size" or same_scores(problems)
+
+
+# ---------------------------------------------------------------- what `cv` asks for
+
+
+def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index | Splits | None:
+    """What `cv` asks for: fold numbers where it leaves one unit or group out at a time, else splits; None for None.
+
+    A splitter is asked about the scored rows (or comparisons); lists of splits speak of the n_rows rows of X, of which
+    `index` take part.
+    """
+    if cv is None:
+        return None
+    scores, groups = problem.labels
+    n = int(problem.targets.shape[0])
+    if isinstance(cv, LeaveOneOut):
+        return np.arange(n)
+    if isinstance(cv, LeaveOneGroupOut) and groups is not None:
+        return groups
+    pairs = check_cv(cv).split(np.empty((n, 1)), to_numpy(scores), groups)
+    units = np.arange(n)
+    if not hasattr(cv, "split") and not isinstance(cv, Integral) and isinstance(problem, ScoredRows):
+        units = np.full(n_rows, -1, dtype=np.int64)
+        units[index] = np.arange(n)
+    splits = []
+    for train, test in pairs:
+        both = [units[_checked_rows(rows, len(units))] for rows in (train, test)]
+        splits.append((both[0][both[0] >= 0], both[1][both[1] >= 0]))
+    if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
+        raise ValueError("cv gives no split, or one without scored rows to train or test on.")
+    return splits
+
+
+def _checked_rows(given: Any, n_rows: int) -> Index:
+    rows: np.ndarray[Any, Any] = np.asarray(given)
+    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)):
+        raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
+    return rows.astype(np.int64)
+
+
+def split_codes(problem: Problem, splits: Index | Splits) -> Index | None:
+    """Splits as fold numbers (−1: never held out), None where they are no folds of whole groups.
+
+    Folds have disjoint test sets and train on everything else.
     """
     n = int(problem.targets.shape[0])
+    if isinstance(splits, np.ndarray):
+        return splits if _covers_groups(problem, splits) else None
     folds = np.full(n, -1, dtype=np.int64)
-    for k, (train, test) in enumerate(splits):
+    for number, (train, test) in enumerate(splits):
         seen = np.zeros(n, dtype=bool)
         seen[train] = seen[test] = True
         if len(train) + len(test) != n or not seen.all() or np.any(folds[test] >= 0):
             return None
-        folds[test] = k
-    return folds if covers_groups(problem, folds) else None
+        folds[test] = number
+    return folds if _covers_groups(problem, folds) else None
 
 
-def covers_groups(problem: Problem, folds: Index) -> bool:
-    """Whether folds, one number a unit, cut through no group."""
+def _covers_groups(problem: Problem, folds: Index) -> bool:
+    """Whether folds, one number per unit, cut no group."""
     if problem.groups is None:
         return True
     per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
@@ -71,149 +257,18 @@ def covers_groups(problem: Problem, folds: Index) -> bool:
     return bool(np.all(per_group[problem.groups] == folds))
 
 
-def splits_of_folds(folds: Index) -> Splits:
-    """(train, test) unit numbers of every fold."""
-    everything = np.arange(len(folds))
-    return [(np.setdiff1d(everything, block), block) for block in blocks_of_folds(folds) if len(block)]
+def given_folding(problems: Sequence[Problem], splits: Index | Splits, *, items: bool) -> Folding | Splits:
+    """What `read_splits` read as folds of all views, or as splits where it is none."""
+    codes = split_codes(problems[0], splits) if same_scores(problems) else None
+    if codes is None:
+        return fold_splits(splits) if isinstance(splits, np.ndarray) else splits
+    return Folding([codes for _ in problems], items)
 
 
-def blocks_of_folds(folds: Index) -> list[Index]:
-    """The units of every fold; of those never held out none."""
-    order = np.argsort(folds, kind="stable")
-    bounds = np.searchsorted(folds[order], np.arange(int(folds.max()) + 2))
-    return [order[begin:end] for begin, end in pairwise(bounds)]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Pairs of parameters, agreement by agreement."""
-
-    alphas: FloatArray
-    agreements: FloatArray
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return len(self.alphas) * len(self.agreements)
-
-    def pair(self, number: int) -> tuple[float, float]:
-        """(alpha, agreement)."""
-        row, column = divmod(int(number), len(self.alphas))
-        return float(self.alphas[column]), float(self.agreements[row])
-
-    def pairs_at(self, agreements: FloatArray) -> Index:
-        """The numbers of the pairs with these agreements."""
-        rows = np.flatnonzero(np.isin(self.agreements, agreements))
-        return (rows[:, None] * len(self.alphas) + np.arange(len(self.alphas))).ravel()
-
-    def alphas_of(self, pairs: Index) -> FloatArray:
-        """Their alphas."""
-        return np.asarray(self.alphas[pairs % len(self.alphas)])
-
-
-@dataclass(frozen=True)
-class Folding:
-    """The fold of every unit, one array a view; −1 is never held out. `items`: of the only query, else whole groups."""
-
-    codes: Sequence[Index]
-    items: bool
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        return 1 + max(int(own.max()) for own in self.codes)
-
-    def blocks(self) -> list[Index]:
-        """The units of every fold among those of all views, stacked."""
-        return blocks_of(np.concatenate(self.codes), self.n_folds)
-
-    def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
-        """The units of every view that are in none of the folds, and those that are in one of them."""
-        inside = [np.isin(own, folds) for own in self.codes]
-        return [np.flatnonzero(~own) for own in inside], [np.flatnonzero(own) for own in inside]
-
-    def coarser(self, n_folds: int, seed: int) -> Folding:
-        """At most so many folds, each a union of these."""
-        if self.n_folds <= n_folds:
-            return self
-        merged = fold_numbers(0, self.n_folds, n_folds, seed)
-        return replace(self, codes=[np.where(own < 0, -1, merged[own]) for own in self.codes])
-
-    def take(self, units: Sequence[Index]) -> Folding:
-        """The folds of some of the units, numbered anew."""
-        kept = [own[u] for own, u in zip(self.codes, units, strict=True)]
-        known = np.unique(np.concatenate(kept))
-        known = known[known >= 0]
-        return replace(self, codes=[np.where(own < 0, -1, np.searchsorted(known, own)) for own in kept])
-
-
-def blocks_of(codes: Index, n_folds: int) -> list[Index]:
-    """The positions of every code from 0."""
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(n_folds + 1))
-    return [order[begin:end] for begin, end in pairwise(bounds)]
-
-
-def own_folds(views: Sequence[ViewData], splits: Splits | None, seed: int) -> Folding | Splits | None:
-    """What is held out: queries (rows, comparisons) one by one, items of the only query in ten folds, or `splits`.
-
-    Splits come back as they are where no closed form serves them; None where there is too little to hold anything out.
-    """
-    problem = views[0].problem
-    items = views[0].groups is None
-    closed = not items or _has_item_form(views)
-    if splits is None:
-        if not items:
-            codes = _shared_groups(views)
-            return None if int(max(own.max() for own in codes)) < 1 else Folding(codes, items=False)
-        index = row_numbers(views)
-        rows = np.unique(np.concatenate(index))
-        n = len(rows)
-        if n < 4:
-            return None
-        places = [np.searchsorted(rows, own) for own in index]
-        folds = _spread_folds(views, places, n, np.random.default_rng(seed))
-        folds = _without(folds, [int(folds[own[0]]) for own in places if np.ptp(folds[own]) == 0])
-        if closed and folds.max() >= 0:
-            return Folding([folds[own] for own in places], items=True)
-        blocks = blocks_of(folds, int(folds.max()) + 1)
-        return [(np.setdiff1d(np.arange(n), block), block) for block in blocks] or None
-    given = folds_of_splits(problem, splits) if same_scores([view.problem for view in views]) and closed else None
-    return splits if given is None else Folding([given for _ in views], items=items)
-
-
-def _without(folds: Index, never: Sequence[int]) -> Index:
-    """Folds of which some are never held out (−1), the others numbered anew: they hold all scores of a view."""
-    known = np.setdiff1d(folds, never)
-    return np.where(np.isin(folds, never), -1, np.searchsorted(known, folds))
-
-
-def _spread_folds(views: Sequence[ViewData], places: Sequence[Index], n: int, rng: np.random.Generator) -> Index:
-    """Up to ten folds of two items or more, each with low and high scores: tied items say nothing of an order."""
-    scores = np.zeros(n)
-    for view, own in zip(views, places, strict=True):
-        scores[own] = to_numpy(view.problem.reference)
-    order = np.lexsort((rng.random(n), scores))
-    folds = np.empty(n, dtype=np.int64)
-    folds[order] = balanced_folds(n, min(N_FOLDS, n // 2), rng)
-    return folds
-
-
-def _has_item_form(views: Sequence[ViewData]) -> bool:
-    """Whether leaving items out of the only query is deleting rows of its root, up to a factor all views share."""
-    if any(not isinstance(v.problem, ScoredRows) or isinstance(v.problem.comparison, Blend) for v in views):
-        return False
-    weighting = getattr(views[0].problem.comparison, "weighting", None)  # type: ignore[union-attr]
-    return weighting == "size" or same_scores([view.problem for view in views])
-
-
-def row_numbers(views: Sequence[ViewData]) -> list[Index]:
-    """The row numbers in X of every view's scored rows."""
-    return [np.asarray(to_numpy(view.problem.rows.index)) for view in views]  # type: ignore[union-attr]
-
-
-def _shared_groups(views: Sequence[ViewData]) -> list[Index]:
-    """The groups of every view, numbered from 0: the same query (row) is left out of every view at once."""
-    groups = [view.groups for view in views if view.groups is not None]
-    known = np.unique(np.concatenate(groups))
-    return [np.searchsorted(known, own) for own in groups]
+def split_units(problems: Sequence[Any], units: Index) -> list[Index]:
+    """Units of every view: the same comparisons, or the same rows of X, numbered among those scored in any view."""
+    if isinstance(problems[0], ComparedRows):
+        return [units for _ in problems]
+    index = row_numbers(problems)
+    rows = np.unique(np.concatenate(index))[units]
+    return [np.flatnonzero(np.isin(numbers, rows)) for numbers in index]

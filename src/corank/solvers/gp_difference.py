@@ -19,7 +19,7 @@ from corank.gram import N_TARGETS
 from corank.kernels import Kernel
 from corank.problem import Problem
 from corank.solvers.gp_posterior import Widths, seen_rows, weighted_distances, widened
-from corank.solvers.least_squares import DualSystem, PrimalSystem, System
+from corank.solvers.least_squares import DualSystem, PrimalSystem, ViewData
 
 LOG_TAU = float(np.log(2 * np.pi))
 # Log amplitude and log noise beside the scale of the data: within them alpha = noise / amplitude stays above rounding.
@@ -45,19 +45,18 @@ class Spectral:
     dimension: int
 
     @classmethod
-    def of(cls, system: System) -> Spectral:
+    def of(cls, system: DualSystem | PrimalSystem) -> Spectral:
         """From the factorised system of a problem."""
-        spectrum = system.spectrum
+        spectrum = system.spectrum()
         values = to_numpy(spectrum.values)
         if isinstance(system, PrimalSystem):
-            gram = system.gram
+            (gram,) = system.grams
             right = to_numpy(spectrum.vectors.T @ gram.right(0.0))[:, 0]
             live = values > 1e-14 * values[-1]
             energies = np.where(live, right**2 / np.where(live, values, 1.0), 0.0)
             total, dimension = float(gram.matrix[-N_TARGETS, -N_TARGETS]), gram.freedom
         else:
-            assert isinstance(system, DualSystem)
-            problem = system.problem
+            (problem,) = system.problems
             targets = problem.targets[:, :1]
             energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
             total = float(namespace(targets).sum(targets * targets))
@@ -112,16 +111,16 @@ class Spectral:
         return (*at(result.x), -float(result.fun))
 
 
-def spread_of(system: System, amplitude: float, noise: float) -> Array:
+def spread_of(system: DualSystem | PrimalSystem, amplitude: float, noise: float) -> Array:
     """Q (r, r): the posterior covariance is amplitude · k(x, x') − Φ(x) Q Φ(x')ᵀ. O(r³)."""
-    spectrum, xp = system.spectrum, namespace(system.spectrum.values)
+    spectrum = system.spectrum()
+    xp = namespace(spectrum.values)
     variances = amplitude * spectrum.values + noise
     if isinstance(system, PrimalSystem):
-        vectors = system.basis.whitening.matrix @ spectrum.vectors
+        vectors = system.views[0].basis.whitening.matrix @ spectrum.vectors
         roots = vectors * xp.sqrt(amplitude * amplitude * spectrum.values / variances)[None, :]
     else:
-        assert isinstance(system, DualSystem)
-        roots = amplitude * system.problem.operator.root_transposed(spectrum.vectors / xp.sqrt(variances)[None, :])
+        roots = amplitude * system.problems[0].operator.root_transposed(spectrum.vectors / xp.sqrt(variances)[None, :])
     return roots @ roots.T
 
 
@@ -129,7 +128,7 @@ def spread_of(system: System, amplitude: float, noise: float) -> Array:
 class DifferenceSolution:
     """The system of the best kernel, amplitude and noise, and which parameters lie at the end of their range."""
 
-    system: System
+    system: DualSystem | PrimalSystem
     amplitude: float
     noise: float
     log_evidence: float
@@ -151,12 +150,12 @@ class Contrasts:
     noise: float | None
     dual: bool
 
-    def system(self, kernel: Kernel) -> System:
-        """The factorised system of the problem for a kernel."""
-        basis = replace(self.basis, kernel=kernel)
-        if self.dual and self.problem.operator.n_roots <= basis.size:
-            return DualSystem(self.problem, basis)
-        return PrimalSystem.gathered(self.problem, basis)
+    def system(self, kernel: Kernel) -> DualSystem | PrimalSystem:
+        """The system of the problem for a kernel."""
+        view = ViewData(self.problem, replace(self.basis, kernel=kernel))
+        if self.dual and self.problem.operator.n_roots <= view.basis.size:
+            return DualSystem([view])
+        return PrimalSystem([view])
 
     def best(self, kernel: Kernel) -> DifferenceSolution:
         """The best amplitude and noise for a kernel."""
@@ -203,12 +202,12 @@ class Contrasts:
 
 def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArray:
     """d log evidence / d log gamma, one per column, of an rbf kernel on all rows. O(n² (n + d))."""
-    basis, features = system.basis, system.problem.features
+    basis, features = system.views[0].basis, system.problems[0].features
     assert isinstance(basis, KernelBasis)
     assert basis.kernel.gamma is not None
     kernel = amplitude * basis.features(features)
     X = seen_rows(basis.kernel, features, each=True)
-    pull = system.solve(noise / amplitude, 0.0)[:, None] / amplitude
+    pull = system.solve(noise / amplitude)[0] / amplitude
     outer = (pull @ pull.T - spread_of(system, amplitude, noise) / amplitude**2) * kernel
     return np.asarray(-0.5 * basis.kernel.gamma * weighted_distances(outer, X, X, each=True))
 

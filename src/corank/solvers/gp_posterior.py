@@ -13,6 +13,7 @@ import numpy as np
 from corank._arrays import Array, FloatArray, float64, is_sparse, like, namespace, symmetrised, take, to_numpy
 from corank.basis import KernelBasis
 from corank.kernels import Kernel, product, squared_norms
+from corank.model_files.packing import storable
 
 Widths: TypeAlias = Literal[
     "given", "one", "each"
@@ -25,6 +26,7 @@ PAIR_ROWS = 64  # of a block of kernel values of which only the diagonal is used
 # ---------------------------------------------------------------- the posterior
 
 
+@storable("GaussianPart")
 @dataclass(frozen=True)
 class GaussianPart:
     """A Gaussian process: mean Σ c_i k(x, z_i), covariance amplitude · k − Φ Q Φᵀ.

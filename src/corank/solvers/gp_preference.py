@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 from corank._arrays import Array, FloatArray, in_one_thread, is_sparse, like, namespace, solve_lower, take, to_numpy
 from corank.basis import KernelBasis, pivoted_rows
-from corank.kernels import Kernel, checked, squared_norms
+from corank.kernels import Kernel, finite_values, squared_norms
 from corank.solvers.expectation_propagation import Posterior, Sites, propagate
 from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, Widths, seen_rows, weighted_distances, widened
 from corank.solvers.pair_data import PairData
@@ -93,7 +93,7 @@ def fit_kernel(
     data, basis = task.data, task.with_kernel(kernel)
     reference = np.empty(0) if is_sparse(data.features) else data.features
     with in_one_thread(reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
-        features = amplitude**0.5 * data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+        features = amplitude**0.5 * data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
         return FittedKernel(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
 
 
@@ -336,7 +336,7 @@ def _usual_variance(task: PreferenceTask) -> float:
     variances = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
     if float(np.ptp(variances)) <= 1e-9 * float(variances.max()):
         return float(variances[0]) or 1.0
-    features = data.apply(checked(basis.features(data.features)) @ basis.whitening.matrix)
+    features = data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
     return 0.5 * float(np.mean(to_numpy(squared_norms(features)))) or 1.0 if len(data) else 1.0
 
 

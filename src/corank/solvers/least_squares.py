@@ -1,13 +1,10 @@
-"""Regularised least squares in closed form: min ‖y − F c‖² + alpha ‖c‖², for one alpha or all of them.
-
-`DualSystem` works with J K Jᵀ (rows), `PrimalSystem` with the sums of one pass (basis functions). Both answer the same
-questions, so learners and hold-out need not know which one they hold. Stable forms of math.md section 3.
-
-Several views that must agree on unscored rows: 000 eq. 14-18 and 001 def. 3.1, 3.2, in primal and dual form.
+"""Regularised least squares on M >= 1 views that agree on unscored rows, in closed form (docs/mathematics.md, section 3).
 
     min Σ_v ‖J_v (s_v − f_v)‖² + alpha Σ_v ρ_v ‖f_v‖² + 2·agreement Σ_{u<v} ‖J̄ (f_v − f_u)‖²
 
-Both systems answer the same questions; views, comparisons and bases are made elsewhere.
+after [Tsivtsivadze2010] eq. 14-18 and [Brefeld2006] def. 3.1, 3.2; one view is M = 1, without the last term.
+`DualSystem` works with kernel values between rows, `PrimalSystem` with sums over basis functions. Both answer the same
+questions, so tuning and hold-out need not know which of them they hold.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,15 +31,14 @@ from corank._arrays import (
     solve_positive,
     symmetrised,
     take,
-    to_numpy,
 )
-from corank.basis import Basis, FeatureBasis, FeatureMap, KernelBasis
+from corank.basis import Basis, FeatureBasis, FeatureMap
 from corank.gram import Accumulator, Gram, Statistics
-from corank.kernels import Kernel, checked
+from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
-from corank.problem import ComparedRows, Problem, ScoredRows
+from corank.problem import ComparedRows, Problem
 from corank.solvers.co_kernel import CoKernel, SpectralCurve
-from corank.streaming.survey import ScannedRows
+from corank.solvers.folds import FEW_UNITS, Folding, same_scores
 from corank.unscored import UnscoredRows
 from corank.views import SideBySide
 
@@ -63,11 +59,11 @@ class Spectrum:
 
 
 def solve_shifted(matrix: Array, alpha: float, right: Array, size: float | None = None) -> Array:
-    """(A + alpha I)⁻¹ right by Cholesky, or a word on why there is none."""
+    """(A + alpha I)⁻¹ right by Cholesky; a ValueError says why where there is none."""
     try:
         return solve_positive(add_diagonal(matrix, alpha), right)
     except ValueError:
-        values, _ = eigh(matrix, size)  # refuses what is no kernel
+        values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite
         raise ValueError(_too_small(alpha, float(values[-1]))) from None
 
 
@@ -78,152 +74,23 @@ def _too_small(alpha: float, size: float) -> str:
     )
 
 
-class System(Protocol):
-    """A fitted loss waiting for its alpha."""
-
-    basis: Basis
-
-    @property
-    def spectrum(self) -> Spectrum:
-        """Its eigendecomposition."""
-        ...
-
-    @property
-    def scale(self) -> float:
-        """Mean eigenvalue: what alpha is measured against."""
-        ...
-
-    def solve(self, alpha: float, offset: float) -> Array:
-        """Coefficients of the basis for one alpha: (r,)."""
-        ...
-
-    def path(self, alphas: FloatArray, offset: float) -> Array:
-        """Coefficients of the basis for every alpha: (r, a)."""
-        ...
-
-
-class DualSystem:
-    """a = Jᵀ (J K Jᵀ + alpha I)⁻¹ J (s − offset), the expansion over the rows of the problem.
-
-    Valid for singular K; the smallest eigenvalue is at least alpha. Building it costs O(n² d), one alpha O(n³/3),
-    all alphas one eigendecomposition. With the features as basis K is linear and the expansion is summed up: Xᵀ a.
-
-    Parameters
-    ----------
-    problem : Problem with n rows
-    basis : a KernelBasis whose points are those rows, or the FeatureBasis
-    """
-
-    def __init__(self, problem: Problem, basis: Basis) -> None:
-        self.problem = problem
-        self.basis = basis
-        matrix = (
-            Kernel("linear").block(problem.features, problem.features)
-            if isinstance(basis, FeatureBasis)
-            else basis.features(problem.features)
-        )
-        xp = namespace(matrix)
-        self._size = float(xp.max(xp.abs(xp.linalg.diagonal(matrix))))  # of kernel values, before means are taken out
-        self.matrix = problem.operator.conjugate(checked(matrix))
-
-    @property
-    def scale(self) -> float:
-        """trace(J K Jᵀ) over the weight of the rows."""
-        return float(namespace(self.matrix).linalg.trace(self.matrix)) / self.problem.operator.weight
-
-    @cached_property
-    def spectrum(self) -> Spectrum:
-        """Of J K Jᵀ."""
-        return Spectrum(*eigh(self.matrix, self._size))
-
-    def _targets(self, offset: float) -> Array:
-        return self.problem.targets[:, :1] - offset * self.problem.targets[:, 1:]
-
-    def _to_basis(self, dual: Array) -> Array:
-        rows = self.problem.operator.root_transposed(dual)
-        return like(float64(self.problem.features).T @ rows, rows) if isinstance(self.basis, FeatureBasis) else rows
-
-    def solve(self, alpha: float, offset: float) -> Array:
-        """One alpha, by Cholesky."""
-        if alpha < 4 * EPSILON * self._size:  # coefficients of 1/alpha no longer cancel where they should
-            raise ValueError(_too_small(alpha, self._size))
-        return self._to_basis(solve_shifted(self.matrix, alpha, self._targets(offset), self._size))[:, 0]
-
-    def path(self, alphas: FloatArray, offset: float) -> Array:
-        """Every alpha, from one eigendecomposition."""
-        return self._to_basis(self.spectrum.solve(self._targets(offset), like(alphas, self.matrix)))
-
-
-class PrimalSystem:
-    """c = W (Wᵀ Φᵀ L Φ W + alpha I)⁻¹ Wᵀ Φᵀ L (s − offset), from the sums of one pass.
-
-    W whitens the basis, so that ‖c‖ is the norm of the function. One pass O(n r (r + d)), one alpha O(r³/3).
-
-    Parameters
-    ----------
-    basis : Basis of r functions
-    statistics : sums of whitened features
-    """
-
-    def __init__(self, basis: Basis, statistics: Statistics) -> None:
-        self.basis = basis
-        self.statistics = statistics
-
-    @classmethod
-    def gathered(cls, problem: Problem, basis: Basis, folds: Index | None = None) -> PrimalSystem:
-        """The system of a problem, in one pass over its rows; `folds` has one number a unit."""
-        white, features = basis.whitening, FeatureMap(basis)
-        statistics = problem.statistics(features, features.size, folds)
-        return cls(basis, statistics if white.inside or white.trivial else statistics.mapped(white.matrix))
-
-    @cached_property
-    def gram(self) -> Gram:
-        """The sums over all folds."""
-        return self.statistics.total()
-
-    @property
-    def scale(self) -> float:
-        """trace(Φᵀ L Φ) over the weight of the rows."""
-        features = self.gram.features
-        return float(namespace(features).linalg.trace(features)) / self.gram.weight
-
-    @cached_property
-    def spectrum(self) -> Spectrum:
-        """Of Wᵀ Φᵀ L Φ W."""
-        return Spectrum(*eigh(self.gram.features))
-
-    def solve(self, alpha: float, offset: float) -> Array:
-        """One alpha, by Cholesky."""
-        return (self.basis.whitening.matrix @ solve_shifted(self.gram.features, alpha, self.gram.right(offset)))[:, 0]
-
-    def path(self, alphas: FloatArray, offset: float) -> Array:
-        """Every alpha, from one eigendecomposition."""
-        white = self.spectrum.solve(self.gram.right(offset), like(alphas, self.gram.matrix))
-        return self.basis.whitening.matrix @ white
-
-    def path_without(self, fold: int, alphas: FloatArray, centred: bool) -> tuple[Array, float]:
-        """Coefficients of the whitened features (r', a) without a fold, and the mean score that was taken out."""
-        gram = self.statistics.without(fold)
-        offset = gram.mean_score if centred else 0.0
-        spectrum = Spectrum(*eigh(gram.features))
-        return spectrum.solve(gram.right(offset), like(alphas, gram.matrix)), offset
-
-
-FEW = 500  # units that are few whatever the basis
-
-
 @dataclass(frozen=True)
 class ViewData:
-    """One view of the data: its scored rows under their loss, its basis, its columns of X.
+    """One view of the data.
 
+    problem : its scored rows under their loss, or its comparisons
+    columns : of X that it sees, None for all
+    penalty : ρ
     groups : (n_units,) what is held out together, under numbers that all views share; None for items of one query
+    rows : (r,) row numbers of the basis, None where that is the columns themselves
     """
 
-    problem: ScoredRows | ComparedRows
+    problem: Any
     basis: Basis
-    columns: Index
+    columns: Index | None = None
     penalty: float = 1.0
     groups: Index | None = None
+    rows: Index | None = None
 
 
 @dataclass(frozen=True)
@@ -234,68 +101,50 @@ class Unscored:
     rows: UnscoredRows
 
 
-class AgreementSystem(Protocol):
-    """A loss waiting for its alpha and its agreement."""
+class System:
+    """A loss waiting for its alpha and its agreement; what both forms share."""
+
+    def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
+        self.views = views
+        self.unscored = unscored if len(views) > 1 else None  # one view has nothing to agree with
+        self._spectrum: tuple[float, Spectrum] | None = None
 
     @property
-    def views(self) -> Sequence[ViewData]:
-        """What it was made of."""
-        ...
+    def problems(self) -> list[Any]:
+        """The scored rows, or comparisons, of every view."""
+        return [view.problem for view in self.views]
+
+    @cached_property
+    def same_scores(self) -> bool:
+        """Whether every view has the same scores on the same rows: then the mean of the views is judged."""
+        return same_scores(self.problems)
 
     @property
-    def scale(self) -> float:
-        """What alpha is measured against."""
-        ...
+    def groups(self) -> list[Index] | None:
+        """What is held out together, per view; None for items of one query."""
+        groups = [view.groups for view in self.views if view.groups is not None]
+        return groups or None
 
     @property
-    def agreement_scale(self) -> float:
-        """What agreement is measured against: there both losses weigh the same; 0 without unscored rows."""
-        ...
+    def n_unscored(self) -> int:
+        """Rows on which views should agree."""
+        return 0 if self.unscored is None else self.unscored.rows.n_rows
 
-    @property
-    def problems(self) -> list[ScoredRows | ComparedRows]:
-        """The views' scored rows."""
-        ...
+    def matrix(self, agreement: float = 0.0) -> Array:
+        """The matrix A to which alpha I is added."""
+        raise NotImplementedError
 
-    @property
-    def size(self) -> int:
-        """Rows of its largest matrix."""
-        ...
+    def spectrum(self, agreement: float = 0.0) -> Spectrum:
+        """The eigendecomposition of `matrix`; the last one is kept."""
+        last = self._spectrum
+        if last is None or last[0] != agreement:
+            values, vectors = eigh(self.matrix(agreement), self._size_of_kernel(agreement))
+            last = self._spectrum = agreement, Spectrum(values, vectors)
+        return last[1]
 
-    @property
-    def few(self) -> bool:
-        """Whether there are few scored rows beside what the views share: then `cokernel` is the cheaper form."""
-        ...
-
-    @property
-    def cokernel(self) -> CoKernel:
-        """The same loss as a kernel between what is scored."""
-        ...
-
-    def solve(self, alpha: float, agreement: float, offset: float) -> list[Array]:
-        """Coefficients of every view's basis for one pair of parameters: a list of (r_v, 1)."""
-        ...
-
-    def path(self, alphas: FloatArray, agreement: float, offset: float) -> list[Array]:
-        """Coefficients of every view's basis for every alpha: a list of (r_v, a)."""
-        ...
-
-    def inverse(self, agreement: float) -> Inverse:
-        """What leaving rows out needs, for every alpha at one agreement."""
-        ...
-
-
-@dataclass(frozen=True)
-class Inverse:
-    """S = V diag(1/(λ + alpha)) Vᵀ on what is scored in all views, or I minus that; see `holdout.leave_out`.
-
-    vectors : (N, k); values : (k,); projected : (k, 2) Vᵀ (J s, J 1), or None for those of `vectors`
-    """
-
-    vectors: Array
-    values: Array
-    projected: Array | None = None
-    complement: bool = False
+    def _size_of_kernel(self, agreement: float) -> float | None:
+        """What negative eigenvalues are measured against; None where the matrix is sums of squares."""
+        return None
 
 
 def contrasts(n_views: int) -> FloatArray:
@@ -304,7 +153,18 @@ def contrasts(n_views: int) -> FloatArray:
     return np.reshape(rows, (n_views - 1, n_views))
 
 
-class PrimalAgreement:
+# ---------------------------------------------------------------- primal
+
+
+def whitened_statistics(problem: Problem, basis: Basis, folds: Index | None = None) -> Statistics:
+    """The sums of one pass over the whitened features of a problem; `folds` has one number per unit. O(n r (r + d))."""
+    features = FeatureMap(basis)
+    statistics = problem.statistics(features, features.size, folds)
+    white = basis.whitening
+    return statistics if white.inside or white.trivial else statistics.mapped(white.matrix)
+
+
+class PrimalSystem(System):
     """(B + alpha I + 2·agreement D) c = b on whitened features of all views side by side. One pass over each set of rows.
 
     B is block diagonal (scored rows), D has (M − 1) C_vv on and −C_uv off the diagonal, C the sums over unscored rows.
@@ -312,94 +172,166 @@ class PrimalAgreement:
 
     Parameters
     ----------
-    disagreement : D where it is known already: it does not depend on what is scored
+    statistics : sums over scored rows where they were gathered already: whitened, without penalties, one per view or
+        one for all views side by side
+    disagreement : D where it is known already: it does not depend on the scored rows
     """
 
-    def __init__(self, views: Sequence[ViewData], unscored: Unscored, disagreement: Array | None = None) -> None:
-        self.views = views
+    def __init__(
+        self,
+        views: Sequence[ViewData],
+        unscored: Unscored | None = None,
+        *,
+        statistics: Sequence[Statistics] | None = None,
+        disagreement: Array | None = None,
+    ) -> None:
+        super().__init__(views, unscored)
         self.maps = [view.basis.whitening.matrix / float(np.sqrt(view.penalty)) for view in views]
         self.ends = np.cumsum([0, *(int(white.shape[1]) for white in self.maps)])
-        self.disagreement = self._disagreement(unscored) if disagreement is None else disagreement
+        self._statistics = statistics
+        self._disagreement = disagreement
 
     @property
-    def problems(self) -> list[ScoredRows | ComparedRows]:
-        """The views' scored rows."""
-        return [view.problem for view in self.views]
+    def spans(self) -> list[slice]:
+        """The features of every view among those of all."""
+        return [slice(int(begin), int(end)) for begin, end in pairwise(self.ends)]
+
+    @property
+    def size(self) -> int:
+        """Features of all views."""
+        return int(self.ends[-1])
+
+    # ---- scored rows
+
+    @property
+    def statistics(self) -> Sequence[Statistics]:
+        """The sums over scored rows, one per view or one for all views side by side."""
+        if self._statistics is None:
+            self._statistics = [whitened_statistics(view.problem, view.basis) for view in self.views]
+        return self._statistics
+
+    def gather(self, folding: Folding) -> None:
+        """Keep sums for every fold; of all views side by side where their mean is judged."""
+        if len(self.views) > 1 and self.same_scores:
+            self._statistics = [self._joint_statistics(_every_fold(folding.codes[0], folding.n_folds))]
+        else:
+            self._statistics = [
+                _with_folds(
+                    whitened_statistics(view.problem, view.basis, _every_fold(codes, folding.n_folds)), folding.n_folds
+                )
+                for view, codes in zip(self.views, folding.codes, strict=True)
+            ]
+
+    def _joint_statistics(self, folds: Index) -> Statistics:
+        problem = self.views[0].problem
+        rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
+        features = JointFeatures([FeatureMap(view.basis) for view in self.views])
+        return features.whitened(problem.with_features(rows).statistics(features, features.size, folds))
+
+    def view_statistics(self) -> list[Statistics]:
+        """The sums over every view's scored rows, folds together."""
+        collapsed = [own.collapsed() for own in self.statistics]
+        if len(collapsed) == len(self.views):
+            return collapsed
+        return [collapsed[0].of_features(np.arange(span.start, span.stop)) for span in self.spans]
 
     @cached_property
     def grams(self) -> list[Gram]:
-        """The sums over each view's scored rows."""
-        return [PrimalSystem.gathered(view.problem, view.basis).gram for view in self.views]
+        """The sums over every view's scored rows as one matrix."""
+        return [statistics.total() for statistics in self.view_statistics()]
 
     @cached_property
     def scored(self) -> Array:
         """B: (Σ r_v, Σ r_v)."""
-        return block_diagonal([g.features / v.penalty for g, v in zip(self.grams, self.views, strict=True)])
+        return block_diagonal(self._blocks(self.grams))
 
-    def _disagreement(self, unscored: Unscored) -> Array:
+    def _blocks(self, grams: Sequence[Gram]) -> list[Array]:
+        """B view by view, from sums without penalties."""
+        return [
+            gram.features if view.penalty == 1 else gram.features / view.penalty
+            for gram, view in zip(grams, self.views, strict=True)
+        ]
+
+    def _rights(self, grams: Sequence[Gram], offset: float) -> Array:
+        parts = [gram.right(offset) / float(np.sqrt(v.penalty)) for gram, v in zip(grams, self.views, strict=True)]
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+    def right(self, offset: float = 0.0) -> Array:
+        """b: (Σ r_v, 1)."""
+        return self._rights(self.grams, offset)
+
+    @property
+    def mean_score(self) -> float:
+        """The weighted mean of all given scores, where single rows count."""
+        weights = [gram.weight for gram in self.grams]
+        return float(np.average([gram.mean_score for gram in self.grams], weights=weights))
+
+    @property
+    def n_units(self) -> int:
+        """Scored rows or comparisons, over all views."""
+        return sum(int(problem.targets.shape[0]) for problem in self.problems)
+
+    # ---- unscored rows
+
+    @cached_property
+    def disagreement(self) -> Array:
         """D: (Σ r_v, Σ r_v)."""
+        if self._disagreement is not None:
+            return self._disagreement
         reference = self.views[0].problem.reference
-        xp, place = namespace(reference), {"dtype": namespace(reference).float64, "device": device(reference)}
-        size, m = int(self.ends[-1]), len(self.views)
-        if m == 1 or unscored.rows.n_rows == 0:
-            return xp.zeros((size, size), **place)
+        m = len(self.views)
+        if self.unscored is None or self.n_unscored == 0:
+            xp = namespace(reference)
+            return xp.zeros((self.size, self.size), dtype=xp.float64, device=device(reference))
         features = JointFeatures([FeatureMap(view.basis) for view in self.views])
-        columns = [view.columns for view in self.views]
-        sums = sum_unscored(unscored, features, columns, reference)
-        finish = block_diagonal(
-            [
-                xp.eye(white.shape[1], **place) / float(np.sqrt(v.penalty)) if phi.whitened else white
-                for phi, white, v in zip(features.maps, self.maps, self.views, strict=True)
-            ]
-        )
-        joint = finish.T @ sums.features @ finish
+        sums = sum_unscored(self.unscored, features, [view.columns for view in self.views], reference)
+        joint = features.whitened(Statistics(self.unscored.comparison, (sums,), (None,))).total().features
         widths = np.diff(self.ends)
-        signs = like(np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1), joint)
-        return symmetrised(signs * joint)
+        roots = np.repeat([view.penalty**-0.5 for view in self.views], widths)
+        signs = np.repeat(np.repeat(m * np.eye(m) - 1, widths, axis=0), widths, axis=1)
+        return symmetrised(like(signs * roots[:, None] * roots[None, :], joint) * joint)
+
+    # ---- the solution
 
     @property
     def scale(self) -> float:
-        """trace(B) over the weight of the rows."""
+        """What alpha is measured against: trace(B) over the weight of the rows."""
         trace = float(namespace(self.scored).linalg.trace(self.scored))
         return trace / sum(gram.weight for gram in self.grams)
 
     @property
     def agreement_scale(self) -> float:
-        """trace(B) / trace(2 D)."""
+        """The agreement at which both losses weigh the same, trace(B) / trace(2 D); 0 without unscored rows."""
+        if self.n_unscored == 0:
+            return 0.0
         xp = namespace(self.scored)
         spread = 2 * float(xp.linalg.trace(self.disagreement))
         return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
 
-    def matrix(self, agreement: float) -> Array:
+    def matrix(self, agreement: float = 0.0) -> Array:
         """B + 2·agreement D."""
-        return self.scored + 2 * agreement * self.disagreement
+        return self.scored if agreement == 0 else self.scored + 2 * agreement * self.disagreement
 
-    def right(self, offset: float) -> Array:
-        """b: (Σ r_v, 1)."""
-        parts = [g.right(offset) / float(np.sqrt(v.penalty)) for g, v in zip(self.grams, self.views, strict=True)]
-        return namespace(self.scored).concat(parts, axis=0)
-
-    def path(self, alphas: FloatArray, agreement: float, offset: float) -> list[Array]:
-        """Every alpha from one eigendecomposition."""
-        spectrum = Spectrum(*eigh(self.matrix(agreement)))
-        return self.to_bases(spectrum.solve(self.right(offset), like(alphas, self.scored)))
+    def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for every alpha: (r_v, a) per view."""
+        return self.to_bases(self.spectrum(agreement).solve(self.right(offset), like(alphas, self.scored)))
 
     def agreement_path(self, alpha: float, agreements: FloatArray, offset: float) -> list[Array]:
-        """Every agreement at one alpha from one eigendecomposition: D in the metric of B + alpha I (math.md section 4)."""
+        """Coefficients for every agreement at one alpha from one eigendecomposition: D in the metric of B + alpha I."""
         xp = namespace(self.scored)
-        values, vectors = eigh(self.scored)
-        root = vectors / xp.sqrt(values + alpha)[None, :]
+        spectrum = self.spectrum()
+        root = spectrum.vectors / xp.sqrt(spectrum.values + alpha)[None, :]
         spread, inner = eigh(symmetrised(root.T @ self.disagreement @ root))
-        basis = root @ inner
+        directions = root @ inner
         damping = 1 / (1 + 2 * spread[:, None] * like(agreements, self.scored)[None, :])
-        return self.to_bases(basis @ (damping * (basis.T @ self.right(offset))))
+        return self.to_bases(directions @ (damping * (directions.T @ self.right(offset))))
 
-    def solve(self, alpha: float, agreement: float, offset: float) -> list[Array]:
-        """One alpha, by Cholesky."""
+    def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per view."""
         return self.to_bases(solve_shifted(self.matrix(agreement), alpha, self.right(offset)))
 
     def solve_partitioned(self, alpha: float, agreement: float, offset: float) -> list[Array]:
-        """Two views, one after the other (001 sect. 3.2): Cholesky of two halves instead of the whole."""
+        """Two views one after the other ([Brefeld2006] section 3.2): Cholesky of two halves instead of the whole."""
         if len(self.views) != 2:
             raise ValueError(f"the partitioned form is for two views, got {len(self.views)}.")
         cut = int(self.ends[1])
@@ -414,67 +346,135 @@ class PrimalAgreement:
 
     def to_bases(self, white: Array) -> list[Array]:
         """Coefficients of whitened features (Σ r_v, k) → of every view's basis."""
-        return [own @ white[b:e, :] for own, (b, e) in zip(self.maps, pairwise(self.ends), strict=True)]
+        return [matrix @ white[span, :] for matrix, span in zip(self.maps, self.spans, strict=True)]
 
-    def white_units(self, view: int, directions: Array) -> Array:
-        """A view's whitened features of its units, in the directions (r_v, k): (n_units, k)."""
+    # ---- hold-out
+
+    @property
+    def has_fold_sums(self) -> bool:
+        """Whether sums were gathered for every fold."""
+        return self._statistics is not None and self._statistics[0].n_folds > 1
+
+    def path_without(
+        self, fold: int, alphas: FloatArray, agreements: FloatArray, *, centred: bool
+    ) -> tuple[Array, float]:
+        """Whitened features' coefficients (Σ r_v, pairs) without a fold, penalties taken out, and the mean taken out.
+
+        One eigendecomposition per agreement.
+        """
+        grams = [statistics.without(fold) for statistics in self.statistics]
+        if len(grams) < len(self.views):
+            grams = [_features_of(grams[0], span) for span in self.spans]
+        offset = _mean_score(grams) if centred else 0.0
+        scored, right = block_diagonal(self._blocks(grams)), self._rights(grams, offset)
+        paths = []
+        for agreement in agreements:
+            matrix = scored if agreement == 0 else scored + 2 * float(agreement) * self.disagreement
+            paths.append(Spectrum(*eigh(matrix)).solve(right, like(alphas, right)))
+        joined = paths[0] if len(paths) == 1 else namespace(right).concat(paths, axis=1)
+        if all(view.penalty == 1 for view in self.views):
+            return joined, offset
+        roots = np.repeat([view.penalty**-0.5 for view in self.views], np.diff(self.ends))
+        return like(roots[:, None], joined) * joined, offset
+
+    def unit_features(self, view: int, units: Index, directions: Array | None = None) -> Array:
+        """A view's whitened features of units, penalty inside, in the directions (r_v, k) where given."""
         data = self.views[view]
-        units = np.arange(int(data.problem.targets.shape[0]))
-        return data.problem.unit_features(data.basis.features, units) @ (self.maps[view] @ directions)
-
-    def inverse(self, agreement: float) -> Inverse:
-        """From the spectrum of the sums, in a second pass over what is scored."""
-        values, vectors = eigh(self.matrix(agreement))
-        xp = namespace(values)
-        rows = [
-            view.problem.unit_root(self._units[v] @ vectors[b:e, :])
-            for v, (view, (b, e)) in enumerate(zip(self.views, pairwise(self.ends), strict=True))
-        ]
-        both = xp.concat([self.right(0.0), self.right(0.0) - self.right(1.0)], axis=1)  # of the scores and of 1
-        return Inverse(xp.concat(rows, axis=0), values, vectors.T @ both, complement=True)
+        turned = self.maps[view] if directions is None else self.maps[view] @ directions
+        return data.problem.unit_features(data.basis.features, units) @ turned
 
     @cached_property
-    def _units(self) -> list[Array]:
-        """Whitened features of every view's units: (n_v, r_v)."""
-        eye = namespace(self.scored).eye
-        place = {"dtype": self.scored.dtype, "device": device(self.scored)}
-        return [self.white_units(v, eye(int(white.shape[1]), **place)) for v, white in enumerate(self.maps)]
+    def all_unit_features(self) -> list[Array]:
+        """Whitened features of every unit: (n_v, r_v) per view."""
+        return [self.unit_features(v, _all_units(view)) for v, view in enumerate(self.views)]
+
+    def projected_targets(self, vectors: Array) -> Array:
+        """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
+        scores, constant = self.right(0.0), self.right(0.0) - self.right(1.0)
+        return vectors.T @ namespace(vectors).concat([scores, constant], axis=1)
 
     @property
-    def n_units(self) -> int:
-        """Rows or comparisons that are scored, over all views."""
-        return sum(int(view.problem.targets.shape[0]) for view in self.views)
-
-    @property
-    def size(self) -> int:
-        """Features of all views."""
-        return int(self.ends[-1])
-
-    @property
-    def few(self) -> bool:
-        """Fewer units than features, or few by themselves."""
-        return self.n_units <= max(int(self.ends[-1]), FEW)
+    def few_units(self) -> bool:
+        """Whether there are so few units that `cokernel` is the cheaper form."""
+        return self.n_units <= max(self.size, FEW_UNITS)
 
     @cached_property
     def cokernel(self) -> CoKernel:
-        """Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition of D."""
+        """The loss as a kernel between units, Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition of D."""
+        if self.n_unscored == 0:
+            zeros = like(np.zeros(self.size), self.views[0].problem.reference)
+            units = _padded_features(self.all_unit_features, self.ends)
+            return CoKernel(self.problems, units, None, SpectralCurve(zeros, 2.0, taken_away=False))
         values, vectors = eigh(self.disagreement)
-        units = [self.white_units(v, vectors[b:e, :]) for v, (b, e) in enumerate(pairwise(self.ends))]
+        units = [
+            self.unit_features(v, _all_units(view), vectors[span, :])
+            for v, (view, span) in enumerate(zip(self.views, self.spans, strict=True))
+        ]
         return CoKernel(self.problems, units, None, SpectralCurve(values, 2.0, taken_away=False))
 
 
-def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[Index], reference: Array) -> Gram:
-    """The sums over all unscored rows, views side by side; scans pass by pass."""
-    held = tuple(part for part in unscored.rows.parts if not isinstance(part, ScannedRows))
+def _all_units(view: ViewData) -> Index:
+    return np.arange(int(view.problem.targets.shape[0]))
+
+
+def _padded_features(features: Sequence[Array], ends: Index) -> list[Array]:
+    """Every view's features among those of all views, zeros elsewhere."""
+    if len(features) == 1:
+        return list(features)
+    xp = namespace(features[0])
+    size = int(ends[-1])
+    result = []
+    for values, (begin, end) in zip(features, pairwise(ends), strict=True):
+        place: dict[str, Any] = {"dtype": xp.float64, "device": device(values)}
+        n = int(values.shape[0])
+        before, after = xp.zeros((n, int(begin)), **place), xp.zeros((n, size - int(end)), **place)
+        result.append(xp.concat([before, values, after], axis=1))
+    return result
+
+
+def _every_fold(codes: Index, n_folds: int) -> Index:
+    """Fold numbers with units that are never held out in a fold of their own, after the others."""
+    return np.where(codes < 0, n_folds, codes)
+
+
+def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
+    """Statistics with empty folds at the end: a view need not have scores in all of them."""
+    missing = n_folds - statistics.n_folds
+    if missing <= 0:
+        return statistics
+    empty = Gram(0.0 * statistics.queries[0].matrix)
+    return Statistics(
+        statistics.comparison, (*statistics.queries, *[empty] * missing), (*statistics.parts, *[None] * missing)
+    )
+
+
+def _features_of(gram: Gram, span: slice) -> Gram:
+    """The sums of the features of one view."""
+    size = int(gram.matrix.shape[0]) - 2
+    chosen = np.r_[span.start : span.stop, size, size + 1]
+    xp = namespace(gram.matrix)
+    matrix = xp.take(take(gram.matrix, chosen), like(chosen, gram.matrix, "int64"), axis=1)
+    return Gram(matrix, gram.weight, gram.freedom)
+
+
+def _mean_score(grams: Sequence[Gram]) -> float:
+    """The mean of all scores that were summed, where single rows count."""
+    total, weight = (sum(float(gram.matrix[row, -1]) for gram in grams) for row in (-2, -1))
+    return total / weight if weight > 0 else 0.0
+
+
+def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array) -> Gram:
+    """The sums over all unscored rows, views side by side; rows of scans are summed pass by pass."""
+    scanned = [part for part in unscored.rows.parts if hasattr(part, "summed")]
+    held = tuple(part for part in unscored.rows.parts if not hasattr(part, "summed"))
     sums = Accumulator(unscored.comparison, features, features.size, reference)
+    xp = namespace(reference)
     for piece in UnscoredRows(held).pieces():
-        xp = namespace(reference)
         zeros = xp.zeros(len(piece.queries), dtype=xp.float64, device=device(reference))
         sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
     total = sums.result().total()
-    for part in unscored.rows.parts:
-        if isinstance(part, ScannedRows):
-            total += part.summed(unscored.comparison, features, features.size, columns).total()
+    for part in scanned:
+        total += part.summed(unscored.comparison, features, features.size, columns).total()
     return total
 
 
@@ -492,134 +492,117 @@ class JointFeatures:
 
     def __call__(self, rows: SideBySide) -> Array:
         """(n, size)."""
-        parts = [phi(own) for phi, own in zip(self.maps, rows.features(), strict=True)]
-        return namespace(parts[0]).concat(parts, axis=1)
+        blocks = [phi(features) for phi, features in zip(self.maps, rows.features(), strict=True)]
+        return namespace(blocks[0]).concat(blocks, axis=1)
 
     def write(self, rows: SideBySide, out: Array) -> None:
-        """The same into a NumPy array."""
-        for phi, own, (begin, end) in zip(self.maps, rows.features(), pairwise(self.ends), strict=True):
-            phi.write(own, out[:, begin:end])
+        """(n, size) into a NumPy array."""
+        for phi, features, (begin, end) in zip(self.maps, rows.features(), pairwise(self.ends), strict=True):
+            phi.write(features, out[:, begin:end])
+
+    def whitened(self, statistics: Statistics) -> Statistics:
+        """Sums of these features as sums of whitened ones."""
+        if all(phi.whitened or phi.basis.whitening.trivial for phi in self.maps):
+            return statistics
+        reference = statistics.queries[0].matrix
+        blocks = [
+            like(np.eye(phi.size), reference) if phi.whitened else phi.basis.whitening.matrix for phi in self.maps
+        ]
+        return statistics.mapped(block_diagonal(blocks))
 
 
-class DualAgreement:
-    """a = Rᵀ (R 𝐊 Rᵀ + alpha I)⁻¹ [J s; 0]: size Σ n_v + (M − 1) m, no normal equations (math.md section 3).
+# ---------------------------------------------------------------- dual
+
+
+class DualSystem(System):
+    """a = Rᵀ (R 𝐊 Rᵀ + alpha I)⁻¹ [J s; 0]: size Σ n_v + (M − 1) m, no normal equations (docs/mathematics.md, section 3).
 
     R stacks every view's J over √(2·agreement·M) (H ⊗ J̄) on the unscored rows; 𝐊 is block diagonal. Each view's basis
-    is its scored and all unscored rows, in that order.
+    is its scored and all unscored rows, in that order. One view alone may have the columns as its basis: then 𝐊 is
+    linear, and the expansion over rows is summed up, Xᵀ a. Valid for singular 𝐊; the smallest eigenvalue is at least
+    alpha. Building it costs O(n² d), one alpha O(n³/3), all alphas one eigendecomposition.
     """
 
-    def __init__(self, views: Sequence[ViewData], unscored: Unscored) -> None:
-        self.views = views
-        _, codes, weights = unscored.rows.everything()
-        m = self.n_unscored = len(codes)
-        self.contrasts = contrasts(len(views)) if m else np.zeros((0, len(views)))
-        reference = views[0].problem.reference
+    def __init__(self, views: Sequence[ViewData], unscored: Unscored | None = None) -> None:
+        super().__init__(views, unscored)
+        self.contrasts = contrasts(len(views)) if self.n_unscored else np.zeros((0, len(views)))
+        self._largest = 0.0  # of kernel values, before means are taken out
+        self._kernels: list[Array] | None = None
+        self._scored: Array | None = None
+        self._operator: QueryLoss | None = None
+        self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
+        self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
+        if len(views) == 1:  # nothing else needs the kernel values: they may be overwritten
+            (rows,) = self._kernel_blocks()
+            self._scored = views[0].problem.operator.conjugate(rows)
+        elif self.n_unscored:
+            self._add_unscored()
+
+    def _kernel_blocks(self) -> list[Array]:
+        """Kernel values between every view's scored rows: (n_v, n_v)."""
+        blocks = []
+        for view in self.views:
+            basis, features = view.basis, view.problem.features
+            n = int(features.shape[0])
+            if isinstance(basis, FeatureBasis):
+                block = finite_values(Kernel("linear").block(features, features))
+            elif self.n_unscored:
+                block = basis.gram[:n, :n]
+            else:
+                points = basis.points if basis.size == n else take(basis.points, np.arange(n))
+                block = finite_values(basis.kernel.block(features, points))
+            xp = namespace(block)
+            self._largest = max(self._largest, float(xp.max(xp.abs(xp.linalg.diagonal(block)))) / view.penalty)
+            blocks.append(block if view.penalty == 1 else block / view.penalty)
+        return blocks
+
+    @property
+    def kernels(self) -> list[Array]:
+        """Kernel values between every view's scored rows over its penalty; made again where they were overwritten."""
+        if self._kernels is None:
+            self._kernels = self._kernel_blocks()
+        return self._kernels
+
+    def _add_unscored(self) -> None:
+        """Kernel values of the unscored rows under their loss."""
+        assert self.unscored is not None
+        m, reference = self.n_unscored, self.views[0].problem.reference
+        self._agreeing = 0.0
+        _, codes, weights = self.unscored.rows.everything()
         queries, n_queries = first_appearance(codes)
         self._operator = QueryLoss(
-            unscored.comparison,
+            self.unscored.comparison,
             like(queries, reference, "int64"),
             n_queries,
             None if weights is None else like(weights, reference),
             reference,
             m,
         )
-        xp, place = namespace(reference), {"device": device(reference)}
-        self.rows: list[Array] = []  # kernel values between a view's scored rows
-        self.sides: list[Array] = []  # K J̄ᵀ between its scored and the unscored rows
-        self.agreeing = xp.zeros((len(self.contrasts) * m,) * 2, dtype=xp.float64, **place)
-        for v, view in enumerate(views):
-            assert isinstance(view.basis, KernelBasis)
+        for v, view in enumerate(self.views):
             n = int(view.problem.features.shape[0])
-            gram = view.basis.gram / view.penalty
-            self.rows.append(gram[:n, :n])
-            self.sides.append(self._operator.root(gram[n:, :n]).T if m else gram[:n, n:])
-            if len(self.contrasts):
-                inner = self._operator.conjugate(gram[n:, n:] * 1.0)
-                outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
-                self.agreeing = self.agreeing + (inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner))
+            gram = view.basis.gram / view.penalty  # type: ignore[union-attr]
+            self._sides.append(self._operator.root(gram[n:, :n]).T)
+            inner = self._operator.conjugate(gram[n:, n:] * 1.0)
+            outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
+            self._agreeing = self._agreeing + (inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner))
 
     @property
-    def problems(self) -> list[ScoredRows | ComparedRows]:
-        """The views' scored rows."""
-        return [view.problem for view in self.views]
-
-    @cached_property
     def scored(self) -> Array:
         """J K Jᵀ of every view on the diagonal."""
-        parts = [view.problem.operator.conjugate(own * 1.0) for view, own in zip(self.views, self.rows, strict=True)]
-        return block_diagonal(parts)
+        if self._scored is None:
+            pairs = zip(self.problems, self.kernels, strict=True)
+            self._scored = block_diagonal([problem.operator.conjugate(block * 1.0) for problem, block in pairs])
+        return self._scored
 
     @cached_property
     def mixed(self) -> Array:
-        """J K (H ⊗ J̄)ᵀ between what is scored and what should agree."""
+        """J K (H ⊗ J̄)ᵀ between scored and unscored rows."""
         xp = namespace(self.scored)
-        parts = []
-        for v, (view, side) in enumerate(zip(self.views, self.sides, strict=True)):
-            own = view.problem.operator.root(side)
-            parts.append(xp.concat([float(h) * own for h in self.contrasts[:, v]] or [own[:, :0]], axis=1))
-        return xp.concat(parts, axis=0)
-
-    @property
-    def scale(self) -> float:
-        """trace(J K Jᵀ) over the weight of the rows."""
-        weight = sum(view.problem.operator.weight for view in self.views)
-        return float(namespace(self.scored).linalg.trace(self.scored)) / weight
-
-    @property
-    def agreement_scale(self) -> float:
-        """Where the traces of both parts are equal."""
-        xp = namespace(self.scored)
-        spread = 2 * len(self.views) * float(xp.linalg.trace(self.agreeing))
-        return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
-
-    def matrix(self, agreement: float) -> Array:
-        """R 𝐊 Rᵀ."""
-        if agreement == 0 or len(self.contrasts) == 0:
-            return self.scored
-        xp = namespace(self.scored)
-        t = 2 * agreement * len(self.views)
-        mixed = float(np.sqrt(t)) * self.mixed
-        upper = xp.concat([self.scored, mixed], axis=1)
-        lower = xp.concat([mixed.T, t * self.agreeing], axis=1)
-        return xp.concat([upper, lower], axis=0)
-
-    def path(self, alphas: FloatArray, agreement: float, offset: float) -> list[Array]:
-        """Every alpha from one eigendecomposition."""
-        spectrum = Spectrum(*eigh(self.matrix(agreement)))
-        right = self._right(offset, int(spectrum.values.shape[0]))
-        return self._to_bases(spectrum.solve(right, like(alphas, self.scored)), agreement)
-
-    def solve(self, alpha: float, agreement: float, offset: float) -> list[Array]:
-        """One alpha, by Cholesky."""
-        matrix = self.matrix(agreement)
-        return self._to_bases(solve_shifted(matrix, alpha, self._right(offset, int(matrix.shape[0]))), agreement)
-
-    def _right(self, offset: float, size: int) -> Array:
-        targets = stacked_targets(self.views)
-        return _padded(targets[:, :1] - offset * targets[:, 1:], size)
-
-    def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
-        """Rᵀ z, view by view: scored rows first, then unscored ones."""
-        xp = namespace(dual)
-        ends = np.cumsum([0, *(view.problem.operator.n_roots for view in self.views)])
-        factor = float(np.sqrt(2 * agreement * len(self.views))) if len(self.contrasts) else 0.0
-        m, result = self.n_unscored, []
-        for v, view in enumerate(self.views):
-            own = view.problem.operator.root_transposed(dual[ends[v] : ends[v + 1], :])
-            shared = xp.zeros((m, dual.shape[1]), dtype=xp.float64, device=device(dual))
-            if factor > 0:
-                for c, row in enumerate(self.contrasts):
-                    begin = int(ends[-1]) + c * m
-                    shared = shared + factor * float(row[v]) * dual[begin : begin + m, :]
-                shared = self._operator.root_transposed(shared)
-            result.append(xp.concat([own, shared], axis=0) / view.penalty)
-        return result
-
-    def inverse(self, agreement: float) -> Inverse:
-        """From the eigendecomposition of the whole, restricted to what is scored."""
-        values, vectors = eigh(self.matrix(agreement))
-        n = int(self.scored.shape[0])
-        return Inverse(vectors[:n, :], values, vectors[:n, :].T @ stacked_targets(self.views))
+        rows = []
+        for v, (problem, side) in enumerate(zip(self.problems, self._sides, strict=True)):
+            root = problem.operator.root(side)
+            rows.append(xp.concat([float(h) * root for h in self.contrasts[:, v]], axis=1))
+        return xp.concat(rows, axis=0)
 
     @property
     def size(self) -> int:
@@ -627,25 +610,121 @@ class DualAgreement:
         return sum(view.basis.size for view in self.views)
 
     @property
-    def few(self) -> bool:
-        """No more units than unscored contrasts, or few by themselves."""
+    def scale(self) -> float:
+        """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows."""
+        weight: float = sum(problem.operator.weight for problem in self.problems)
+        return float(namespace(self.scored).linalg.trace(self.scored)) / weight
+
+    @property
+    def agreement_scale(self) -> float:
+        """The agreement at which both losses weigh the same; 0 without unscored rows."""
+        if len(self.contrasts) == 0:
+            return 0.0
+        xp = namespace(self.scored)
+        spread = 2 * len(self.views) * float(xp.linalg.trace(self._agreeing))
+        return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
+
+    @property
+    def mean_score(self) -> float:
+        """The weighted mean of all given scores."""
+        return mean_score(self.problems)
+
+    def matrix(self, agreement: float = 0.0) -> Array:
+        """R 𝐊 Rᵀ."""
+        if agreement == 0 or len(self.contrasts) == 0:
+            return self.scored
+        xp = namespace(self.scored)
+        factor = 2 * agreement * len(self.views)
+        mixed = float(np.sqrt(factor)) * self.mixed
+        upper = xp.concat([self.scored, mixed], axis=1)
+        lower = xp.concat([mixed.T, factor * self._agreeing], axis=1)
+        return xp.concat([upper, lower], axis=0)
+
+    def _size_of_kernel(self, agreement: float) -> float | None:
+        return self._largest if agreement == 0 else None
+
+    def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a) per view."""
+        spectrum = self.spectrum(agreement)
+        right = self._right(offset, int(spectrum.values.shape[0]))
+        return self._to_bases(spectrum.solve(right, like(alphas, self.scored)), agreement)
+
+    def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
+        """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per view."""
+        matrix = self.matrix(agreement)
+        if alpha < 4 * EPSILON * self._largest:  # coefficients of 1/alpha no longer cancel where they should
+            raise ValueError(_too_small(alpha, self._largest))
+        right = self._right(offset, int(matrix.shape[0]))
+        return self._to_bases(solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement)
+
+    def _right(self, offset: float, size: int) -> Array:
+        targets = self.targets[:, :1] - offset * self.targets[:, 1:]
+        missing = size - int(targets.shape[0])
+        if missing == 0:
+            return targets
+        xp = namespace(targets)
+        return xp.concat([targets, xp.zeros((missing, 1), dtype=xp.float64, device=device(targets))], axis=0)
+
+    @cached_property
+    def targets(self) -> Array:
+        """J s and J 1 of every view, stacked: (N, 2)."""
+        targets = [problem.targets for problem in self.problems]
+        return targets[0] if len(targets) == 1 else namespace(targets[0]).concat(targets, axis=0)
+
+    def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
+        """Rᵀ z, view by view: scored rows first, then unscored ones."""
+        xp = namespace(dual)
+        ends = np.cumsum([0, *(problem.operator.n_roots for problem in self.problems)])
+        factor = float(np.sqrt(2 * agreement * len(self.views))) if len(self.contrasts) else 0.0
+        m, result = self.n_unscored, []
+        for v, view in enumerate(self.views):
+            rows = view.problem.operator.root_transposed(dual[ends[v] : ends[v + 1], :])
+            if isinstance(view.basis, FeatureBasis):
+                result.append(like(float64(view.problem.features).T @ rows, rows) / view.penalty)
+                continue
+            missing = view.basis.size - int(rows.shape[0])
+            if missing:
+                shared = xp.zeros((missing, dual.shape[1]), dtype=xp.float64, device=device(dual))
+                if factor > 0:
+                    for c, contrast in enumerate(self.contrasts):
+                        begin = int(ends[-1]) + c * m
+                        shared = shared + factor * float(contrast[v]) * dual[begin : begin + m, :]
+                    assert self._operator is not None
+                    shared = self._operator.root_transposed(shared)
+                rows = xp.concat([rows, shared], axis=0)
+            result.append(rows if view.penalty == 1 else rows / view.penalty)
+        return result
+
+    @property
+    def few_units(self) -> bool:
+        """Whether there are so few units that `cokernel` is the cheaper form: always without unscored rows."""
         n = int(self.scored.shape[0])
-        return len(self.contrasts) == 0 or n <= max(len(self.contrasts) * self.n_unscored, FEW)
+        return len(self.contrasts) == 0 or n <= max(len(self.contrasts) * self.n_unscored, FEW_UNITS)
 
     @cached_property
     def cokernel(self) -> CoKernel:
-        """K − C (A + 1/(2 M ratio))⁻¹ Cᵀ, from one eigendecomposition of A: the unscored rows taken out."""
-        values, vectors = eigh(self.agreeing) if len(self.contrasts) else (self.scored[0, :0], self.agreeing)
+        """The loss as a kernel between units, K − C (A + 1/(2 M ratio))⁻¹ Cᵀ: the unscored rows taken out.
+
+        One eigendecomposition of A.
+        """
+        factor = 2.0 * len(self.views)
+        if len(self.contrasts) == 0:
+            curve = SpectralCurve(self.scored[0, :0], factor)
+            nothing = [problem.targets[:, :0] for problem in self.problems]
+            return CoKernel(self.problems, nothing, self._unit_kernels, curve, self.scored, self._largest)
+        values, vectors = eigh(self._agreeing)
         m = self.n_unscored
-        units, own = [], []
-        for v, (view, rows, side) in enumerate(zip(self.views, self.rows, self.sides, strict=True)):
-            shared = rows[:, :0]
-            for c, row in enumerate(self.contrasts):
-                part = float(row[v]) * (side @ vectors[c * m : (c + 1) * m, :])
-                shared = part if c == 0 else shared + part
-            units.append(_per_unit(view.problem, shared))
-            own.append(_per_unit(view.problem, _per_unit(view.problem, rows).T))
-        return CoKernel(self.problems, units, own, SpectralCurve(values, 2.0 * len(self.views), taken_away=True))
+        units = []
+        for v, (problem, side) in enumerate(zip(self.problems, self._sides, strict=True)):
+            shared: Any = 0.0
+            for c, contrast in enumerate(self.contrasts):
+                shared = shared + float(contrast[v]) * (side @ vectors[c * m : (c + 1) * m, :])
+            units.append(_per_unit(problem, shared))
+        return CoKernel(self.problems, units, self._unit_kernels, SpectralCurve(values, factor))
+
+    def _unit_kernels(self) -> list[Array]:
+        pairs = zip(self.problems, self.kernels, strict=True)
+        return [_per_unit(problem, _per_unit(problem, block).T) for problem, block in pairs]
 
 
 def _per_unit(problem: Problem, rows: Array) -> Array:
@@ -653,17 +732,6 @@ def _per_unit(problem: Problem, rows: Array) -> Array:
     if isinstance(problem, ComparedRows):
         return take(rows, problem.winners) - take(rows, problem.losers)
     return rows
-
-
-def _padded(targets: Array, size: int) -> Array:
-    xp = namespace(targets)
-    rest = (size - targets.shape[0], targets.shape[1])
-    return xp.concat([targets, xp.zeros(rest, dtype=xp.float64, device=device(targets))], axis=0)
-
-
-def stacked_targets(views: Sequence[ViewData]) -> Array:
-    """J s and J 1 of every view, stacked."""
-    return namespace(views[0].problem.reference).concat([view.problem.targets for view in views], axis=0)
 
 
 def block_diagonal(blocks: Sequence[Array]) -> Array:
@@ -674,7 +742,7 @@ def block_diagonal(blocks: Sequence[Array]) -> Array:
     widths = [int(block.shape[1]) for block in blocks]
     rows = []
     for position, block in enumerate(blocks):
-        place = {"dtype": xp.float64, "device": device(block)}
+        place: dict[str, Any] = {"dtype": xp.float64, "device": device(block)}
         left = xp.zeros((block.shape[0], sum(widths[:position])), **place)
         right = xp.zeros((block.shape[0], sum(widths[position + 1 :])), **place)
         rows.append(xp.concat([left, block, right], axis=1))
@@ -685,19 +753,6 @@ def kron(left: FloatArray, right: Array) -> Array:
     """The Kronecker product of a small matrix with a large one."""
     xp = namespace(right)
     return xp.concat([xp.concat([float(entry) * right for entry in row], axis=1) for row in left], axis=0)
-
-
-def same_scores(problems: Sequence[ScoredRows | ComparedRows]) -> bool:
-    """Whether every view has the same scores on the same rows."""
-    first = problems[0]
-    if not isinstance(first, ScoredRows):
-        return True
-
-    def scores(problem: Any) -> tuple[Any, Any]:
-        return to_numpy(problem.rows.index), to_numpy(problem.reference)
-
-    index, values = scores(first)
-    return all(np.array_equal(index, own) and np.array_equal(values, other) for own, other in map(scores, problems[1:]))
 
 
 def mean_score(problems: Sequence[Problem]) -> float:

@@ -32,5 +32,5 @@ def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
         basis.write(block, phi[: len(block)])
         return phi[: len(block)] @ coefficients
 
-    parts = list(in_order(values, range(0, n, step), coefficients))
-    return parts[0] if len(parts) == 1 else namespace(coefficients).concat(parts)
+    blocks = list(in_order(values, range(0, n, step), coefficients))
+    return blocks[0] if len(blocks) == 1 else namespace(coefficients).concat(blocks)

@@ -18,11 +18,11 @@ import scipy.linalg
 from corank._arrays import Array, FloatArray, Index, device, like, namespace, segment_sum, take
 from corank.kernels import Kernel
 from corank.problem import ScoredRows
-from corank.solvers.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns, joined_path
+from corank.solvers.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solvers.dictionary import Atoms, Dictionary, RowSet
-from corank.solvers.folds import Splits, natural_folds, splits_of_folds
+from corank.solvers.folds import Splits, default_folding, fold_splits, read_splits
 from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
-from corank.solvers.tuning import Path, Training, constant_error, kernels_to_try, read_splits
+from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try
 
 Refit: TypeAlias = Literal["back", "basic", "final", "pre"]
 REFITS: tuple[Refit, ...] = ("back", "basic", "final", "pre")
@@ -457,8 +457,10 @@ def _splits(training: Training, settings: PursuitSettings) -> Splits | None:
     problem = training.problem
     given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
     if given is None:
-        given = natural_folds(problem, dual=False, seed=settings.seed)
-    return splits_of_folds(given) if isinstance(given, np.ndarray) else given
+        groups = None if problem.groups is None else [problem.groups]
+        folding = default_folding([problem], groups, settings.seed, n_features=0)
+        given = None if folding is None else folding.codes[0]
+    return fold_splits(given) if isinstance(given, np.ndarray) else given
 
 
 def without_features(problem: ScoredRows) -> ScoredRows:

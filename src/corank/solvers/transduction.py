@@ -39,7 +39,7 @@ from corank._arrays import (
 from corank.basis import Basis, FeatureBasis
 from corank.gram import BLOCK_ENTRIES
 from corank.problem import ScoredRows
-from corank.solvers.least_squares import EPSILON, DualSystem
+from corank.solvers.least_squares import EPSILON, DualSystem, ViewData
 
 LARGE_QUERY_ROWS = 128  # from which a query is solved for alone, without the columns whose answer is the identity
 MIRROR_ROWS = 256  # of a block of a matrix that is mirrored: the block and its image stay in the cache
@@ -187,14 +187,14 @@ class DualTransduction:
 
     def __init__(self, problem: ScoredRows, basis: Basis, layout: Layout) -> None:
         self.problem, self.basis, self.layout = problem, basis, layout
-        self.system = DualSystem(problem, basis)
+        self.system = DualSystem([ViewData(problem, basis)])
 
     def _inverse(self, alpha: float) -> Array:
         """S (N, N)."""
         try:
-            return inverse_positive(add_diagonal(self.system.matrix, alpha))
+            return inverse_positive(add_diagonal(self.system.matrix(), alpha))
         except ValueError:
-            self.system.solve(alpha, 0.0)  # says what is wrong
+            self.system.solve(alpha)  # says what is wrong
             raise
 
     def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:

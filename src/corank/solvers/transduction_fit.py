@@ -6,7 +6,6 @@ Kernel width and alpha are those of RankRLS on the scored queries; then the pull
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,21 +13,55 @@ from typing import Any
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
-from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, candidate_rows, make_basis
-from corank.kernels import Kernel, rows_of
+from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, Selection, candidate_rows, make_basis
+from corank.kernels import Kernel, basis_points
+from corank.model_files.packing import storable
 from corank.problem import Problem, ScoredRows
 from corank.rows import Rows
-from corank.sampling import fold_numbers
-from corank.solvers.folds import N_FOLDS, Splits, covers_groups, folds_of_splits, splits_of_folds
+from corank.solvers.folds import Splits, default_folding, read_splits, split_codes
 from corank.solvers.holdout import Scoring, chosen_position, errors_of, pooled
+from corank.solvers.least_squares import ViewData
 from corank.solvers.prediction import predict_in_blocks
 from corank.solvers.transduction import DualTransduction, Layout, PrimalTransduction, Transduction, row_weights
-from corank.solvers.tuning import Path, Settings, Solution, Training, constant_error, kernels_to_try, read_splits, solve
+from corank.solvers.tuning import (
+    Candidates,
+    HeldProblem,
+    Path,
+    Settings,
+    Solution,
+    Training,
+    constant_error,
+    kernels_to_try,
+    tune,
+)
 
 PULL_GRID = np.logspace(3, -3, 7)  # in units of the weight of an unscored row in the loss; the strongest first
-ANY_ALPHA = 1e100  # where only the scale of a system matters
 
 
+@dataclass(frozen=True)
+class TransductionSettings:
+    """What a learner was asked for, checked.
+
+    kernel : its width still open; alpha, gamma : a number, "tune" ("scale" too for gamma) or candidates
+    basis : what to take of all rows
+    """
+
+    kernel: Kernel
+    gamma: Candidates
+    alpha: Candidates
+    basis: BasisSpec
+    selection: Selection = "pivoted"
+    cv: Any = None
+    scoring: Scoring = "squared"
+    seed: int = 0
+
+    @property
+    def tunes(self) -> bool:
+        """Whether kernel width or alpha is chosen by held-out error."""
+        return not isinstance(self.alpha, float) or self.gamma == "tune" or isinstance(self.gamma, tuple)
+
+
+@storable("PullPath")
 @dataclass(frozen=True)
 class PullPath(Path):
     """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored queries."""
@@ -117,7 +150,7 @@ class Completed:
     path: Path | None
 
 
-def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[float, ...]) -> Completed:
+def complete(data: HalfScored, settings: TransductionSettings, pull: Candidates) -> Completed:
     """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed scores.
 
     Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then `pull` is chosen,
@@ -127,7 +160,6 @@ def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[flo
 
     Parameters
     ----------
-    settings : checked; `basis` is what to take of all rows
     pull : a number, "tune" or candidates
     """
     tunes_pull = not isinstance(pull, float) and not data.one_query
@@ -142,7 +174,7 @@ def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[flo
     system = _system(settings.basis, inductive, layout, everything)
     n = layout.n_scored
     scale = float(namespace(everything.reference).mean(row_weights(everything)[n:]))
-    alpha, path = inductive.solution.alpha, inductive.path
+    alpha, path = inductive.alpha, inductive.path
     chosen = pull if isinstance(pull, float) else scale if isinstance(pull, str) else max(pull)
     if tunes_pull:
         pulls = PULL_GRID * scale if isinstance(pull, str) else np.sort(np.asarray(pull))[::-1]
@@ -150,14 +182,14 @@ def complete(data: HalfScored, settings: Settings, pull: float | str | tuple[flo
         if pull_path is not None and pull_path.pull is not None:
             path, chosen = pull_path, float(pull_path.pull[pull_path.best])
     unscored = take(everything.features, slice(n, len(layout.order)))
-    predicted = predict_in_blocks(inductive.solution.basis, inductive.solution.coefficients, unscored)
+    predicted = predict_in_blocks(inductive.view.basis, inductive.coefficients, unscored)
     completion = system.solve(alpha, chosen, predicted)
     scores = take(completion.scores, np.argsort(layout.order[n:]))
     if not (isinstance(settings.basis, str) and settings.basis == "all"):
-        basis, rows = inductive.solution.basis, inductive.solution.rows
+        basis, rows = inductive.view.basis, inductive.view.rows
         return Completed(scores, completion.coefficients, basis, rows, alpha, chosen, path)
     kernel, features, rows = inductive.kernel, data.training.everything, np.arange(len(layout.order))
-    basis = KernelBasis(kernel, rows_of(kernel, features, rows) if kernel.precomputed else features)
+    basis = KernelBasis(kernel, basis_points(kernel, features, rows) if kernel.precomputed else features)
     coefficients = take(completion.coefficients, np.argsort(layout.order))
     return Completed(scores, coefficients, basis, rows, alpha, chosen, path)
 
@@ -167,78 +199,76 @@ class _Inductive:
     """RankRLS on the scored queries with the kernel and alpha that were chosen for it, and all that was tried."""
 
     kernel: Kernel
-    solution: Solution
+    view: ViewData
+    coefficients: Array
+    alpha: float
     path: Path | None
 
-
-def _inductive(data: HalfScored, settings: Settings, splits: Index | Splits | None) -> _Inductive:
-    """Kernel and alpha by leave-query-out over the scored queries; nothing is chosen where there is only one."""
-    training, spec, index = data.training, settings.basis, data.training.index
-    pool = data.pool(spec, settings.kernel, settings.seed)
-    if data.one_query:
-        return _on_one_query(data, settings, pool)
-    kernels = kernels_to_try(pool, settings.kernel, settings.gamma, spec, settings.seed)
-    alpha = (settings.alpha,) if len(kernels) > 1 and isinstance(settings.alpha, float) else settings.alpha
-    parts = splits_of_folds(splits) if isinstance(splits, np.ndarray) else splits
-    cv = None if parts is None else [(index[train], index[test]) for train, test in parts]
-    best: _Inductive | None = None
-    paths: list[Path] = []
-    chosen = 0
-    for kernel in kernels:
-        solution = solve(training, replace(_with_kernel(settings, kernel, pool), alpha=alpha, cv=cv))
-        if solution.path is None:  # nothing was to be chosen, or nothing could be held out
-            return _Inductive(kernel, solution, None)
-        if best is None or _error(solution.path) < _error(paths[chosen]):
-            best, chosen = _Inductive(kernel, solution, None), len(paths)
-        paths.append(solution.path)
-    assert best is not None
-    before = sum(len(path.alpha) for path in paths[:chosen])
-    return replace(best, path=replace(paths[chosen], **_joined(paths), best=before + paths[chosen].best))
+    @classmethod
+    def of(cls, solution: Solution, kernel: Kernel) -> _Inductive:
+        """From the solution with a kernel, whose width is that of the chosen basis."""
+        (view,), (coefficients,) = solution.views, solution.coefficients
+        path = None if solution.path is None else replace(solution.path, agreement=None)
+        return cls(getattr(view.basis, "kernel", kernel), view, coefficients, solution.alpha, path)
 
 
-def _joined(paths: Sequence[Path]) -> dict[str, Any]:
-    """The columns of several paths, each one after the other."""
-    names = ("alpha", "gamma", "error", "standard_error")
-    return {name: np.concatenate([getattr(path, name) for path in paths]) for name in names}
+def fit_scored(
+    training: Training, settings: TransductionSettings, splits: Index | Splits | None, pool: Training | None = None
+) -> _Inductive:
+    """RankRLS on the scored rows; its basis is chosen from the rows of a pool, None for the scored ones."""
+    pool = training if pool is None else pool
+    kernels = kernels_to_try(pool, settings.kernel, settings.gamma, settings.basis, settings.seed)
+    problem = HeldProblem(
+        choices=[[_view(training, settings, kernel, pool)] for kernel in kernels],
+        dual=isinstance(settings.basis, str),
+        splits=splits,
+    )
+    asked = Settings(settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1)
+    return _Inductive.of(tune(problem, asked), kernels[0])
 
 
-def _error(path: Path) -> float:
-    return float(path.error[path.best])
+def _view(training: Training, settings: TransductionSettings, kernel: Kernel, pool: Training) -> ViewData:
+    """The scored rows with a basis that RankRLS on them can have: of all rows the scored ones."""
+    basis: Any = settings.basis
+    features, selection, seed = pool.problem.features, settings.selection, settings.seed
+    if isinstance(basis, int):
+        size = min(basis, len(pool.index))
+        _, basis = make_basis(size, kernel, features, pool.index, pool.everything, selection, seed)
+    elif isinstance(basis, str) and basis == "all":
+        basis = "scored"
+    problem = training.problem
+    chosen, rows = make_basis(basis, kernel, problem.features, training.index, training.everything, selection, seed)
+    return ViewData(problem, chosen, groups=problem.groups, rows=rows)
 
 
-def _on_one_query(data: HalfScored, settings: Settings, pool: Training) -> _Inductive:
-    """RankRLS with alpha at the scale of the data (the last of a list) and gamma "scale" (the first of a list)."""
+def _inductive(data: HalfScored, settings: TransductionSettings, splits: Index | Splits | None) -> _Inductive:
+    """Kernel and alpha by leave-query-out over the scored queries; nothing is chosen where there is only one.
+
+    Then alpha is at the scale of the data where it is open, the last of a list; gamma likewise, the first of a list.
+    """
+    pool = data.pool(settings.basis, settings.kernel, settings.seed)
+    if not data.one_query:
+        return fit_scored(data.training, settings, splits, pool)
     gamma, alpha = settings.gamma, settings.alpha
     gamma = "scale" if gamma == "tune" else gamma[0] if isinstance(gamma, tuple) else gamma
     (kernel,) = kernels_to_try(pool, settings.kernel, gamma, settings.basis, settings.seed)
-    number = alpha if isinstance(alpha, float) else ANY_ALPHA if isinstance(alpha, str) else alpha[-1]
-    solution = solve(data.training, replace(_with_kernel(settings, kernel, pool), alpha=number))
+    view = _view(data.training, settings, kernel, pool)
+    problem = HeldProblem([[view]], dual=isinstance(settings.basis, str))
+    system, _ = problem.prepared([view], Settings(1.0))
     if isinstance(alpha, str):
-        number = solution.system.scale if solution.system.scale > 0 else 1.0
-        solution = replace(solution, alpha=number, coefficients=solution.system.solve(number, 0.0))
-    return _Inductive(kernel, solution, None)
-
-
-def _with_kernel(settings: Settings, kernel: Kernel, pool: Training) -> Settings:
-    """The settings with one kernel and a basis that RankRLS on the scored rows can have: of all rows the scored ones."""
-    basis: Any = settings.basis
-    if isinstance(basis, str):
-        basis = "scored" if basis == "all" else basis
-    elif isinstance(basis, int):
-        size, features = min(basis, len(pool.index)), pool.problem.features
-        _, basis = make_basis(size, kernel, features, pool.index, pool.everything, settings.selection, settings.seed)
-    return replace(settings, kernel=kernel, gamma=kernel.gamma or "scale", basis=basis)
+        alpha = system.scale if system.scale > 0 else 1.0
+    number = alpha[-1] if isinstance(alpha, tuple) else alpha
+    return _Inductive(kernel, view, system.solve(number)[0][:, 0], number, None)
 
 
 def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
     """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten folds of queries."""
-    groups = problem.groups
-    assert groups is not None
+    assert problem.groups is not None
     if splits is None:
-        n_queries = int(groups.max()) + 1
-        return fold_numbers(0, n_queries, min(N_FOLDS, n_queries), seed)[groups]
-    folds = splits if isinstance(splits, np.ndarray) else folds_of_splits(problem, splits)
-    if folds is None or not covers_groups(problem, folds):
+        folding = default_folding([problem], [problem.groups], seed, n_features=0)
+        return np.zeros_like(problem.groups) if folding is None else folding.codes[0]
+    folds = split_codes(problem, splits)
+    if folds is None:
         raise ValueError(
             "cv: to choose pull every split must leave out whole queries, none of them twice, and train on all others; "
             "use cv=None, a splitter of groups, or give pull as a number."
@@ -248,7 +278,7 @@ def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
 
 def _system(spec: BasisSpec, inductive: _Inductive, layout: Layout, everything: ScoredRows) -> Transduction:
     """All rows in either form: the dual where they are the basis, or fewer than the columns that are."""
-    basis = inductive.solution.basis
+    basis = inductive.view.basis
     if isinstance(spec, str) and spec == "all":
         kernel, features = inductive.kernel, everything.features
         points = like(layout.order, everything.reference, "int64") if kernel.precomputed else features
@@ -270,7 +300,7 @@ def _pull_path(
 
     `layout` has the folds as parts, `scored` are its scored rows.
     """
-    alpha, width = inductive.solution.alpha, inductive.kernel.gamma
+    alpha, width = inductive.alpha, inductive.kernel.gamma
     roots = system.held_out(alpha, pulls)
     completed = scored.operator.unroot(roots)
     errors = pooled([errors_of(scored, completed, layout.folds, scoring, np.zeros(layout.n_folds))])
@@ -291,4 +321,6 @@ def _pull_path(
     if before is None:
         return path
     alone = np.full(len(before.alpha), np.inf)
-    return replace(path, **_joined([before, path]), best=len(alone) + best, pull=np.concatenate([alone, pulls]))
+    names = ("alpha", "gamma", "error", "standard_error")
+    joined: Any = {name: np.concatenate([getattr(before, name), getattr(path, name)]) for name in names}
+    return replace(path, **joined, best=len(alone) + best, pull=np.concatenate([alone, pulls]))

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index, in_order, namespace
+from corank._arrays import FloatArray, Index, in_order
+from corank.model_files.packing import storable
 from corank.solvers.co_kernel import CoKernel
-from corank.solvers.folds import N_FOLDS, Folding, Grid, balanced_folds, blocks_of
+from corank.solvers.folds import N_FOLDS, Folding, balanced_folds, fold_blocks, same_scores
 from corank.solvers.holdout import (
+    Grid,
     HeldOut,
     Scoring,
     best_slope,
     chosen_pair,
-    held_out_views,
+    held_out,
+    kept_means,
     left_out,
-    means_without,
-    raw_sums,
-    scored,
+    pooled,
+    view_errors,
 )
-from corank.solvers.least_squares import AgreementSystem, mean_score, same_scores
+from corank.solvers.least_squares import DualSystem, PrimalSystem, mean_score
 
 
 @dataclass(frozen=True)
 class Nested:
-    """Errors of procedures on folds that chose nothing: one HeldOut of a single column a procedure."""
+    """Errors of procedures on folds that chose nothing: one HeldOut of a single column per procedure."""
 
     results: dict[str, HeldOut]
 
@@ -45,9 +46,9 @@ def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a fit leaves behind to judge its choices: the scored rows' kernel, the errors found, or the system itself."""
+    """What a fit leaves behind to judge its choices: the kernel between units, the errors found, or the system itself."""
 
-    source: CoKernel | AgreementSystem | None
+    source: CoKernel | DualSystem | PrimalSystem | None
     found: HeldOut | None
     folding: Folding | None
     grid: Grid
@@ -57,14 +58,14 @@ class Evidence:
 
     @cached_property
     def cokernel(self) -> CoKernel | None:
-        """The kernel between what is scored, where there are few scored rows."""
+        """The kernel between units, where there are few."""
         if self.source is None or isinstance(self.source, CoKernel):
             return self.source
-        return self.source.cokernel if self.source.few else None
+        return self.source.cokernel if self.source.few_units else None
 
     @property
     def judge(self) -> Scoring:
-        """By what error procedures are judged: rankers by order, unless they chose by another one.
+        """The error by which procedures are judged: rankers by order, unless they chose by another one.
 
         Many scored rows leave only the error that was chosen by.
         """
@@ -76,67 +77,66 @@ class Evidence:
     def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> Nested | None:
         """Every procedure chooses an alpha and one of its agreements on some folds, and is judged on the others.
 
-        `judge` says by which error where that is not the one of the choice; many scored rows leave no such freedom.
-
-        With few scored rows the choice is made anew without the outer fold. With many, where one row more or less
-        says little, it is made on the errors of the other folds. None where there is too little to hold anything out.
+        `judge` is the error to judge by where that is not the one of the choice; many scored rows leave no such
+        freedom. With few scored rows the choice is made again without the outer fold. With many, where one row more or
+        less says little, it is made on the errors of the other folds. None where there is too little to hold anything
+        out.
         """
         if self.folding is None or self.folding.n_folds < 3:
             return None
         grid = self.grid
         if self.source is not None:
             grid = Grid(grid.alphas, np.unique(np.concatenate([grid.agreements, *agreements.values()])))
-        procedures = {name: grid.pairs_at(own) for name, own in agreements.items()}
+        procedures = {name: grid.pairs_at(values) for name, values in agreements.items()}
         if any(len(pairs) == 0 for pairs in procedures.values()):  # not tried, and nothing was kept to try it with
             return None
         if self.cokernel is not None:
-            return self._nested(self.cokernel, self.folding, grid, procedures, judge or self.scoring)
-        found = self.found
+            return self._chosen_without_outer_fold(self.cokernel, self.folding, grid, procedures, judge or self.scoring)
+        errors = self.found
         if self.source is not None and not isinstance(self.source, CoKernel):
-            known = {"scoring": self.scoring, "centred": self.centred, "seed": self.seed}
-            found = held_out_views(self.source, self.folding, grid, **known)  # type: ignore[arg-type]
-        if found is None or len(found.sizes) < 2:
+            errors = held_out(self.source, self.folding, grid, scoring=self.scoring, centred=self.centred)
+        if errors is None or len(errors.sizes) < 2:
             return None
-        others = (grid, self.scoring, self.seed)
-        return Nested({name: _chosen_on_others(found, pairs, *others) for name, pairs in procedures.items()})
+        return Nested({name: self._chosen_on_others(errors, pairs, grid) for name, pairs in procedures.items()})
 
-    def _nested(
+    def _chosen_without_outer_fold(
         self, cokernel: CoKernel, folding: Folding, grid: Grid, procedures: dict[str, Index], judge: Scoring
     ) -> Nested | None:
-        n = folding.n_folds
-        outer = balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.seed, 1]))
         cokernel.matrix(0.0)  # made once, before threads need it
-        rounds = [folds for folds in blocks_of(outer, int(outer.max()) + 1) if len(folds)]
 
-        def one(folds: Index) -> dict[str, HeldOut]:
-            return _judged(cokernel, folding, folds, grid, procedures, self.scoring, judge, self.centred)
+        def round_errors(folds: Index) -> dict[str, HeldOut]:
+            return _round_errors(cokernel, folding, folds, grid, procedures, self.scoring, judge, self.centred)
 
-        results = [part for part in in_order(one, rounds, cokernel.targets) if part]
+        rounds = [folds for folds in fold_blocks(self._rounds(folding.n_folds)) if len(folds)]
+        results = [errors for errors in in_order(round_errors, rounds, cokernel.targets) if errors]
         if not results:
             return None
         joined = {
             name: HeldOut(
-                np.concatenate([part[name].errors for part in results]),
-                np.concatenate([part[name].sizes for part in results]),
+                np.concatenate([errors[name].errors for errors in results]),
+                np.concatenate([errors[name].sizes for errors in results]),
             )
             for name in procedures
         }
-        return Nested(joined) if all(len(part.sizes) > 1 for part in joined.values()) else None
+        return Nested(joined) if all(len(errors.sizes) > 1 for errors in joined.values()) else None
+
+    def _rounds(self, n: int) -> Index:
+        """The outer fold of each of n folds."""
+        return balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([self.seed, 1]))
+
+    def _chosen_on_others(self, held: HeldOut, pairs: Index, grid: Grid) -> HeldOut:
+        """The error of each fold at the pair that was best on the folds outside its round."""
+        n = len(held.sizes)
+        rounds = self._rounds(n)
+        errors = np.zeros((n, 1))
+        for number in range(int(rounds.max()) + 1):
+            inside = rounds == number
+            others = HeldOut(held.errors[~inside], held.sizes[~inside])
+            errors[inside, 0] = held.errors[inside][:, chosen_pair(others, grid, pairs, self.scoring)]
+        return HeldOut(errors, held.sizes)
 
 
-def _chosen_on_others(found: HeldOut, pairs: Index, grid: Grid, scoring: Scoring, seed: int) -> HeldOut:
-    """The error of each fold at the pair that was best on the folds outside its round."""
-    n = len(found.sizes)
-    rounds = balanced_folds(n, min(N_FOLDS, n), np.random.default_rng([seed, 1]))
-    errors = np.zeros((n, 1))
-    for number in range(int(rounds.max()) + 1):
-        inside = rounds == number
-        others = HeldOut(found.errors[~inside], found.sizes[~inside])
-        errors[inside, 0] = found.errors[inside][:, chosen_pair(others, grid, pairs, scoring)]
-    return HeldOut(errors, found.sizes)
-
-
-def _judged(
+def _round_errors(
     cokernel: CoKernel,
     folding: Folding,
     folds: Index,
@@ -148,47 +148,46 @@ def _judged(
 ) -> dict[str, HeldOut]:
     """One round: choose without the folds, predict them."""
     kept, left = folding.units(folds)
-    inner, outside = folding.take(kept), folding.take(left)
+    inner, outer = folding.take(kept), folding.take(left)
     if inner.n_folds < 2 or any(len(units) == 0 for units in (*kept, *left)):
         return {}
     if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
         return {}
     part, together = cokernel.take(kept), same_scores(cokernel.problems)
     offset = mean_score(part.problems) if centred else 0.0
-    offsets = means_without(part.problems, inner) if centred else np.zeros(inner.n_folds)
-    residuals = left_out(part, inner, grid, offsets)
-    errors = scored(part.problems, inner, residuals, offsets, scoring, together=together)
+    offsets = kept_means(part.targets, inner.blocks()) if centred else np.zeros(inner.n_folds)
+    predictions = left_out(part, inner, grid, offsets)
+    errors = pooled(view_errors(part.problems, inner, predictions, offsets, scoring, together=together))
     if len(errors.sizes) == 0:
         return {}
     problems: list[Any] = [problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)]
     if folding.items:  # compared within their folds
-        problems = [problem.regrouped(codes) for problem, codes in zip(problems, outside.codes, strict=True)]
+        problems = [problem.regrouped(codes) for problem, codes in zip(problems, outer.codes, strict=True)]
     result = {}
     for name, pairs in procedures.items():
         best = chosen_pair(errors, grid, pairs, scoring)
         alpha, agreement = grid.pair(best)
-        predictions = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
         slope = 1.0
-        if judge == "rescaled":
-            slope = _slope(part.problems, inner, residuals[:, best : best + 1], offsets, together)
-        parts = [p.residuals(slope * (f - offset) + offset) for p, f in zip(problems, predictions, strict=True)]
-        result[name] = scored(
+        if judge == "rescaled":  # the factor that fits the inner held-out predictions best
+            chosen = [values[:, best : best + 1] for values in predictions]
+            tables = view_errors(part.problems, inner, chosen, offsets, "rescaled", together=together)
+            cross, square = (np.concatenate([getattr(table, k) for table in tables]) for k in ("cross", "square"))
+            slope += float(best_slope(cross, square, least=-1.0)[0])
+        values = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
+        values = [slope * (own - offset) + offset for own in values]
+        judged = view_errors(
             problems,
-            Folding(outside.codes, items=False),
-            namespace(parts[0]).concat(parts, axis=0),
-            np.full(outside.n_folds, offset),
+            Folding(outer.codes),
+            values,
+            np.full(outer.n_folds, offset),
             "squared" if judge == "rescaled" else judge,
             together=together,
         )
+        result[name] = pooled(judged)
     return result
 
 
-def _slope(problems: Sequence[Any], inner: Folding, residuals: Any, offsets: FloatArray, together: bool) -> float:
-    """The factor that fits the inner held-out predictions best."""
-    _, cross, own, _ = raw_sums(problems, inner, residuals, offsets, "rescaled", together=together)
-    return float(best_slope(cross, own)[0])
-
-
+@storable("UnscoredEffect")
 @dataclass(frozen=True)
 class UnscoredEffect:
     """Whether the unscored rows helped, on folds that chose no parameter.
@@ -221,13 +220,13 @@ class UnscoredEffect:
 
 def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     """The effect of agreement, alpha chosen anew on both sides; None where there is too little to tell anything."""
-    found = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
-    if found is None:
+    nested = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
+    if nested is None:
         return None
-    gap, spread = found.difference("without", "with")
+    gap, spread = nested.difference("without", "with")
     sure = abs(gap) > 2 * spread
     verdict: Any = ("helped" if gap > 0 else "hurt") if sure else "cannot tell with this many scores"
     if gap == 0 and spread == 0:
         verdict = "made no difference"
-    own, other = found.results["with"], found.results["without"]
-    return UnscoredEffect(verdict, float(own.mean[0]), float(other.mean[0]), gap, spread, len(own.sizes))
+    agreeing, plain = nested.results["with"], nested.results["without"]
+    return UnscoredEffect(verdict, float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes))

@@ -1,6 +1,6 @@
-"""What a broken fit leaves behind: the sums so far of every pass, in files that are whole or not there.
+"""Checkpoints: the sums so far of every pass of a fit, in files that are complete or not there.
 
-Sums belong to one set of rows and one set of parameters; a checkpoint of others is refused, and says what differs.
+Sums belong to one set of rows and one set of parameters; a checkpoint of others is refused, and the difference is named.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from corank.model_files.container import ModelFileError, read_model, write_model
 from corank.tables import replacing
 
 ABOUT = "about.json"
-WORTH = 20  # times as long as it takes to write is worked before the next is written
-TERMINATED = 143  # 128 + SIGTERM, as a shell says it
+WORK_PER_WRITING = 20  # time between two writings, in units of the time that one takes
+SIGTERM_STATUS = 143  # 128 + SIGTERM, by the convention of shells
 
 
 class Checkpoint:
@@ -29,8 +29,8 @@ class Checkpoint:
 
     Parameters
     ----------
-    folder : path; made where it is not there
-    about : what the sums are of, as JSON: rows, columns, parameters
+    folder : path; created where it does not exist
+    about : everything that the sums depend on, as JSON: rows, columns, parameters
     """
 
     def __init__(self, folder: str | os.PathLike[str], about: dict[str, Any]) -> None:
@@ -59,43 +59,44 @@ class Checkpoint:
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{file} is damaged; delete the folder {self.folder} to start anew") from error
-        found = next(differences(before, about), None)
-        if found is not None and not any(self.folder.glob("*.sums")):  # of a fit that was refused before it began
-            self._write(about, overwrite=True)
-        elif found is not None:
+            raise ValueError(f"{file} is damaged; delete the folder {self.folder} to start again") from error
+        difference = next(differences(before, about), None)
+        if difference is None:
+            return
+        if any(self.folder.glob("*.sums")):
             raise ValueError(
-                f"the checkpoint in {self.folder} belongs to another fit: {found}. Fit as before, give another folder, or "
-                "delete this one"
+                f"the checkpoint in {self.folder} belongs to another fit: {difference}. Fit as before, give another "
+                "folder, or delete this one"
             )
+        self._write(about, overwrite=True)  # of a fit that was refused before it began
 
     def load(self, name: str) -> tuple[dict[str, Any], Arrays] | None:
-        """What was saved under a name, None for nothing."""
+        """The JSON and arrays that were saved under a name, None where there are none."""
         path = self.folder / f"{name}.sums"
         if not path.exists():
             return None
         try:
             return read_model(path)
         except ModelFileError as error:
-            raise ModelFileError(f"{error}; delete the folder {self.folder} to start anew") from error
+            raise ModelFileError(f"{error}; delete the folder {self.folder} to start again") from error
 
     @property
     def is_due(self) -> bool:
-        """Whether enough was done since the last writing."""
+        """Whether enough work was done since the last writing."""
         return time.monotonic() >= self._next
 
     def save(self, name: str, header: dict[str, Any], arrays: Arrays) -> None:
-        """Replace what was saved under a name."""
+        """Save JSON and arrays under a name, in place of earlier ones."""
         began = time.monotonic()
         for stale in self.folder.glob(".corank-*.part"):  # of a process that was killed
             stale.unlink(missing_ok=True)
         write_model(self.folder / f"{name}.sums", header, arrays, overwrite=True)
         now = time.monotonic()
-        self._next = now + WORTH * (now - began)
+        self._next = now + WORK_PER_WRITING * (now - began)
 
 
 def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
-    """What differs between two descriptions, in words."""
+    """The differences between two descriptions, in words."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             yield from differences(before.get(key), after.get(key), f"{where} {key}".strip())
@@ -121,13 +122,13 @@ def _short(value: Any) -> str:
 
 @contextmanager
 def stopping_at_sigterm() -> Iterator[None]:
-    """SIGTERM ends the block like Ctrl-C does, so that what is complete can be written."""
+    """SIGTERM ends the block like Ctrl-C does, so that complete sums can be written."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may change what a signal does
         return
 
     def stop(number: int, frame: Any) -> None:
-        raise SystemExit(TERMINATED)
+        raise SystemExit(SIGTERM_STATUS)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:

@@ -1,4 +1,4 @@
-"""A chunk of rows as the passes see it, and how columns of a table become one: numbers, scores, runs of query labels."""
+"""A chunk of rows as passes see it, and how columns of a table become its features, scores and runs of query labels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corank._arrays import Array, Index
-from corank.tables import LARGEST, TableError, is_number, is_text, plain
+from corank.tables import LARGEST, TableError, is_number, is_text, plain, plain_type
 
-TURNED_ROWS = 2**11  # of columns that become rows at once
-
+TRANSPOSED_ROWS = 2**11  # of all columns that are copied at once: they stay in the cache
 
 Ids = np.ndarray[Any, np.dtype[np.uint64]]
-Cursor = tuple[int, int]  # the unit of a scan, and which chunk of it
+Cursor = tuple[int, int]  # number of a unit of the scan, and of a chunk in it
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,17 @@ class Place:
     row: int = 0
 
     def of(self, row: int) -> str:
-        """A row of it in words, counted from 1."""
+        """A row in words, counted from 1."""
         return f"data row {self.row + row + 1} of {self.path}"
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows whose query labels are the same follow each other.
+    """Runs of rows that follow each other and have the same query label.
 
     starts : (k,) the first row of each run
-    ids : (k,) what stands for its label: whole numbers themselves, 64 bits of a hash for text
-    labels : the labels themselves, None where there is no query column
+    ids : (k,) 64 bits that stand for its label: whole numbers themselves, a hash of text
+    labels : (k,) the labels, None where there is no query column
     """
 
     starts: Index
@@ -48,7 +47,7 @@ class Runs:
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
-        """The first and the last label where every label is greater than the one before, so that none comes back."""
+        """The first and the last label where labels rise from run to run, so that none comes back; else None."""
         if self.labels is None or len(self.labels) == 0:
             return None
         if not (pa.types.is_integer(self.labels.type) or is_text(self.labels.type)):
@@ -57,11 +56,11 @@ class Runs:
         return (self.labels[0].as_py(), self.labels[-1].as_py()) if rises else None
 
     def name(self, run: int) -> str:
-        """A label, for people."""
+        """The label of a run, for messages."""
         return repr(self.labels[run].as_py())
 
     def codes(self, n_rows: int) -> Index:
-        """The number of its run for every row."""
+        """The number of the run of every row: (n_rows,)."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, n_rows)))
 
 
@@ -70,8 +69,8 @@ class Chunk:
     """Rows that are worked on together.
 
     features : (n, d) float32 or float64; scores : (n,) float64, NaN = unscored, or None without a score column
-    first_row : how many rows the scan has before it; cursor : where the next chunk is read
-    extra : other columns that are carried along, as a table
+    first_row : number of rows of the scan before it; cursor : where the next chunk begins
+    extra : table of other columns that are carried along
     """
 
     features: Array
@@ -87,8 +86,8 @@ class Chunk:
         """Number of rows."""
         return int(self.features.shape[0])
 
-    def moved(self, features: Array) -> Chunk:
-        """The same rows with other features."""
+    def with_features(self, features: Array) -> Chunk:
+        """The chunk with other features."""
         return replace(self, features=features)
 
 
@@ -99,11 +98,11 @@ def feature_type(kinds: Sequence[pa.DataType]) -> type:
 
 
 def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> np.ndarray[Any, Any]:
-    """The columns side by side: (n, d); NaN and infinity are refused by file and row."""
+    """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
     columns = [numbers_of(table.column(name), name, place) for name in names]
     result: np.ndarray[Any, Any] = np.empty((table.num_rows, len(names)), dtype=dtype)
-    for begin in range(0, len(result), TURNED_ROWS):  # a piece at a time: what is written stays in the cache
-        rows = slice(begin, begin + TURNED_ROWS)
+    for begin in range(0, len(result), TRANSPOSED_ROWS):
+        rows = slice(begin, begin + TRANSPOSED_ROWS)
         for position, values in enumerate(columns):
             result[rows, position] = values[rows]
     check_finite(result, names, place)
@@ -111,11 +110,11 @@ def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Pl
 
 
 def check_finite(values: np.ndarray[Any, Any], names: Sequence[str] | None, place: Place) -> None:
-    """Refuse NaN, infinity and numbers whose squares are no numbers."""
+    """Refuse NaN, infinity and numbers whose squares overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         if values.size == 0 or max(values.max(), -values.min()) < LARGEST:  # NaN is not less than anything
             return
-        row, column = (int(i[0]) for i in np.nonzero(~(np.abs(values) < LARGEST)))
+        row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST)))
     value = values[row, column]
     what = "no value" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value},"
     name = f"feature {column}" if names is None else f"column {names[column]!r}"
@@ -135,11 +134,18 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[A
 def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[Any, Any]:
     """Scores: (n,) float64, NaN where a row has none."""
     scores = numbers_of(values, name, place).astype(np.float64)
-    wild = np.flatnonzero(np.abs(scores) > LARGEST)
-    if wild.size:
-        value = scores[wild[0]]
-        raise TableError(f"score column {name!r} holds {value} in {place.of(int(wild[0]))}; leave it empty if unscored")
+    check_scores(scores, name, place)
     return scores
+
+
+def check_scores(scores: np.ndarray[Any, Any], name: str, place: Place) -> None:
+    """Refuse infinite scores (n,) and those whose squares overflow."""
+    too_large = np.flatnonzero(np.abs(scores) > LARGEST)
+    if too_large.size:
+        row = int(too_large[0])
+        raise TableError(
+            f"score column {name!r} holds {scores[row]} in {place.of(row)}; leave it empty, or NaN, if unscored"
+        )
 
 
 def one_run() -> Runs:
@@ -148,7 +154,7 @@ def one_run() -> Runs:
 
 
 def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
-    """The runs of a column of query labels. O(n), and one hash a run where they are text."""
+    """The runs of a column of query labels. O(n), and one hash per run where they are text."""
     labels = plain(values).combine_chunks()
     if isinstance(labels, pa.ChunkedArray):
         labels = labels.chunk(0) if labels.num_chunks else pa.array([], labels.type)
@@ -160,41 +166,40 @@ def runs_of(values: pa.ChunkedArray, name: str, place: Place) -> Runs:
         return Runs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), labels)
     changes = pc.not_equal(labels[1:], labels[:-1]).to_numpy(zero_copy_only=False)
     starts = np.flatnonzero(np.r_[True, changes])
-    own = labels.take(pa.array(starts))
-    return Runs(starts, _ids(own, name, place), own)
+    run_labels = labels.take(pa.array(starts))
+    return Runs(starts, _ids(run_labels, name, place), run_labels)
 
 
 def label_kind(kind: pa.DataType) -> str:
-    """What labels of a type are, as far as labels of two files can be the same."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    types = pa.types
-    if types.is_integer(kind) or types.is_boolean(kind):
+    """The kind of labels of a type, in words: labels of two files can be the same only within one kind."""
+    kind = plain_type(kind)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return "whole numbers"
     if is_text(kind):
         return "text"
-    return "numbers" if types.is_floating(kind) else str(kind)
+    return "numbers" if pa.types.is_floating(kind) else str(kind)
 
 
 def _ids(labels: pa.Array, name: str, place: Place) -> Ids:
     kind, types = labels.type, pa.types
-    if types.is_unsigned_integer(kind):
-        return np.asarray(labels.to_numpy(zero_copy_only=False)).astype(np.uint64)
-    if types.is_integer(kind) or types.is_boolean(kind):
-        return np.asarray(labels.to_numpy(zero_copy_only=False)).astype(np.int64).view(np.uint64)
-    if types.is_floating(kind):
-        return (np.asarray(labels.to_numpy(zero_copy_only=False)).astype(np.float64) + 0.0).view(np.uint64)
-    if types.is_temporal(kind):
-        wide = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return np.asarray(labels.cast(wide).to_numpy(zero_copy_only=False)).astype(np.int64).view(np.uint64)
     if is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        words = [word.encode() if isinstance(word, str) else word for word in labels.to_pylist()]
-        digests = b"".join(hashlib.blake2b(word, digest_size=8).digest() for word in words)
-        return np.frombuffer(digests, dtype=np.uint64)
-    raise TableError(f"query column {name!r} of {place.path} holds {kind}: labels must be text, numbers or dates")
+        contents = [label.encode() if isinstance(label, str) else label for label in labels.to_pylist()]
+        hashes = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+        return np.frombuffer(hashes, dtype=np.uint64)
+    if types.is_temporal(kind):
+        labels = labels.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
+        raise TableError(f"query column {name!r} of {place.path} holds {kind}: labels must be text, numbers or dates")
+    values = np.asarray(labels.to_numpy(zero_copy_only=False))
+    if types.is_unsigned_integer(kind):
+        return values.astype(np.uint64)
+    if types.is_floating(kind):
+        return (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one label
+    return values.astype(np.int64).view(np.uint64)
 
 
 class ClosedQueries:
-    """The ids of queries that are complete, to notice one that comes back. 8 bytes a query."""
+    """The ids of queries that are complete, to notice a query that comes back. 8 bytes per query."""
 
     def __init__(self) -> None:
         self._open: int | None = None
@@ -207,20 +212,24 @@ class ClosedQueries:
             return
         first = int(self._open == int(ids[0]))
         new = ids[first:]
-        again = self._known(new)
-        if len(again):
-            run = first + int(again[0])
-            raise TableError(comes_back(runs.name(run), place.of(int(runs.starts[run]))))
+        repeated = self._repeated(new)
+        if len(repeated):
+            run = first + int(repeated[0])
+            raise TableError(
+                f"the query {runs.name(run)} comes back after other queries, in {place.of(int(runs.starts[run]))}; the "
+                "rows of a query must follow each other, also over chunks and files: sort the files by query, or use "
+                "scan(..., shuffle_queries=True)"
+            )
         self._remember(new)
         self._open = int(ids[-1])
 
-    def _known(self, new: Ids) -> Index:
-        """Positions of ids that were there before, also among these."""
-        again = np.setdiff1d(np.arange(len(new)), np.unique(new, return_index=True)[1])
-        for known in self._sorted:
-            at = np.minimum(np.searchsorted(known, new), len(known) - 1)
-            again = np.union1d(again, np.flatnonzero(known[at] == new))
-        return again
+    def _repeated(self, new: Ids) -> Index:
+        """Positions of ids that occurred before, also among the new ones."""
+        repeated = np.setdiff1d(np.arange(len(new)), np.unique(new, return_index=True)[1])
+        for closed in self._sorted:
+            positions = np.minimum(np.searchsorted(closed, new), len(closed) - 1)
+            repeated = np.union1d(repeated, np.flatnonzero(closed[positions] == new))
+        return repeated
 
     def _remember(self, new: Ids) -> None:
         if len(new) == 0:
@@ -230,11 +239,3 @@ class ClosedQueries:
             merged = np.concatenate([self._sorted.pop(), self._sorted.pop()])
             merged.sort(kind="stable")
             self._sorted.append(merged)
-
-
-def comes_back(label: str, where: str) -> str:
-    """What to do about a query that is in two places."""
-    return (
-        f"the query {label} comes back after other queries, in {where}; the rows of a query must follow each other, "
-        "also over chunks and files: sort the files by query, or use scan(..., shuffle_queries=True)"
-    )

@@ -1,9 +1,8 @@
-"""Dask arrays and frames as the source of a scan: a unit is a partition, which is made where it is worked on.
+"""Dask: collections as the source of a scan, and passes on the workers of a cluster.
 
-Passes on the workers of a Dask cluster: partial results are merged on them, in a tree whose shape the files give.
-
-Workers read the files under the same names. A worker that dies is survived: what it had is worked out again, with the
-same bits, as every task depends on its rows alone.
+A partition is a unit of the scan, made where it is worked on. Partial results are merged on the workers, in a tree whose
+shape follows from the files. A worker that dies is survived: its tasks run again, with the same bits, as every task
+depends on its rows alone. Workers read files under the same names.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,28 @@ import pyarrow as pa
 
 from corank._arrays import to_numpy
 from corank.rows import as_labels, is_collection, is_frame
-from corank.streaming.chunks import Place, check_finite, one_run, runs_of
-from corank.streaming.scan import CHUNK_BYTES, CHUNK_ROWS, Scan
-from corank.streaming.sources import File, Raw, Unit, Wanted
+from corank.streaming.chunks import Place, check_finite, check_scores, one_run, runs_of
+from corank.streaming.scan import Scan, usual_chunk_rows
+from corank.streaming.sources import File, RawRows, Roles, Unit
 from corank.tables import TableError
 
-SCORE, QUERY = "y", "qid"
+SCORE, QUERY = "y", "qid"  # columns of a collection
+BATCH_UNITS = 64  # whose results come to the client together; a checkpoint may be written after each batch
+CONNECTION_ERRORS = (
+    "FutureCancelledError",
+    "FuturesCancelledError",
+    "CancelledError",
+    "CommClosedError",
+    "TimeoutError",
+)
+
+
+# ---- collections
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition as it was made: rows in memory, or what makes them."""
+    """One partition of a collection: rows in memory, or Dask's recipe for them."""
 
     features: Any
     scores: Any = None
@@ -40,67 +50,65 @@ class Partition:
 
 @dataclass(frozen=True)
 class CollectionSource:
-    """Partitions in order; `names` of their columns where they have any."""
+    """The partitions of a collection in order; `names` of their columns."""
 
     partitions: Sequence[Partition]
     units: Sequence[Unit]
     names: list[str]
 
     def number_columns(self) -> list[str]:
-        """All of them; what is no number is refused when it is read."""
+        """The names of all columns; other values than numbers are refused when they are read."""
         return self.names
 
-    def check(self, wanted: Wanted) -> None:
+    def check(self, roles: Roles) -> None:
         """Refuse columns that are not there."""
-        missing = [name for name in wanted.features or () if name not in self.names]
-        if missing or wanted.extra:
-            raise TableError(f"the Dask collection has no column {(missing or list(wanted.extra))[0]!r}")
+        missing = [name for name in roles.features or () if name not in self.names]
+        if missing or roles.extra:
+            raise TableError(f"the Dask collection has no column {(missing or list(roles.extra))[0]!r}")
 
-    def read(self, unit: Unit, wanted: Wanted, chunk_rows: int) -> Iterator[Raw]:
-        """The rows of a partition, made here."""
-        number = self.units.index(unit)
-        partition = self.partitions[number]
-        made = import_module("dask").compute(partition.features, partition.scores, partition.labels)
-        yield from rows_of_partition(Partition(*made), self.names, wanted, chunk_rows, unit.file.path)
+    def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
+        """The rows of a partition in chunks, made in this process."""
+        partition = self.partitions[self.units.index(unit)]
+        arrays = import_module("dask").compute(partition.features, partition.scores, partition.labels)
+        yield from partition_rows(Partition(*arrays), self.names, roles, chunk_rows, unit.file.path)
 
-    def holding(self, number: int, partition: Partition) -> CollectionSource:
-        """The same with one partition made, and without the others: what a worker is sent."""
-        nothing = Partition(None)
-        parts = [partition if k == number else nothing for k in range(len(self.partitions))]
-        return replace(self, partitions=parts)
+    def only(self, number: int, partition: Partition) -> CollectionSource:
+        """The source with one partition, in memory, and none of the others: for a worker."""
+        empty = Partition(None)
+        return replace(self, partitions=[partition if k == number else empty for k in range(len(self.partitions))])
 
 
-def rows_of_partition(
-    made: Partition, names: Sequence[str], wanted: Wanted, chunk_rows: int, path: str
-) -> Iterator[Raw]:
-    """Rows in memory in chunks."""
-    values = made.features
-    if is_frame(values):
-        values = values.to_numpy()
+def partition_rows(
+    partition: Partition, names: Sequence[str], roles: Roles, chunk_rows: int, path: str
+) -> Iterator[RawRows]:
+    """Rows of a partition in memory, in chunks."""
+    values = partition.features.to_numpy() if is_frame(partition.features) else partition.features
     try:
         matrix = np.asarray(to_numpy(values))
         matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TableError(f"{path} should hold numbers: {error}") from error
-    columns = None if wanted.features is None else [names.index(name) for name in wanted.features]
-    scores = None if made.scores is None else np.asarray(to_numpy(made.scores), dtype=np.float64).reshape(-1)
-    labels = None if made.labels is None else pa.array(as_labels(made.labels, QUERY), from_pandas=True)
-    for given, what in ((scores, SCORE), (labels, QUERY)):
+    columns = None if roles.features is None else [names.index(name) for name in roles.features]
+    scores = None if partition.scores is None else np.asarray(to_numpy(partition.scores), np.float64).reshape(-1)
+    labels = None if partition.labels is None else pa.array(as_labels(partition.labels, QUERY), from_pandas=True)
+    for given, name in ((scores, SCORE), (labels, QUERY)):
         if given is not None and len(given) != len(matrix):
-            raise ValueError(f"{what} has {len(given)} rows and X {len(matrix)} in {path}; cut both alike.")
+            raise ValueError(f"{name} has {len(given)} rows and X {len(matrix)} in {path}; cut both alike.")
+    if roles.score is None:
+        scores = None
+    elif scores is not None:
+        check_scores(scores, SCORE, Place(path))
+    all_columns = columns is None or columns == list(range(len(names)))
     for begin in range(0, len(matrix), chunk_rows):
         rows, place = slice(begin, begin + chunk_rows), Place(path, begin)
-        part = matrix[rows] if columns is None or columns == list(range(len(names))) else matrix[rows][:, columns]
-        check_finite(part, names, place)
-        own = None if scores is None or wanted.score is None else scores[rows]
-        if own is not None and np.isinf(own).any():
-            raise ValueError(f"y contains infinity in {place.of(int(np.argmax(np.isinf(own))))}; NaN means unscored.")
+        features = matrix[rows] if all_columns else matrix[rows][:, columns]
+        check_finite(features, names, place)
         runs = one_run() if labels is None else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
-        yield Raw(len(part), part, own, runs, place, None)
+        yield RawRows(len(features), features, None if scores is None else scores[rows], runs, place, None)
 
 
-def scan_of(X: Any, y: Any = None, qid: Any = None) -> Scan:
-    """A Dask array or frame, with scores and labels cut alike, as a scan; on the cluster of the client, if there is one."""
+def collection_scan(X: Any, y: Any = None, qid: Any = None) -> Scan:
+    """A scan of a Dask array or frame, with scores and labels cut alike; passes run on the client's cluster, if any."""
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}.")
     if is_array(X):
@@ -110,84 +118,86 @@ def scan_of(X: Any, y: Any = None, qid: Any = None) -> Scan:
         names = [f"x{k}" for k in range(X.shape[1])]
     else:
         blocks, counts, names = X.to_delayed(), [np.nan] * X.npartitions, [str(name) for name in X.columns]
-    known = None if any(np.isnan(count) for count in counts) else [int(count) for count in counts]
-    scores, labels = (_aligned(values, len(blocks), known, name) for values, name in ((y, SCORE), (qid, QUERY)))
-    partitions = [Partition(*parts) for parts in zip(blocks, scores, labels, strict=True)]
+    sizes = None if any(np.isnan(count) for count in counts) else [int(count) for count in counts]
+    scores, labels = (_cut_alike(values, len(blocks), sizes, name) for values, name in ((y, SCORE), (qid, QUERY)))
+    partitions = [Partition(*values) for values in zip(blocks, scores, labels, strict=True)]
     token = import_module("dask.base").tokenize(X, y, qid)
     units = [
-        Unit(File(f"partition {k}", 0, 0, (("token", token),)), n_rows=None if known is None else known[k])
+        Unit(File(f"partition {k}", 0, 0, (("token", token),)), n_rows=None if sizes is None else sizes[k])
         for k in range(len(blocks))
     ]
-    source = CollectionSource(partitions, units, names)
-    wanted = Wanted(tuple(names), None if y is None else SCORE, None if qid is None else QUERY)
-    rows = int(np.clip(CHUNK_BYTES // (8 * max(len(names), 1)), *CHUNK_ROWS))
-    return Scan(source, wanted, rows, client=_client(), chosen=not is_array(X), unnamed=is_array(X))
+    roles = Roles(tuple(names), None if y is None else SCORE, None if qid is None else QUERY)
+    return Scan(
+        CollectionSource(partitions, units, names),
+        roles,
+        usual_chunk_rows(len(names)),
+        client=_client(),
+        chosen=not is_array(X),
+        unnamed=is_array(X),
+    )
 
 
 def is_array(X: Any) -> bool:
-    """Whether a collection is an array, whose columns have no names."""
+    """Whether a Dask collection is an array, whose columns have no names."""
     return hasattr(X, "rechunk")
 
 
-def _aligned(values: Any, n_parts: int, counts: list[int] | None, name: str) -> list[Any]:
-    """One part a partition of X."""
+def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: str) -> list[Any]:
+    """Scores or labels, one piece per partition of X."""
     if values is None:
-        return [None] * n_parts
+        return [None] * n_partitions
     if is_collection(values):
-        if is_array(values) and counts is not None:
-            values = values.rechunk({0: tuple(counts)})
-        parts = list(values.to_delayed().ravel() if is_array(values) else values.to_delayed())
-        if len(parts) != n_parts:
-            raise ValueError(f"{name} has {len(parts)} partitions and X {n_parts}; cut both alike.")
-        return parts
-    if counts is None:
+        if is_array(values) and sizes is not None:
+            values = values.rechunk({0: tuple(sizes)})
+        pieces = list(values.to_delayed().ravel() if is_array(values) else values.to_delayed())
+        if len(pieces) != n_partitions:
+            raise ValueError(f"{name} has {len(pieces)} partitions and X {n_partitions}; cut both alike.")
+        return pieces
+    if sizes is None:
         raise ValueError(
             f"{name} is in memory, but the sizes of the partitions of X are not known; make it a collection."
         )
-    if len(values) != sum(counts):
-        raise ValueError(f"{name} has {len(values)} values but X has {sum(counts)} rows; inconsistent lengths.")
-    ends = np.cumsum([0, *counts])
+    if len(values) != sum(sizes):
+        raise ValueError(f"{name} has {len(values)} values but X has {sum(sizes)} rows; inconsistent lengths.")
     array = np.asarray(values)
-    return [array[begin:end] for begin, end in pairwise(ends)]
+    return [array[begin:end] for begin, end in pairwise(np.cumsum([0, *sizes]))]
 
 
 def _client() -> Any:
-    """The client that is at hand, None where there is none: then partitions are made here, one after the other."""
+    """The current client, None where there is none: then partitions are made here, one after the other."""
     try:
         return import_module("distributed").get_client()
     except (ImportError, ValueError):
         return None
 
 
-BATCH = 64  # units whose results are brought to the client together; a checkpoint is written after each
-
-GONE = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "CommClosedError", "TimeoutError")
+# ---- passes on a cluster
 
 
 def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any, int]:
     """The merged result of one unit, and its number of rows. Runs on a worker."""
     result, rows = None, 0
     for chunk in scan.unit_chunks(number, first_row):
-        part = job(chunk)
-        result = part if result is None else result.merged(part)
+        chunk_result = job(chunk)
+        result = chunk_result if result is None else result.merged(chunk_result)
         rows += chunk.n_rows
     return result, rows
 
 
 def unit_rows(scan: Scan, number: int) -> int:
     """The number of rows of one unit. Runs on a worker."""
-    bare = replace(scan, wanted=replace(scan.wanted, query=None))
-    return sum(chunk.n_rows for chunk in bare.unit_chunks(number, features=False))
+    without_queries = replace(scan, roles=replace(scan.roles, query=None))
+    return sum(chunk.n_rows for chunk in without_queries.unit_chunks(number, features=False))
 
 
-def on_partition(function: Any, scan: Scan, number: int, made: tuple[Any, ...], *others: Any) -> Any:
-    """A function of a unit where the unit is a partition, which Dask made. Runs on a worker."""
-    own = replace(scan, source=scan.source.holding(number, Partition(*made)))  # type: ignore[attr-defined]
-    return function(own, number, *others)
+def on_partition(function: Any, scan: Scan, number: int, arrays: tuple[Any, ...], *arguments: Any) -> Any:
+    """A function of a unit that is a partition, which Dask has made. Runs on a worker."""
+    source = scan.source.only(number, Partition(*arrays))  # type: ignore[attr-defined]
+    return function(replace(scan, source=source), number, *arguments)
 
 
-def same(value: Any) -> Any:
-    """Runs on a worker."""
+def identity(value: Any) -> Any:
+    """The value itself. Runs on a worker."""
     return value
 
 
@@ -195,90 +205,88 @@ def sent(client: Any, value: Any) -> Any:
     """A value on the cluster as the result of a task: unlike scattered data it comes back when its worker dies."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")
-        return client.submit(same, value, pure=False)
+        return client.submit(identity, value, pure=False)
 
 
-class Units:
+class UnitTasks:
     """Hands functions of single units, ``function(scan, number, …)``, to the workers."""
 
     def __init__(self, scan: Scan) -> None:
         self.client, self.source = scan.client, scan.source
-        bare = replace(scan, client=None)
+        local = replace(scan, client=None)
         if isinstance(self.source, CollectionSource):
-            bare = replace(bare, source=self.source.holding(-1, Partition(None)))
-        self._scan = sent(self.client, bare)
+            local = replace(local, source=self.source.only(-1, Partition(None)))
+        self._scan = sent(self.client, local)
 
-    def submit(self, function: Any, number: int, *others: Any) -> Any:
+    def submit(self, function: Any, number: int, *arguments: Any) -> Any:
         """The future of one unit."""
         if not isinstance(self.source, CollectionSource):
-            return self.client.submit(function, self._scan, number, *others, pure=False)
-        own = self.source.partitions[number]
+            return self.client.submit(function, self._scan, number, *arguments, pure=False)
+        partition = self.source.partitions[number]
         task = import_module("dask").delayed(on_partition, pure=False)
-        parts = (own.features, own.scores, own.labels)
-        return self.client.compute(task(function, self._scan, number, parts, *others))
+        recipes = (partition.features, partition.scores, partition.labels)
+        return self.client.compute(task(function, self._scan, number, recipes, *arguments))
 
 
-def every_unit(scan: Scan, function: Any, *others: Any) -> list[Any]:
+def unit_results(scan: Scan, function: Any, *arguments: Any) -> list[Any]:
     """The results of a function for all units, in order."""
     with reachable(scan.client):
-        units = Units(scan)
-        kept = [sent(scan.client, other) for other in others]
-        return list(scan.client.gather([units.submit(function, n, *kept) for n in range(len(scan.source.units))]))
+        tasks = UnitTasks(scan)
+        values = [sent(scan.client, argument) for argument in arguments]
+        futures = [tasks.submit(function, number, *values) for number in range(len(scan.source.units))]
+        return list(scan.client.gather(futures))
 
 
 def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
-    """Two results that follow each other. Runs on a worker."""
+    """The results of units that follow each other as one. Runs on a worker."""
     if left[0] is None or right[0] is None:
         return right if left[0] is None else left
     return left[0].merged(right[0]), left[1] + right[1]
 
 
 def unit_offsets(scan: Scan) -> list[int]:
-    """The rows before every unit; counted by the workers where the files do not say it."""
+    """The number of rows before every unit; counted by the workers where the files do not say it."""
     counts = [unit.n_rows for unit in scan.source.units]
-    if any(count is None for count in counts):
-        counts = every_unit(scan, unit_rows)
-    result, before = [], 0
-    for count in counts:
-        result.append(before)
-        before += int(count or 0)
-    return result
+    if None in counts:
+        counts = unit_results(scan, unit_rows)
+    ends = accumulate((int(count or 0) for count in counts), initial=0)
+    return list(ends)[: len(counts)]
 
 
 def batches(
     scan: Scan, job: Any, start: tuple[int, int], first_row: int
 ) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
-    """Result, cursor behind it and rows of one batch of units after the other; the next is on its way meanwhile.
+    """Result, cursor behind it and rows of one batch of units after the other; the next one is computed meanwhile.
 
-    A unit that was begun elsewhere, before `first_row`, is ended here: workers take whole ones.
+    A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole units.
     """
     client = scan.client
     offsets = unit_offsets(scan)
     first, skipped = start
     if skipped:
-        with closing(scan.unit_chunks(first, first_row, skipped=skipped)) as rest:
-            for chunk in rest:
+        with closing(scan.unit_chunks(first, first_row, skipped=skipped)) as chunks:
+            for chunk in chunks:
                 yield job(chunk), chunk.cursor, chunk.n_rows
         first += 1
     with reachable(client):
-        units, work = Units(scan), sent(client, job)
+        tasks, sent_job = UnitTasks(scan), sent(client, job)
         waiting: list[tuple[Any, int]] = []
-        for begin in range(first, len(offsets), BATCH):
-            end = min(begin + BATCH, len(offsets))
-            parts = [units.submit(unit_result, n, offsets[n], work) for n in range(begin, end)]
-            waiting.append((_tree(client, parts), end))
+        for begin in range(first, len(offsets), BATCH_UNITS):
+            end = min(begin + BATCH_UNITS, len(offsets))
+            futures = [tasks.submit(unit_result, number, offsets[number], sent_job) for number in range(begin, end)]
+            waiting.append((_merged_in_tree(client, futures), end))
             if len(waiting) > 1:
                 yield _gathered(*waiting.pop(0))
         for future, end in waiting:
             yield _gathered(future, end)
 
 
-def _tree(client: Any, parts: list[Any]) -> Any:
-    """The results of neighbours merged, then those of neighbours of neighbours; the parts themselves are let go."""
-    while len(parts) > 1:
-        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = [pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False) for pair in pairs]
-    return parts[0]
+def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
+    """The results of neighbours merged, then those of neighbours of neighbours; futures of units are let go."""
+    while len(futures) > 1:
+        pairs = [futures[k : k + 2] for k in range(0, len(futures), 2)]
+        futures = [pair[0] if len(pair) == 1 else client.submit(joined, *pair, pure=False) for pair in pairs]
+    return futures[0]
 
 
 def _gathered(future: Any, end: int) -> tuple[Any, tuple[int, int], int]:
@@ -288,7 +296,7 @@ def _gathered(future: Any, end: int) -> tuple[Any, tuple[int, int], int]:
 
 @contextmanager
 def reachable(client: Any) -> Iterator[None]:
-    """Say in words that the scheduler is gone, or that workers died too often."""
+    """Errors inside the block say that the scheduler is gone, or that workers died too often."""
     if getattr(client, "status", None) != "running":
         raise ConnectionError("the Dask client is closed; make a new one and fit again")
     try:
@@ -300,7 +308,7 @@ def reachable(client: Any) -> Iterator[None]:
                 f"Dask gave up after workers died: {error}. Raise distributed.scheduler.allowed-failures where machines "
                 "may be taken away, or give workers more memory; a checkpoint is taken up again"
             ) from error
-        if name in GONE or (isinstance(error, OSError) and getattr(client, "status", "") != "running"):
+        if name in CONNECTION_ERRORS or (isinstance(error, OSError) and getattr(client, "status", "") != "running"):
             raise ConnectionError(
                 f"the Dask scheduler is gone ({name}); a checkpoint is taken up again by the same fit with a new client"
             ) from error

@@ -1,6 +1,6 @@
 """`shuffle_queries=True`: the rows of every query brought together, in two passes over a temporary folder.
 
-First every row goes to one of many files by its query; then each file, which fits into memory, is sorted.
+First every row goes to one of many buckets by its query; then each bucket, a file that fits into memory, is sorted.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ from pyarrow import parquet
 
 from corank._arrays import first_appearance
 from corank.streaming.chunks import label_kind
-from corank.streaming.passes import shown
+from corank.streaming.passes import progress_bar
 from corank.streaming.scan import Scan
-from corank.streaming.sources import File, ParquetSource, Raw, find_files
-from corank.tables import alike
+from corank.streaming.sources import File, ParquetSource, RawRows, find_files
+from corank.tables import cast_like
 
-BUCKET_BYTES = 2**25  # of the files that were given, in one file of the folder
-MOST_BUCKETS = 256
-WIDEST = {"whole numbers": pa.int64(), "text": pa.large_string(), "numbers": pa.float64()}  # of labels in several files
+BUCKET_BYTES = 2**25  # of the given files that go to one bucket
+MAX_BUCKETS = 256  # files that are open at once
+GZIP_FACTOR = 8  # by which contents are larger than their compressed file
+LABEL_TYPES = {
+    "whole numbers": pa.int64(),
+    "text": pa.large_string(),
+    "numbers": pa.float64(),
+}  # wide enough for all files
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: spreads numbers that follow each other
 
 
 @dataclass
 class Folder:
-    """A temporary folder that goes with the last scan that reads it; `files` are those it was made from."""
+    """A temporary folder, removed with the last scan that reads it; `files` are those it was made from."""
 
     path: Path
     files: list[File] = field(default_factory=list)
@@ -40,73 +46,67 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def grouped(scan: Scan) -> Scan:
-    """The same rows with those of every query one after the other. Memory: one file's share of the rows."""
-    files = list(dict.fromkeys(unit.file for unit in scan.source.units))
+def group_queries(scan: Scan) -> Scan:
+    """The scan with the rows of every query one after the other. Memory: the rows of one bucket."""
+    files = scan.files
     folder = Folder(Path(tempfile.mkdtemp(prefix="corank-")), files)
-    size = sum(file.size * (8 if file.path.endswith(".gz") else 1) for file in files)
-    buckets = min(MOST_BUCKETS, size // BUCKET_BYTES + 1)
-    _divide(scan, folder.path, buckets)
-    for bucket in range(buckets):
-        _sort(folder.path / f"{bucket:03}.part", scan)
-    found, _ = find_files(folder.path, "parquet")
-    source = ParquetSource(found, scan.chunk_rows)
-    return replace(scan, source=source, kept=folder)
+    size = sum(file.size * (GZIP_FACTOR if file.path.endswith(".gz") else 1) for file in files)
+    n_buckets = min(MAX_BUCKETS, size // BUCKET_BYTES + 1)
+    _divide(scan, folder.path, n_buckets)
+    for path in sorted(folder.path.glob("*.bucket")):
+        _sort(path, scan)
+    buckets, _ = find_files(folder.path, "parquet")
+    return replace(scan, source=ParquetSource(buckets, scan.chunk_rows), kept=folder)
 
 
-def _divide(scan: Scan, folder: Path, buckets: int) -> None:
-    """Every row into one of the files, by its query."""
+def _divide(scan: Scan, folder: Path, n_buckets: int) -> None:
+    """Write every row to one of the buckets, by its query."""
     writers: dict[int, Any] = {}
     schema: pa.Schema | None = None
-    with shown("grouping queries", scan.n_rows) as advance:
+    with progress_bar("grouping queries", scan.n_rows) as advance:
         try:
-            for raw in _rows(scan):
-                table = _table(raw, scan)
-                table = alike(table, schema := schema or table.schema)
-                owner = (raw.runs.ids * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) % np.uint64(buckets)
-                of_row = owner[raw.runs.codes(raw.n_rows)]
-                for bucket in np.unique(owner):
-                    path = folder / f"{int(bucket):03}.part"
+            for rows in _raw_rows(scan):
+                table = _table(rows, scan)
+                schema = schema or table.schema
+                table = cast_like(table, schema)
+                run_buckets = (rows.runs.ids * HASH_FACTOR >> np.uint64(40)) % np.uint64(n_buckets)
+                row_buckets = run_buckets[rows.runs.codes(rows.n_rows)]
+                for bucket in np.unique(run_buckets).tolist():
                     if bucket not in writers:
-                        writers[bucket] = parquet.ParquetWriter(path, table.schema)
-                    writers[bucket].write_table(table.take(pa.array(np.flatnonzero(of_row == bucket))))
-                advance(raw.n_rows)
+                        writers[bucket] = parquet.ParquetWriter(folder / f"{bucket:03}.bucket", schema)
+                    writers[bucket].write_table(table.take(pa.array(np.flatnonzero(row_buckets == bucket))))
+                advance(rows.n_rows)
         finally:
             for writer in writers.values():
                 writer.close()
 
 
-def _rows(scan: Scan) -> Iterator[Raw]:
+def _raw_rows(scan: Scan) -> Iterator[RawRows]:
     for unit in scan.source.units:
-        yield from scan.source.read(unit, scan.wanted, scan.chunk_rows)
+        yield from scan.source.read(unit, scan.roles, scan.chunk_rows)
 
 
-def _table(raw: Raw, scan: Scan) -> pa.Table:
-    """What was read as columns, the id of the query beside them."""
-    wanted = scan.wanted
-    features: Any = raw.features
+def _table(rows: RawRows, scan: Scan) -> pa.Table:
+    """Rows as a table again, with query labels of one type for all files."""
+    roles = scan.roles
+    assert roles.query is not None
+    features: Any = rows.features
     if isinstance(features, np.ndarray):
-        features = pa.table({name: features[:, at] for at, name in enumerate(wanted.features or ())})
-    columns = dict(zip(features.column_names, features.columns, strict=True))
-    if wanted.score is not None:
-        columns[wanted.score] = pa.array(raw.scores)
-    assert wanted.query is not None
-    labels = raw.runs.labels.take(pa.array(raw.runs.codes(raw.n_rows)))
-    columns[wanted.query] = labels.cast(WIDEST.get(label_kind(labels.type), labels.type))
-    carried = {} if raw.extra is None else dict(zip(raw.extra.column_names, raw.extra.columns, strict=True))
-    return pa.table({**carried, **columns})
+        features = pa.table({name: features[:, column] for column, name in enumerate(roles.features or ())})
+    columns = {} if rows.extra is None else dict(zip(rows.extra.column_names, rows.extra.columns, strict=True))
+    columns |= dict(zip(features.column_names, features.columns, strict=True))
+    if roles.score is not None:
+        columns[roles.score] = pa.array(rows.scores)
+    labels = rows.runs.labels.take(pa.array(rows.runs.codes(rows.n_rows)))
+    columns[roles.query] = labels.cast(LABEL_TYPES.get(label_kind(labels.type), labels.type))
+    return pa.table(columns)
 
 
 def _sort(path: Path, scan: Scan) -> None:
-    """One file by query, in the order in which they come."""
-    if not path.exists():
-        return
+    """Sort a bucket by query, in the order in which queries first appear."""
     table = parquet.ParquetFile(path).read()
-    codes, _ = first_appearance(_codes(table.column(scan.wanted.query)))
+    labels = table.column(scan.roles.query).combine_chunks()
+    codes, _ = first_appearance(np.asarray(labels.dictionary_encode().indices))
     order = np.argsort(codes, kind="stable")
     parquet.write_table(table.take(pa.array(order)), path.with_suffix(".parquet"), row_group_size=scan.chunk_rows)
     path.unlink()
-
-
-def _codes(labels: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    return np.asarray(labels.combine_chunks().dictionary_encode().indices)

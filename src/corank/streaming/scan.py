@@ -1,254 +1,44 @@
-"""A scan: more rows than memory, in chunks that are read ahead. How one is made of files is the business of `opening`.
-
-`scan`: what it is asked for, checked, becomes a `Scan` of files.
-"""
+"""Scans: more rows than memory, in chunks that are read ahead. `scan` makes a `Scan` of files."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+import queue
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import check_device, is_foreign, is_sparse
+from corank._arrays import check_device, digest, is_foreign, is_sparse
+from corank._messages import did_you_mean
 from corank.encoder import TableEncoder
 from corank.rows import is_frame
 from corank.streaming.chunks import Chunk, Cursor, check_finite
 from corank.streaming.sources import (
+    CsvSource,
+    File,
     ParquetSource,
-    Raw,
-    SeparatedSource,
+    RawRows,
+    Roles,
     Source,
     SvmlightSource,
-    Unit,
-    Wanted,
     find_files,
-    read_ahead,
 )
-from corank.tables import TableError, near_names
+from corank.tables import TableError
+from corank.tables.read import QUERY, SCORE
+from corank.views import match_columns
 
 CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
 CHUNK_ROWS = (2**12, 2**19)  # the least and the most
+FIRST_ROWS = 64  # that show what maps make of the features
+SAMPLED_FILES = 10  # at most, from which a sample is read
+MAX_LISTED_COLUMNS = 5
 
-
-@dataclass(frozen=True)
-class Scan:
-    """Rows in files that are read chunk by chunk: see `scan`."""
-
-    is_scan: ClassVar[bool] = True
-
-    source: Source
-    wanted: Wanted
-    chunk_rows: int
-    encoder: TableEncoder | None = None
-    maps: tuple[Callable[[Any], Any], ...] = ()
-    device: str | None = None
-    client: Any = None
-    chosen: bool = False  # whether the features were named
-    unnamed: bool = False  # whether columns have no names of their own
-    kept: Any = field(default=None, repr=False)  # folder that lives as long as the scan
-
-    # ---------------------------------------------------------------- what it holds
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of all columns of the files."""
-        return self.source.names
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether a score column was named."""
-        return self.wanted.score is not None
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether a query column was named."""
-        return self.wanted.query is not None
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, None where that is known only by reading (CSV, SVMlight)."""
-        counts = [unit.n_rows for unit in self.source.units]
-        return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
-
-    @cached_property
-    def feature_names(self) -> list[str] | None:
-        """The names of the features that a learner sees; None where a map gives none."""
-        if self.unnamed and not self.maps:
-            return None
-        if self.encoder is None and not self.maps:
-            return list(self.wanted.features or ())
-        if self.encoder is not None and not self.maps:
-            return [str(name) for name in self.encoder.get_feature_names_out()]
-        return self._first[1]
-
-    @cached_property
-    def n_features(self) -> int:
-        """The number of features that a learner sees."""
-        if self.unnamed and not self.maps:
-            return len(self.wanted.features or ())
-        names = self.feature_names
-        return self._first[0] if names is None else len(names)
-
-    @cached_property
-    def _first(self) -> tuple[int, list[str] | None]:
-        """Width and names of what the maps make of the first rows."""
-        return self._of_first_rows()[1:]
-
-    def _of_first_rows(self) -> tuple[Any, int, list[str] | None]:
-        """What encoder and maps make of the first rows."""
-        for unit in self.source.units:
-            for raw in self.source.read(unit, self.wanted, min(self.chunk_rows, 64)):
-                return self._mapped(self._encoded(raw), raw)
-        raise TableError("the files have no rows")
-
-    def map(self, f: Callable[[Any], Any]) -> Scan:
-        """The same rows, their features (n, d) of every chunk passed through `f` → (n, d′), row by row.
-
-        For instance ``scan(...).map(scaler.transform)``. A function that looks at other rows of the chunk would make
-        the model depend on where chunks end.
-        """
-        if not callable(f):
-            raise TypeError(f"map needs a function of the features, got {f!r}")
-        return replace(self, maps=(*self.maps, f))
-
-    def seen_by(self, names: Sequence[str] | None, n_features: int, learner: str) -> Scan:
-        """The same rows with the features that a model was fitted on, in its order.
-
-        Where the features were not named they are picked by the model's names; else they must be the same.
-        """
-        if names is not None and not (self.chosen or self.unnamed) and self.encoder is None and not self.maps:
-            own = replace(self.wanted, features=tuple(str(name) for name in names))
-            self.source.check(own)
-            return replace(self, wanted=own)
-        found = self.feature_names
-        if names is not None and found is not None and list(names) != found:
-            missing = [name for name in names if name not in found]
-            what = f"{missing[0]!r} is missing" if missing else "their order differs"
-            raise ValueError(f"the scan has other features than {learner} was fitted on: {what}.")
-        if self.n_features != n_features:
-            raise ValueError(f"the scan has {self.n_features} features, but {learner} is expecting {n_features}.")
-        return self
-
-    # ---------------------------------------------------------------- reading
-
-    def chunks(
-        self, start: Cursor = (0, 0), first_row: int = 0, *, features: bool = True
-    ) -> Generator[Chunk, None, None]:
-        """The chunks from a cursor on, read ahead; before it lie `first_row` rows."""
-        return read_ahead(lambda: self._read(start, first_row, features=features))
-
-    def unit_chunks(
-        self, number: int, first_row: int = 0, *, skipped: int = 0, features: bool = True
-    ) -> Generator[Chunk, None, None]:
-        """The chunks of one unit but for the first few."""
-        unit = self.source.units[number]
-        return read_ahead(lambda: self._read_unit(number, unit, skipped, first_row, features=features))
-
-    def _read(self, start: Cursor, row: int, *, features: bool) -> Iterator[Chunk]:
-        first, skipped = start
-        for number in range(first, len(self.source.units)):
-            unit = self.source.units[number]
-            for chunk in self._read_unit(number, unit, skipped if number == first else 0, row, features=features):
-                row += chunk.n_rows
-                yield chunk
-
-    def _read_unit(self, number: int, unit: Unit, skipped: int, row: int, *, features: bool) -> Iterator[Chunk]:
-        wanted = self.wanted if features else replace(self.wanted, features=None)
-        for position, raw in enumerate(self.source.read(unit, wanted, self.chunk_rows)):
-            if position < skipped:
-                continue
-            values = self._features(raw) if features else np.empty((raw.n_rows, 0))
-            scores = self._placed(raw.scores)
-            yield Chunk(values, scores, raw.runs, row, (number, position + 1), raw.place, raw.extra)
-            row += raw.n_rows
-
-    def _features(self, raw: Raw) -> Any:
-        values, width, _ = self._mapped(self._encoded(raw), raw)
-        if self.maps and width != self._first[0]:
-            raise ValueError(f"map gives {width} columns from {raw.place.of(0)} on, and {self._first[0]} at first")
-        return self._placed(values)
-
-    def _encoded(self, raw: Raw) -> Any:
-        return raw.features if self.encoder is None else self.encoder.transform(raw.features)
-
-    def _mapped(self, values: Any, raw: Raw) -> tuple[Any, int, list[str] | None]:
-        """What the maps make of features, checked: (n, d), d, the names of the columns."""
-        names: list[str] | None = None
-        if self.maps:
-            for f in self.maps:
-                values = f(values)
-            names = [str(name) for name in values.columns] if is_frame(values) else None
-            if is_sparse(values) or is_foreign(values):
-                raise ValueError("map must give NumPy arrays or frames; for another device use scan(..., device=)")
-            values = np.asarray(values)
-            if values.ndim != 2 or len(values) != raw.n_rows:
-                raise ValueError(f"map must give one row a row ({raw.n_rows}, d), got shape {values.shape}")
-            if values.dtype not in (np.float32, np.float64):
-                values = values.astype(np.float64)
-            check_finite(values, names, raw.place)
-        return values, int(values.shape[1]), names
-
-    def _placed(self, values: Any) -> Any:
-        """Values on the device."""
-        if self.device is None or values is None:
-            return values
-        return import_module("torch").as_tensor(values, device=self.device)
-
-    def reference(self) -> Any:
-        """An empty array of the library and device that is computed on."""
-        return self._placed(np.empty(0))
-
-    # ---------------------------------------------------------------- what it is
-
-    def _files(self) -> list[Any]:
-        if self.kept is not None:  # a temporary folder, made from these
-            return list(self.kept.files)
-        return list(dict.fromkeys(unit.file for unit in self.source.units))
-
-    def _about_maps(self) -> list[str]:
-        """The names of the maps, and what they make of the first rows: a name says nothing of what a scaler has learned."""
-        if not self.maps:
-            return []
-        values = np.ascontiguousarray(self._of_first_rows()[0])
-        names = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
-        return [*names, hashlib.sha256(values.tobytes()).hexdigest()]
-
-    def __repr__(self) -> str:
-        files, wanted = self._files(), self.wanted
-        rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
-        roles = "".join(
-            f", {role} {name!r}" for role, name in (("score", wanted.score), ("query", wanted.query)) if name
-        )
-        first = files[0].path if files else "files without rows"
-        return f"<scan of {first}{' …' if len(files) > 1 else ''}{rows}, {len(wanted.features or ())} columns{roles}>"
-
-    def about(self) -> dict[str, Any]:
-        """What a checkpoint remembers of it: other rows or columns would give other sums."""
-        return {
-            "files": [[file.path, file.size, file.changed, *file.keys] for file in self._files()],
-            "shuffle_queries": self.kept is not None,
-            "features": list(self.wanted.features or ()),
-            "score": self.wanted.score,
-            "query": self.wanted.query,
-            "chunk_rows": self.chunk_rows,
-            "encoder": None if self.encoder is None else _digest(self.encoder),
-            "maps": self._about_maps(),
-            "device": self.device,
-        }
-
-
-def _digest(encoder: TableEncoder) -> str:
-    header, arrays = encoder.to_state()
-    text = json.dumps([header, {name: array.tolist() for name, array in arrays.items()}], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+Item = TypeVar("Item")
 
 
 def scan(
@@ -271,8 +61,9 @@ def scan(
     Parameters
     ----------
     paths : path, folder, pattern such as ``"rows/*.parquet"``, or a list of those
-        Parquet (folders such as `year=2024`, below what is given or matched by a pattern, name a column), CSV as `corank.tables` reads it (`.gz` too), SVMlight or
-        LETOR. Files of a folder or pattern come in the order of their names.
+        Parquet, CSV as `corank.tables` reads it (also `.gz`), SVMlight or LETOR. Folders such as `year=2024`, inside the
+        folder that is given or matched by a pattern, name a column. Files of a folder or pattern come in the order of
+        their names.
     features : list of names and patterns, default=None
         Columns to learn from; None takes all but score and query, or those that a fitted model knows. For SVMlight
         a number: how many features there are (None reads the files once to find out).
@@ -286,7 +77,7 @@ def scan(
     device : str, default=None
         Where to compute, such as "cuda"; needs torch.
     chunk_rows : int, default=None
-        Rows that are worked on together; None takes about 32 MB of features (half of that in single precision).
+        Rows per chunk; None takes about 32 MB of features (half of that in single precision).
     shuffle_queries : bool, default=False
         Bring the rows of each query together first: one more pass, which writes the columns that are needed to a
         temporary folder. The rows then count in the new order.
@@ -312,39 +103,44 @@ def scan(
     >>> float(RankRLS(kernel="linear", basis="features").fit(rows).score(rows))
     1.0
     """
-    _check_kinds(score, query, encoder, client)
+    _check_arguments(score, query, encoder, client, chunk_rows)
     files, kind = find_files(paths, format)
-    limit = _check_chunk_rows(chunk_rows)
     if kind == "svmlight":
         source: Source = SvmlightSource(files, features if isinstance(features, int) else None)
         features = None if isinstance(features, int) else features
     elif kind == "csv":
         texts = [] if encoder is None else encoder.text_columns
-        source = SeparatedSource(files, [*texts, *(name for name in (query,) if name is not None)])
+        source = CsvSource(files, [*texts, *([] if query is None else [query])])
     else:
-        source = ParquetSource(files, limit or CHUNK_ROWS[1])
-    names = _feature_columns(source, features, (score, query), encoder)
-    wanted = Wanted(tuple(names), score, query, as_table=encoder is not None)
-    source.check(wanted)
-    width = len(names) if encoder is None else len(encoder.get_feature_names_out())
-    rows = limit or int(np.clip(CHUNK_BYTES // (8 * max(width, 1)), *CHUNK_ROWS))
-    if isinstance(source, ParquetSource) and limit is None:
-        source = ParquetSource(files, rows)
+        source = ParquetSource(files, chunk_rows or CHUNK_ROWS[1])
+    others = (SCORE, QUERY) if kind == "svmlight" else (score, query)
+    names = _feature_columns(source, features, others, encoder)
+    roles = Roles(tuple(names), score, query, as_table=encoder is not None)
+    source.check(roles)
+    if chunk_rows is None:
+        chunk_rows = usual_chunk_rows(len(names) if encoder is None else len(encoder.get_feature_names_out()))
+        if isinstance(source, ParquetSource):
+            source.bundle(chunk_rows)
     if device is not None:
         check_device(device)
-    result = Scan(source, wanted, rows, encoder, device=device, client=client, chosen=features is not None)
+    result = Scan(source, roles, int(chunk_rows), encoder, device=device, client=client, chosen=features is not None)
     if not shuffle_queries:
         return result
     if query is None:
         raise ValueError("shuffle_queries=True needs a query column: query=")
     if client is not None:
         raise ValueError("shuffle_queries=True goes without client=; group the rows once and scan the result")
-    from corank.streaming.group_queries import grouped
+    from corank.streaming.group_queries import group_queries
 
-    return grouped(result)
+    return group_queries(result)
 
 
-def _check_kinds(score: Any, query: Any, encoder: Any, client: Any) -> None:
+def usual_chunk_rows(n_columns: int) -> int:
+    """Rows per chunk of about `CHUNK_BYTES` of features."""
+    return int(np.clip(CHUNK_BYTES // (8 * max(n_columns, 1)), *CHUNK_ROWS))
+
+
+def _check_arguments(score: Any, query: Any, encoder: Any, client: Any, chunk_rows: Any) -> None:
     for name, value in (("score", score), ("query", query)):
         if not isinstance(value, str | None):
             raise TypeError(f"{name} must be the name of a column, got {value!r}")
@@ -352,31 +148,26 @@ def _check_kinds(score: Any, query: Any, encoder: Any, client: Any) -> None:
         raise TypeError(f"encoder must be a fitted TableEncoder, got {encoder!r}")
     if client is not None and not hasattr(client, "status"):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r}")
-
-
-def _check_chunk_rows(chunk_rows: Any) -> int | None:
-    if chunk_rows is None:
-        return None
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
+    whole = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
+    if chunk_rows is not None and not (whole and chunk_rows >= 1):
         raise ValueError(f"chunk_rows must be a whole number from 1, got {chunk_rows!r}")
-    return int(chunk_rows)
 
 
 def _feature_columns(
     source: Source, features: Any, others: Sequence[str | None], encoder: TableEncoder | None
 ) -> list[str]:
-    """The names of the feature columns; text is refused unless there is an encoder."""
+    """The names of the feature columns; `others` are score and query. Text is refused unless there is an encoder."""
     if encoder is not None:
         if features is not None:
             raise ValueError("features does not go with encoder, which knows its columns")
         return [column.name for column in encoder.columns_ if not column.dropped]
-    if features is not None:
-        return _matching(source, features, others)
     names = [name for name in source.names if name not in others]
-    known = set(source.number_columns())
-    texts = [name for name in names if name not in known]
+    if features is not None:
+        return _named_features(features, names, others)
+    numeric = set(source.number_columns())
+    texts = [name for name in names if name not in numeric]
     if texts:
-        listed = ", ".join(map(repr, texts[:5])) + (" …" if len(texts) > 5 else "")
+        listed = ", ".join(map(repr, texts[:MAX_LISTED_COLUMNS])) + (" …" if len(texts) > MAX_LISTED_COLUMNS else "")
         raise TableError(
             f"columns without numbers: {listed}; name the features, or turn text into numbers with encoder="
         )
@@ -385,29 +176,283 @@ def _feature_columns(
     return names
 
 
-def _matching(source: Source, features: Any, others: Sequence[str | None]) -> list[str]:
+def _named_features(features: Any, names: list[str], others: Sequence[str | None]) -> list[str]:
     if not isinstance(features, Iterable):
         raise TypeError(f"features must be names or patterns of columns, got {features!r}")
     patterns = [features] if isinstance(features, str) else list(features)
     if not patterns:
         raise ValueError("features is empty: name at least one column, or leave it out to take all")
-    chosen: list[str] = []
+    chosen: dict[str, None] = {}
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise TypeError(f"features must be names or patterns of columns, got {pattern!r}")
-        if pattern in source.names:
-            chosen.append(pattern)
-            continue
-        found = [name for name in source.names if fnmatchcase(name, pattern) and name not in others]
-        if not found:
-            near = near_names(pattern, source.names)
-            guess = f"; did you mean {near[0]!r}?" if near else ""
-            raise TableError(f"features: no column is called {pattern!r}{guess}")
-        chosen += found
-    for name in others:
-        if name is not None and name in chosen:
-            raise TableError(f"column {name!r} is the score or the query: it cannot be a feature too")
-    return list(dict.fromkeys(chosen))
+        if pattern in others:
+            raise TableError(f"column {pattern!r} is the score or the query: it cannot be a feature too")
+        positions = match_columns(pattern, names)
+        if not positions:
+            raise TableError(f"features: no column is called {pattern!r}{did_you_mean(pattern, names)}")
+        chosen |= dict.fromkeys(names[position] for position in positions)
+    return list(chosen)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows in files that are read chunk by chunk: see `scan`.
+
+    maps : functions that the features of every chunk pass through
+    chosen : whether the features were named; unnamed : whether columns have no names
+    kept : temporary folder that lives as long as the scan
+    """
+
+    is_scan: ClassVar[bool] = True
+
+    source: Source
+    roles: Roles
+    chunk_rows: int
+    encoder: TableEncoder | None = None
+    maps: tuple[Callable[[Any], Any], ...] = ()
+    device: str | None = None
+    client: Any = None
+    chosen: bool = False
+    unnamed: bool = False
+    kept: Any = field(default=None, repr=False)
+
+    # ---- columns and rows
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns of the files."""
+        return self.source.names
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether a score column was named."""
+        return self.roles.score is not None
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether a query column was named."""
+        return self.roles.query is not None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, None where only reading tells (CSV, SVMlight)."""
+        counts = [unit.n_rows for unit in self.source.units]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def files(self) -> list[File]:
+        """The files that were given."""
+        if self.kept is not None:
+            return list(self.kept.files)
+        return list(dict.fromkeys(unit.file for unit in self.source.units))
+
+    @cached_property
+    def feature_names(self) -> list[str] | None:
+        """The names of the features that a learner sees; None where a map gives none."""
+        if self.maps:
+            return self._first_mapped[1]
+        if self.unnamed:
+            return None
+        if self.encoder is not None:
+            return [str(name) for name in self.encoder.get_feature_names_out()]
+        return list(self.roles.features or ())
+
+    @cached_property
+    def n_features(self) -> int:
+        """The number of features that a learner sees."""
+        if self.unnamed and not self.maps:
+            return len(self.roles.features or ())
+        names = self.feature_names
+        return int(self._first_mapped[0].shape[1]) if names is None else len(names)
+
+    @cached_property
+    def _first_mapped(self) -> tuple[Any, list[str] | None]:
+        """Features and names that encoder and maps make of the first rows."""
+        for unit in self.source.units:
+            for rows in self.source.read(unit, self.roles, min(self.chunk_rows, FIRST_ROWS)):
+                return self._mapped(rows)
+        raise TableError("the files have no rows")
+
+    def map(self, f: Callable[[Any], Any]) -> Scan:
+        """The scan whose features (n, d) of every chunk pass through `f` → (n, d′), row by row.
+
+        For instance ``scan(...).map(scaler.transform)``. A function that looks at other rows of the chunk would make
+        the model depend on where chunks end.
+        """
+        if not callable(f):
+            raise TypeError(f"map needs a function of the features, got {f!r}")
+        return replace(self, maps=(*self.maps, f))
+
+    def seen_by(self, names: Sequence[str] | None, n_features: int, learner: str) -> Scan:
+        """The scan with the features that a model was fitted on, in its order.
+
+        Features that were not named are picked by the names of the model; those that were must be the same.
+        """
+        if names is not None and not (self.chosen or self.unnamed) and self.encoder is None and not self.maps:
+            roles = replace(self.roles, features=tuple(str(name) for name in names))
+            self.source.check(roles)
+            return replace(self, roles=roles)
+        given = self.feature_names
+        if names is not None and given is not None and list(names) != given:
+            missing = [name for name in names if name not in given]
+            difference = f"{missing[0]!r} is missing" if missing else "their order differs"
+            raise ValueError(f"the scan has other features than {learner} was fitted on: {difference}.")
+        if self.n_features != n_features:
+            raise ValueError(f"the scan has {self.n_features} features, but {learner} is expecting {n_features}.")
+        return self
+
+    # ---- reading
+
+    def chunks(
+        self, start: Cursor = (0, 0), first_row: int = 0, *, features: bool = True
+    ) -> Generator[Chunk, None, None]:
+        """The chunks from a cursor on, read ahead; `first_row` rows lie before it."""
+        first_unit, skipped = start
+
+        def read() -> Iterator[Chunk]:
+            row = first_row
+            for number in range(first_unit, len(self.source.units)):
+                begun = skipped if number == first_unit else 0
+                for chunk in self._read_unit(number, begun, row, features=features):
+                    row += chunk.n_rows
+                    yield chunk
+
+        return read_ahead(read)
+
+    def unit_chunks(
+        self, number: int, first_row: int = 0, *, skipped: int = 0, features: bool = True
+    ) -> Generator[Chunk, None, None]:
+        """The chunks of one unit but for the `skipped` first, read ahead; `first_row` rows lie before them."""
+        return read_ahead(lambda: self._read_unit(number, skipped, first_row, features=features))
+
+    def _read_unit(self, number: int, skipped: int, row: int, *, features: bool) -> Iterator[Chunk]:
+        roles = self.roles if features else replace(self.roles, features=None)
+        unit = self.source.units[number]
+        for position, rows in enumerate(self.source.read(unit, roles, self.chunk_rows)):
+            if position < skipped:
+                continue
+            values = self._features(rows) if features else np.empty((rows.n_rows, 0))
+            scores = self._on_device(rows.scores)
+            yield Chunk(values, scores, rows.runs, row, (number, position + 1), rows.place, rows.extra)
+            row += rows.n_rows
+
+    def _features(self, rows: RawRows) -> Any:
+        values, _ = self._mapped(rows)
+        if self.maps:
+            width, first_width = values.shape[1], self._first_mapped[0].shape[1]
+            if width != first_width:
+                raise ValueError(f"map gives {width} columns from {rows.place.of(0)} on, and {first_width} at first")
+        return self._on_device(values)
+
+    def _mapped(self, rows: RawRows) -> tuple[Any, list[str] | None]:
+        """Features (n, d) after encoder and maps, checked, and the names of their columns where a map gives a frame."""
+        values: Any = rows.features if self.encoder is None else self.encoder.transform(rows.features)
+        if not self.maps:
+            return values, None
+        for f in self.maps:
+            values = f(values)
+        names = [str(name) for name in values.columns] if is_frame(values) else None
+        if is_sparse(values) or is_foreign(values):
+            raise ValueError("map must give NumPy arrays or frames; for another device use scan(..., device=)")
+        values = np.asarray(values)
+        if values.ndim != 2 or len(values) != rows.n_rows:
+            raise ValueError(f"map must give one row per row ({rows.n_rows}, d), got shape {values.shape}")
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
+        check_finite(values, names, rows.place)
+        return values, names
+
+    def _on_device(self, values: Any) -> Any:
+        if self.device is None or values is None:
+            return values
+        return import_module("torch").as_tensor(values, device=self.device)
+
+    def reference(self) -> Any:
+        """An empty array of the library and device to compute on."""
+        return self._on_device(np.empty(0))
+
+    # ---- descriptions
+
+    def __repr__(self) -> str:
+        files, roles = self.files, self.roles
+        rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
+        named = "".join(f", {role} {name!r}" for role, name in (("score", roles.score), ("query", roles.query)) if name)
+        first = files[0].path if files else "files without rows"
+        return f"<scan of {first}{' …' if len(files) > 1 else ''}{rows}, {len(roles.features or ())} columns{named}>"
+
+    def about(self) -> dict[str, Any]:
+        """Everything that sums over the rows depend on, for a checkpoint."""
+        maps = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
+        if maps:  # a name does not tell what a scaler has learned: the first rows do
+            maps.append(digest(self._first_mapped[0]))
+        return {
+            "files": [[file.path, file.size, file.changed, *file.keys] for file in self.files],
+            "shuffle_queries": self.kept is not None,
+            "features": list(self.roles.features or ()),
+            "score": self.roles.score,
+            "query": self.roles.query,
+            "chunk_rows": self.chunk_rows,
+            "encoder": None if self.encoder is None else _encoder_digest(self.encoder),
+            "maps": maps,
+            "device": self.device,
+        }
+
+
+def _encoder_digest(encoder: TableEncoder) -> str:
+    header, arrays = encoder.to_state()
+    return digest(header, *arrays.values())
+
+
+def read_ahead(make: Callable[[], Iterator[Item]], depth: int = 1) -> Generator[Item, None, None]:
+    """The items of an iterator that runs in another thread, in order; at most `depth` of them wait to be taken."""
+    waiting: queue.Queue[tuple[Item | None, BaseException | None, bool]] = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(item: Item | None, error: BaseException | None = None, *, last: bool = False) -> None:
+        while not stopped.is_set():
+            try:
+                waiting.put((item, error, last), timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def work() -> None:
+        try:
+            for item in make():
+                put(item)
+                if stopped.is_set():
+                    return
+            put(None, last=True)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the items are taken
+            put(None, error)
+
+    thread = threading.Thread(target=work, name="corank-reader", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error, last = waiting.get()
+            if error is not None:
+                raise error
+            if last:
+                return
+            yield item  # type: ignore[misc]
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def with_extra(rows: Scan, names: Sequence[str]) -> Scan:
+    """The scan with other columns carried along."""
+    roles = replace(rows.roles, extra=tuple(names))
+    missing = [name for name in names if name not in rows.columns]
+    if missing and rows.kept is not None:
+        raise TableError(
+            f"column {missing[0]!r} cannot be carried along: shuffle_queries=True keeps features, score and query only; "
+            "sort the files by query and scan them without it"
+        )
+    rows.source.check(roles)
+    return replace(rows, roles=roles)
 
 
 def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
@@ -415,39 +460,29 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
     files, kind = find_files(paths, None)
     if kind == "svmlight":
         return None
-    source: Any = SeparatedSource(files, text) if kind == "csv" else ParquetSource(files, n_rows)
+    source = CsvSource(files, text) if kind == "csv" else ParquetSource(files, n_rows)
     if not source.units:
         raise TableError("the files have no rows")
-    units = [source.units[int(k)] for k in np.unique(np.linspace(0, len(source.units) - 1, 10).astype(int))]
-    everything = Wanted(tuple(source.names), None, None, as_table=True)
-    source.check(everything)
-    found: list[Any] = [next(source.read(unit, everything, -(-n_rows // len(units)))).features for unit in units]
-    for unit, part in zip(units, found, strict=True):
-        for name, kind in zip(part.column_names, part.schema.types, strict=True):
-            first = found[0].schema.field(name).type
-            if not _mixable(kind, first):
-                paths = f"{unit.file.path} and {first} in {units[0].file.path}"
-                raise TableError(f"column {name!r} holds {kind} in {paths}; make them alike, or leave it out")
-    return pa.concat_tables(found, promote_options="permissive")
+    numbers = np.unique(np.linspace(0, len(source.units) - 1, SAMPLED_FILES).astype(int))
+    units = [source.units[int(number)] for number in numbers]
+    roles = Roles(tuple(source.names), None, None, as_table=True)
+    source.check(roles)
+    tables: list[Any] = [next(source.read(unit, roles, -(-n_rows // len(units)))).features for unit in units]
+    for unit, table in zip(units, tables, strict=True):
+        for column in table.schema:
+            first = tables[0].schema.field(column.name).type
+            if not _can_be_one(column.type, first):
+                places = f"{unit.file.path} and {first} in {units[0].file.path}"
+                raise TableError(
+                    f"column {column.name!r} holds {column.type} in {places}; make them alike, or leave it out"
+                )
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _mixable(kind: Any, other: Any) -> bool:
-    """Whether columns of these types make one."""
+def _can_be_one(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of two types can stand in one column."""
     try:
-        pa.unify_schemas([pa.schema([("", own)]) for own in (kind, other)], promote_options="permissive")
+        pa.unify_schemas([pa.schema([("", kind)]), pa.schema([("", other)])], promote_options="permissive")
     except pa.ArrowException:
         return False
     return True
-
-
-def with_extra(rows: Scan, names: Sequence[str]) -> Scan:
-    """The same rows with other columns carried along."""
-    own = replace(rows.wanted, extra=tuple(names))
-    gone = [name for name in names if name not in rows.columns]
-    if gone and rows.kept is not None:
-        raise TableError(
-            f"column {gone[0]!r} cannot be carried along: shuffle_queries=True keeps features, score and query only; "
-            "sort the files by query and scan them without it"
-        )
-    rows.source.check(own)
-    return replace(rows, wanted=own)

@@ -1,11 +1,7 @@
-"""Numbers of rows before a chunk.
-
-The job of summing: a chunk of a scan → the Gram statistics of its rows, ready to be merged with those around it.
-"""
+"""The job of summing: a chunk of a scan → the Gram sums of its rows, ready to be merged with those of its neighbours."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corank._arrays import Array, Arrays, Index, like, namespace, take, to_numpy
+from corank._arrays import Array, Arrays, Index, digest, like, namespace, take, to_numpy
 from corank.gram import Accumulator, Spans
 from corank.loss import Loss
 from corank.sampling import fold_numbers
@@ -23,7 +19,7 @@ from corank.views import SideBySide
 
 @dataclass(frozen=True)
 class Offsets:
-    """What lies before a chunk: rows, scored rows, and the number of its first scored query."""
+    """Numbers of rows and of scored rows before a chunk, and the number of its first scored query."""
 
     rows: int
     scored: int
@@ -32,7 +28,7 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Folds:
-    """Which fold a row is in: by its query, or by its number where rows are held out one by one."""
+    """The fold of every row: by its query, or by its number where rows are held out one by one."""
 
     by: Literal["query", "row"]
     n_folds: int
@@ -41,13 +37,13 @@ class Folds:
 
 
 @dataclass(frozen=True)
-class Summing:
-    """Sums over the rows of a chunk that are scored, that are not, or over all.
+class SumJob:
+    """Sums over the scored rows of a chunk, over its unscored rows, or over all.
 
     features : as in `Accumulator`; size : their number
-    columns : of every view, where features take rows as views see them
-    items : rows of the one nameless query, each in a fold of its own
-    level : is taken out of the scores
+    columns : of every view, where features take the rows of all views side by side
+    items : whether all rows are one query without a name, of which each has its fold
+    level : is subtracted from the scores
     """
 
     comparison: Loss
@@ -72,11 +68,11 @@ class Summing:
         if self.columns is not None:
             X = SideBySide.of(X, self.columns)
         runs = chunk.runs.codes(chunk.n_rows)[rows]
-        own, codes = np.unique(runs, return_inverse=True)
+        present, codes = np.unique(runs, return_inverse=True)
         n_folds = 1 if self.folds is None else self.folds.n_folds
         by_rows = not self.comparison.needs_queries and (self.folds is None or self.folds.by == "row")
         codes = np.arange(n) if by_rows else codes.astype(np.int64)
-        folds = self._folds(chunk, n if by_rows or self.items else len(own))
+        folds = self._folds(chunk, n if by_rows or self.items else len(present))
         sums = Accumulator(
             self.comparison,
             self.features,
@@ -90,17 +86,17 @@ class Summing:
             sums.add_items(X, scores, None, np.zeros(n, dtype=np.int64) if folds is None else folds)
         elif n:
             sums.add(X, scores, codes, None)
-        return Spans.of(sums, chunk.runs.ids[own])
+        return Spans.of(sums, chunk.runs.ids[present])
 
     def _rows(self, chunk: Chunk) -> Any:
         if self.which == "all" or (self.which == "unscored" and chunk.scores is None):
             return slice(0, chunk.n_rows)
         scored = np.zeros(chunk.n_rows, dtype=bool) if chunk.scores is None else ~np.isnan(to_numpy(chunk.scores))
-        wanted = scored if self.which == "scored" else ~scored
-        return slice(0, chunk.n_rows) if wanted.all() else np.flatnonzero(wanted)
+        summed = scored if self.which == "scored" else ~scored
+        return slice(0, chunk.n_rows) if summed.all() else np.flatnonzero(summed)
 
     def _folds(self, chunk: Chunk, count: int) -> Index | None:
-        """Of the chunk's scored queries, or of its scored rows."""
+        """The folds of the scored queries of a chunk, or of its scored rows."""
         if self.folds is None:
             return None
         offsets = self.folds.offsets[chunk.cursor]
@@ -108,21 +104,16 @@ class Summing:
         return fold_numbers(begin, count, self.folds.n_folds, self.folds.seed)
 
     def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Spans:
-        """What `Spans.packed` gave."""
+        """Sums from their JSON and arrays: see `Spans.packed`."""
         return Spans.unpacked(header, arrays, self.comparison, reference)
 
     def digest(self) -> str:
-        """Of everything that the sums depend on beside the rows."""
+        """A digest of everything that the sums depend on beside the rows."""
         folds = self.folds and (self.folds.by, self.folds.n_folds, self.folds.seed)
-        text = repr((self.comparison, self.size, self.which, folds, self.items, self.level))
-        result = hashlib.sha256(text.encode())
-        for phi in getattr(self.features, "maps", [self.features]):
-            kernel = re.sub(r" at 0x[0-9a-f]+", "", repr(getattr(phi.basis, "kernel", None)))
-            result.update(f"{kernel} {phi.whitened}".encode())
-            points = getattr(phi.basis, "points", None)
-            result.update(b"" if points is None else np.ascontiguousarray(to_numpy(points)).tobytes())
-            if phi.whitened:
-                result.update(np.ascontiguousarray(to_numpy(phi.basis.whitening.matrix)).tobytes())
-        for own in self.columns or ():
-            result.update(np.ascontiguousarray(own).tobytes())
-        return result.hexdigest()
+        values: list[Any] = [self.comparison, self.size, self.which, folds, self.items, self.level]
+        for feature_map in getattr(self.features, "maps", [self.features]):
+            kernel = re.sub(r" at 0x[0-9a-f]+", "", repr(getattr(feature_map.basis, "kernel", None)))
+            values += [kernel, feature_map.whitened, getattr(feature_map.basis, "points", None)]
+            if feature_map.whitened:
+                values.append(feature_map.basis.whitening.matrix)
+        return digest(*values, *(self.columns or ()))

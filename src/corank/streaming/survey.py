@@ -1,8 +1,7 @@
-"""A first look at a scan: how many rows, scored rows and queries every chunk has, what may serve as basis, few scores.
+"""The first pass over a scan: counts of every chunk, candidate rows for a basis, and the scored rows where they are few.
 
-One pass. What is scored is held as long as it is little; else it is only counted, and summed in later passes.
-
-Rows of a scan as learners take them: scored rows in memory where they are few, unscored ones pass by pass.
+Scored rows are held in memory as long as they are few; else they are only counted, and summed in later passes.
+`ScannedRows` are the unscored rows of a scan, summed pass by pass.
 """
 
 from __future__ import annotations
@@ -22,19 +21,20 @@ from corank.rows import Rows
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
 from corank.streaming.passes import Passes
 from corank.streaming.scan import Scan
-from corank.streaming.sums import Offsets, Summing
-from corank.unscored import Piece, Reservoir, stacked
+from corank.streaming.sums import Offsets, SumJob
+from corank.unscored import Piece, Reservoir, stack_rows
 
-HELD_BYTES = 2**27  # of the features of scored rows that are held in memory
+HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
+RESERVOIR_ARRAYS = ("numbers", "draws", "features")  # their names in a checkpoint
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What one chunk holds.
+class ChunkCounts:
+    """Counts of one chunk.
 
-    runs, scored_runs : queries, and queries with a score
-    first, last : ids of the queries at the ends, and whether they have a score there
-    bounds : the labels at the ends where they rise from row to row
+    runs, scored_runs : number of queries, and of queries with a score
+    first, last : ids of the queries at the ends; first_scored, last_scored : whether those have a score here
+    bounds : the labels at the ends where labels rise from run to run
     """
 
     cursor: Cursor
@@ -49,56 +49,63 @@ class Entry:
     bounds: tuple[Any, Any] | None = None
 
     @classmethod
-    def of(cls, chunk: Chunk, scored: np.ndarray[Any, np.dtype[np.bool_]]) -> Entry:
-        """Count a chunk."""
+    def of(cls, chunk: Chunk, scored: np.ndarray[Any, np.dtype[np.bool_]]) -> ChunkCounts:
+        """The counts of a chunk whose rows are `scored` (n,) or not."""
         runs = chunk.runs
-        having = np.logical_or.reduceat(scored, runs.starts) if len(scored) else np.zeros(1, dtype=bool)
-        ends = (int(runs.ids[0]), int(runs.ids[-1])) if len(scored) else (0, 0)
+        scored_runs = np.logical_or.reduceat(scored, runs.starts) if len(scored) else np.zeros(1, dtype=bool)
+        first, last = (int(runs.ids[0]), int(runs.ids[-1])) if len(scored) else (0, 0)
         return cls(
-            chunk.cursor,
-            len(scored),
-            int(scored.sum()),
-            len(runs.starts),
-            int(having.sum()),
-            *ends,
-            bool(having[0]),
-            bool(having[-1]),
-            runs.bounds,
+            cursor=chunk.cursor,
+            rows=len(scored),
+            scored=int(scored.sum()),
+            runs=len(runs.starts),
+            scored_runs=int(scored_runs.sum()),
+            first=first,
+            last=last,
+            first_scored=bool(scored_runs[0]),
+            last_scored=bool(scored_runs[-1]),
+            bounds=runs.bounds,
         )
 
+    def packed(self) -> list[Any]:
+        """The counts as JSON."""
+        return [list(value) if isinstance(value, tuple) else value for value in vars(self).values()]
+
     @classmethod
-    def unpacked(cls, cursor: Any, *counts: Any) -> Entry:
-        """From JSON."""
-        values: tuple[Any, ...] = (tuple(cursor), *counts[:-1], counts[-1] and tuple(counts[-1]))
-        return cls(*values)
+    def unpacked(cls, values: Sequence[Any]) -> ChunkCounts:
+        """The counts from their JSON."""
+        arguments: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
+        return cls(*arguments)
 
 
 @dataclass(frozen=True)
 class HeldScores:
-    """Scored rows in memory, in pieces: features, scores, query ids, row numbers."""
+    """Scored rows in memory: pieces of features, scores, query ids and row numbers."""
 
     pieces: tuple[tuple[Array, Array, Index, Index], ...] = ()
 
     @property
     def n_bytes(self) -> int:
-        """Of their features."""
+        """Size of the features in memory."""
         return sum(int(X.shape[0]) * int(X.shape[1]) * 8 for X, *_ in self.pieces)
 
     def joined(self) -> tuple[Array, Array, Index, Index]:
-        """All of them."""
+        """Features, scores, query ids and row numbers of all pieces."""
         X, y, ids, numbers = zip(*self.pieces, strict=True)
-        return stacked(list(X)), namespace(y[0]).concat(list(y)), np.concatenate(ids), np.concatenate(numbers)
+        return stack_rows(list(X)), namespace(y[0]).concat(list(y)), np.concatenate(ids), np.concatenate(numbers)
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a pass has seen: entries of chunks in order, pools of scored and unscored rows, scored rows if few.
+class Survey:
+    """The result of the first pass, for rows that follow each other.
 
+    chunks : counts of every chunk, in order
+    scored, unscored : rows that may serve as basis
+    held : the scored rows, None where they are too many
     level : mean of the scores
-    held : None where the scored rows are too many to hold
     """
 
-    entries: tuple[Entry, ...]
+    chunks: tuple[ChunkCounts, ...]
     scored: Reservoir
     unscored: Reservoir
     held: HeldScores | None
@@ -107,23 +114,23 @@ class Look:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
-        return sum(entry.rows for entry in self.entries)
+        """Number of rows."""
+        return sum(chunk.rows for chunk in self.chunks)
 
     @property
     def n_scored(self) -> int:
-        """Rows with a score."""
-        return sum(entry.scored for entry in self.entries)
+        """Number of rows with a score."""
+        return sum(chunk.scored for chunk in self.chunks)
 
-    def merged(self, other: Look) -> Look:
-        """These rows and those that follow."""
+    def merged(self, other: Survey) -> Survey:
+        """The survey of these rows and the rows that follow them."""
         held = None
         if self.held is not None and other.held is not None:
             held = HeldScores((*self.held.pieces, *other.held.pieces))
             held = held if held.n_bytes <= self.held_bytes else None
         n, m = self.n_scored, other.n_scored
-        return Look(
-            (*self.entries, *other.entries),
+        return Survey(
+            (*self.chunks, *other.chunks),
             self.scored.merged(other.scored),
             self.unscored.merged(other.unscored),
             held,
@@ -132,119 +139,118 @@ class Look:
         )
 
     def offsets(self) -> tuple[dict[Cursor, Offsets], int]:
-        """What lies before every chunk, and the number of queries with a score."""
-        found: dict[Cursor, Offsets] = {}
+        """Rows, scored rows and scored queries before every chunk, and the number of queries with a score."""
+        result: dict[Cursor, Offsets] = {}
         rows = scored = queries = 0
-        open_id, open_scored = None, False
-        for entry in self.entries:
-            goes_on = entry.rows > 0 and entry.first == open_id
-            shared = goes_on and open_scored and entry.first_scored
-            found[entry.cursor] = Offsets(rows, scored, queries - shared)
-            rows, scored, queries = rows + entry.rows, scored + entry.scored, queries + entry.scored_runs - shared
-            if entry.rows:
-                through = goes_on and entry.runs == 1 and open_scored
-                open_id, open_scored = entry.last, entry.last_scored or through
-        return found, queries
+        open_id, open_scored = None, False  # the query at the end of the chunks so far
+        for chunk in self.chunks:
+            goes_on = chunk.rows > 0 and chunk.first == open_id
+            shared = goes_on and open_scored and chunk.first_scored
+            result[chunk.cursor] = Offsets(rows, scored, queries - shared)
+            rows += chunk.rows
+            scored += chunk.scored
+            queries += chunk.scored_runs - shared
+            if chunk.rows:
+                through = goes_on and chunk.runs == 1 and open_scored
+                open_id, open_scored = chunk.last, chunk.last_scored or through
+        return result, queries
 
     @property
     def n_queries(self) -> int:
-        """Queries, scored or not."""
-        some = [entry for entry in self.entries if entry.rows]
-        return sum(entry.runs for entry in some) - sum(a.last == b.first for a, b in pairwise(some))
+        """Number of queries, scored or not."""
+        filled = [chunk for chunk in self.chunks if chunk.rows]
+        return sum(chunk.runs for chunk in filled) - sum(a.last == b.first for a, b in pairwise(filled))
 
     @property
     def rises(self) -> bool:
         """Whether labels rise throughout, so that no query can come back."""
-        some = [entry for entry in self.entries if entry.rows]
-        if any(entry.bounds is None for entry in some):
+        bounds = [chunk.bounds for chunk in self.chunks if chunk.rows]
+        if None in bounds:
             return False
-        return all(a.bounds[1] <= b.bounds[0] for a, b in pairwise(some))  # type: ignore[index]
-
-    # ---------------------------------------------------------------- to disk and back
+        return all(before[1] <= after[0] for before, after in pairwise(bounds))  # type: ignore[index]
 
     def packed(self) -> tuple[dict[str, Any], Arrays]:
-        """JSON and arrays."""
-        entries = [[list(e.cursor), *list(vars(e).values())[1:-1], e.bounds and list(e.bounds)] for e in self.entries]
-        header: dict[str, Any] = {"entries": entries, "level": self.level, "held": self.held is not None}
+        """The survey as JSON and arrays."""
+        chunks = [chunk.packed() for chunk in self.chunks]
+        header: dict[str, Any] = {"chunks": chunks, "level": self.level, "held": self.held is not None}
         arrays: Arrays = {}
-        for name, pool in (("scored", self.scored), ("unscored", self.unscored)):
-            if pool.pieces:
-                (piece,) = pool.cut(2 * pool.limit).pieces
-                arrays |= {f"{name}.{part}": to_numpy(value) for part, value in zip(PARTS, piece, strict=True)}
+        for name, reservoir in (("scored", self.scored), ("unscored", self.unscored)):
+            if reservoir.pieces:
+                (piece,) = reservoir.cut(2 * reservoir.limit).pieces
+                names = [f"{name}.{array}" for array in RESERVOIR_ARRAYS]
+                arrays |= dict(zip(names, map(to_numpy, piece), strict=True))
         if self.held is not None and self.held.pieces:
-            arrays |= {f"held.{n}": to_numpy(value) for n, value in enumerate(self.held.joined())}
+            arrays |= {f"held.{number}": to_numpy(array) for number, array in enumerate(self.held.joined())}
         return header, arrays
 
 
-PARTS = ("numbers", "luck", "features")
-
-
 @dataclass(frozen=True)
-class Looking:
-    """The job of looking.
+class SurveyJob:
+    """The work of the first pass on each chunk.
 
-    limit : rows that may serve as basis; held_bytes : of scored rows that are held
-    all_unscored : whether scores play no part
+    limit : number of rows that may serve as basis, scored and unscored each
+    held_bytes : of the features of scored rows that are held
+    all_unscored : whether scores are ignored
+    first_number : number of the first row of the scan
     """
 
     limit: int
     seed: int
     held_bytes: int = field(default_factory=lambda: HELD_BYTES)
     all_unscored: bool = False
-    first_number: int = 0  # rows before those of the scan
+    first_number: int = 0
 
-    def __call__(self, chunk: Chunk) -> Look:
-        """Look at a chunk."""
+    def __call__(self, chunk: Chunk) -> Survey:
+        """The survey of a chunk."""
         n = chunk.n_rows
-        scored = np.zeros(n, dtype=bool)
+        is_scored = np.zeros(n, dtype=bool)
         if not self.all_unscored and chunk.scores is not None:
-            scored = ~np.isnan(to_numpy(chunk.scores))
+            is_scored = ~np.isnan(to_numpy(chunk.scores))
         numbers = self.first_number + chunk.first_row + np.arange(n)
-        with_score, without = np.flatnonzero(scored), np.flatnonzero(~scored)
+        scored = np.flatnonzero(is_scored)
         held, level = HeldScores(), 0.0
-        if len(with_score):
+        if len(scored):
             assert chunk.scores is not None
-            scores = take(chunk.scores, with_score)
+            scores = take(chunk.scores, scored)
             level = float(namespace(scores).mean(scores))
-            ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(n)[with_score]]
-            held = HeldScores(((take(chunk.features, with_score), scores, ids, numbers[with_score]),))
-        return Look(
-            (Entry.of(chunk, scored),),
-            Reservoir.of(
-                self.limit, numbers[with_score], self.seed, lambda kept: take(chunk.features, with_score[kept])
-            ),
-            Reservoir.of(self.limit, numbers[without], self.seed, lambda kept: take(chunk.features, without[kept])),
+            ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(n)[scored]]
+            held = HeldScores(((take(chunk.features, scored), scores, ids, numbers[scored]),))
+        return Survey(
+            (ChunkCounts.of(chunk, is_scored),),
+            self._reservoir(chunk, numbers, scored),
+            self._reservoir(chunk, numbers, np.flatnonzero(~is_scored)),
             held if held.n_bytes <= self.held_bytes else None,
             level,
             self.held_bytes,
         )
 
+    def _reservoir(self, chunk: Chunk, numbers: Index, rows: Index) -> Reservoir:
+        return Reservoir.of(self.limit, numbers[rows], self.seed, lambda kept: take(chunk.features, rows[kept]))
+
     def digest(self) -> str:
-        """What tells it from another look."""
+        """A text that differs between surveys with different results."""
         return repr(self)
 
-    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Look:
-        """What `Look.packed` gave, beside a reference."""
-        pools = []
+    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Survey:
+        """A survey from its JSON and arrays, in the library and on the device of a reference."""
+        reservoirs = []
         for name in ("scored", "unscored"):
-            found = [arrays.get(f"{name}.{part}") for part in PARTS]
-            pieces = () if found[0] is None else ((found[0], found[1], _beside(found[2], reference)),)
-            pools.append(Reservoir(self.limit, pieces))  # type: ignore[arg-type]
+            pieces: tuple[Any, ...] = ()
+            if f"{name}.numbers" in arrays:
+                numbers, draws, features = (arrays[f"{name}.{array}"] for array in RESERVOIR_ARRAYS)
+                pieces = ((numbers, draws, like(features, reference, str(features.dtype))),)
+            reservoirs.append(Reservoir(self.limit, pieces))
         held = HeldScores() if header["held"] else None
         if held is not None and "held.0" in arrays:
-            X, y, ids, numbers = (arrays[f"held.{n}"] for n in range(4))
-            held = HeldScores(((_beside(X, reference), like(y, reference), ids, numbers),))
-        entries = tuple(Entry.unpacked(*values) for values in header["entries"])
-        return Look(entries, pools[0], pools[1], held, header["level"], self.held_bytes)
-
-
-def _beside(features: Any, reference: Array) -> Array:
-    return like(features, reference, str(features.dtype))
+            X, y, ids, numbers = (arrays[f"held.{number}"] for number in range(4))
+            held = HeldScores(((like(X, reference, str(X.dtype)), like(y, reference), ids, numbers),))
+        chunks = tuple(ChunkCounts.unpacked(values) for values in header["chunks"])
+        return Survey(chunks, reservoirs[0], reservoirs[1], held, header["level"], self.held_bytes)
 
 
 @dataclass(frozen=True)
-class SomeRows:
-    """Some rows of a table of n_rows, under their numbers in it: features (n, d), numbers (n,) rising."""
+class NumberedRows:
+    """The rows of a table of `n_rows` that are in memory: features (n, d), numbers (n,) in the table, rising."""
 
     features: Array
     numbers: Index
@@ -252,34 +258,35 @@ class SomeRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the table."""
+        """The shape of the whole table."""
         return self.n_rows, int(self.features.shape[1])
 
     def take_rows(self, rows: Any) -> Array:
-        """Rows by their numbers in the table; only those that are here can be had."""
+        """Rows by their numbers in the table; others than those in memory are refused."""
         asked = np.asarray(to_numpy(rows))
-        at = np.minimum(np.searchsorted(self.numbers, asked), len(self.numbers) - 1)
-        if np.any(self.numbers[at] != asked):
-            missing = int(asked[np.argmax(self.numbers[at] != asked)])
-            raise ValueError(f"basis holds row {missing}, which has no score: of a scan only scored rows can be named.")
-        return take(self.features, at)
+        positions = np.minimum(np.searchsorted(self.numbers, asked), len(self.numbers) - 1)
+        missing = self.numbers[positions] != asked
+        if np.any(missing):
+            row = int(asked[np.argmax(missing)])
+            raise ValueError(f"basis holds row {row}, which has no score: of a scan only scored rows can be named.")
+        return take(self.features, positions)
 
 
-def look_at(scan: Scan, passes: Passes, looking: Looking, name: str, *, contiguous: bool) -> Look:
+def run_survey(scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool) -> Survey:
     """The first pass over a scan; `contiguous` refuses queries that come back."""
-    look: Look = passes.run(scan, looking, f"look-{name}", f"looking at {name}")
-    if contiguous and scan.has_queries and not look.rises:
+    survey: Survey = passes.run(scan, job, f"look-{name}", f"looking at {name}")
+    if contiguous and scan.has_queries and not survey.rises:
         closed = ClosedQueries()
         with closing(scan.chunks(features=False)) as chunks:
             for chunk in chunks:
                 closed.add(chunk.runs, chunk.place)
-    return look
+    return survey
 
 
-def held_rows(look: Look, *, with_queries: bool) -> tuple[SomeRows, Rows]:
-    """The scored rows of a look that holds them, and the table they are from."""
-    assert look.held is not None
-    features, scores, ids, numbers = look.held.joined()
+def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows]:
+    """The scored rows that a survey holds: as rows of the table that was scanned, and as rows to learn from."""
+    assert survey.held is not None
+    features, scores, ids, numbers = survey.held.joined()
     codes, n_queries = first_appearance(ids)
     rows = Rows(
         features=features,
@@ -289,15 +296,15 @@ def held_rows(look: Look, *, with_queries: bool) -> tuple[SomeRows, Rows]:
         weights=None,
         index=like(numbers, scores, "int64"),
     )
-    return SomeRows(features, numbers, look.n_rows), rows
+    return NumberedRows(features, numbers, survey.n_rows), rows
 
 
 @dataclass
 class ScannedRows:
-    """The rows of a scan without a score, or all of them where its scores play no part. A Part of `UnscoredRows`."""
+    """The unscored rows of a scan, or all of them where scores are ignored: a `Part` of `UnscoredRows`."""
 
     scan: Scan
-    look: Look
+    survey: Survey
     passes: Passes
     name: str
     every: bool = True
@@ -306,14 +313,14 @@ class ScannedRows:
 
     @property
     def n_rows(self) -> int:
-        """Their number."""
-        return self.look.n_rows - self.look.n_scored
+        """Number of rows."""
+        return self.survey.n_rows - self.survey.n_scored
 
     def sampled(self, size: int, seed: int) -> Reservoir:
-        """At most `size` of them; drawn when they were looked at."""
-        pool = self.look.unscored
-        assert min(size, self.n_rows) <= pool.limit
-        return pool.cut(size)
+        """At most `size` rows, drawn by row number in the first pass."""
+        reservoir = self.survey.unscored
+        assert min(size, self.n_rows) <= reservoir.limit
+        return reservoir.cut(size)
 
     def pieces(self) -> Iterator[Piece]:
         """Chunk by chunk, queries numbered through."""
@@ -325,16 +332,15 @@ class ScannedRows:
                 rows = np.flatnonzero(np.isnan(to_numpy(chunk.scores)))
             if len(rows) == 0:
                 continue
-            own = runs.codes(chunk.n_rows)[rows]
-            present, codes = np.unique(own, return_inverse=True)
+            present, codes = np.unique(runs.codes(chunk.n_rows)[rows], return_inverse=True)
             goes_on = last == int(runs.ids[present[0]])
             first = code if goes_on else code + 1
             yield Piece(take(chunk.features, rows), codes.astype(np.int64) + first if self.with_queries else 0 * codes)
             code, last = first + len(present) - 1, int(runs.ids[present[-1]])
 
     def summed(self, comparison: Loss, features: Any, size: int, columns: Sequence[Index] | None = None) -> Statistics:
-        """The sums over them, in one pass."""
-        job = Summing(comparison, features, size, "all" if self.every else "unscored", columns)
+        """The sums over the rows, in one pass."""
+        job = SumJob(comparison, features, size, "all" if self.every else "unscored", columns)
         self._passed += 1
         name = f"sums-{self.name}-{self._passed}"
-        return self.passes.run(self.scan, job, name, f"summing {self.name}", self.look.n_rows).closed()  # type: ignore[no-any-return]
+        return self.passes.run(self.scan, job, name, f"summing {self.name}", self.survey.n_rows).closed()  # type: ignore[no-any-return]

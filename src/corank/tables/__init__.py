@@ -1,6 +1,6 @@
 """Tables on disk and in memory: read, write, pick a column as scores or as query labels.
 
-Every kind of table becomes one, a `pyarrow.Table`. How its columns become features is the business of `encoder`.
+Every kind of table becomes a `pyarrow.Table`. How its columns become features is the subject of `encoder`.
 """
 
 from corank.tables.columns import (
@@ -12,7 +12,6 @@ from corank.tables.columns import (
     column_names,
     is_number,
     is_text,
-    near_names,
     number,
     numbers,
     parsed,
@@ -24,44 +23,38 @@ from corank.tables.columns import (
 )
 from corank.tables.read import (
     FORMATS,
-    PARQUET,
-    SEPARATORS,
     SVMLIGHT,
-    csv_layout,
     ending_of,
+    format_of_file,
     is_svmlight,
     is_table_name,
     kind_of_file,
     read_table,
     with_zeros,
 )
-from corank.tables.write import alike, check_target, pieces_to, replacing, write_table, write_to
+from corank.tables.write import cast_like, check_target, replacing, write_table, write_to
 
 __all__ = [
     "FORMATS",
     "LARGEST",
     "MISSING",
-    "PARQUET",
-    "SEPARATORS",
     "SVMLIGHT",
     "TableError",
-    "alike",
+    "cast_like",
     "check_target",
     "check_unique",
     "column",
     "column_names",
-    "csv_layout",
     "ending_of",
+    "format_of_file",
     "is_number",
     "is_svmlight",
     "is_table_name",
     "is_text",
     "kind_of_file",
-    "near_names",
     "number",
     "numbers",
     "parsed",
-    "pieces_to",
     "plain",
     "plain_type",
     "query_column",

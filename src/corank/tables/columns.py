@@ -1,6 +1,5 @@
-"""Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns scores, query labels or numbers."""
+"""Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns become scores, query labels or numbers."""
 
-import difflib
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
@@ -12,9 +11,12 @@ import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from corank._messages import did_you_mean
+
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "none", "?", "-")
-NUMBER_LIKE = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
-LARGEST = 1e150  # the square of a feature must stay a number
+NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
+LARGEST = 1e150  # the square of a feature must stay a finite number
+MAX_LISTED_COLUMNS = 20
 
 
 class TableError(ValueError):
@@ -22,9 +24,9 @@ class TableError(ValueError):
 
 
 def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
-    """Any table (pandas without its index, polars, pyarrow, a dict of columns), only `names` if given.
+    """Any table (pandas without its index, polars, pyarrow, a dict of columns), only the columns `names` if given.
 
-    Names of columns are text and unique; columns that are not asked for may hold anything.
+    Names of columns must be text and unique; columns that are not asked for may hold anything.
     """
     columns: Iterable[tuple[object, Any]]
     if isinstance(table, pa.Table):
@@ -41,16 +43,11 @@ def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
             kind = type(table).__name__
             raise TypeError(f"expected a table of pandas, polars (not lazy) or pyarrow, got {kind}") from error
         columns = ((series.name, series) for series in frame.iter_columns())
+    arrays = {name: _arrow_column(name, values) for name, values in columns if names is None or name in names}
     try:
-        return pa.table({name: _arrow_column(name, each) for name, each in columns if names is None or name in names})
+        return pa.table(arrays)
     except pa.ArrowInvalid as error:
         raise TableError(f"the columns do not make a table: {error}") from error
-
-
-def column_names(table: Any) -> list[str]:
-    """Names of the columns of anything that `to_arrow` takes, as far as they are text."""
-    names = table if isinstance(table, Mapping) else nw.from_native(table, eager_only=True).columns
-    return [name for name in names if isinstance(name, str)]
 
 
 def _arrow_column(name: object, values: Any) -> Any:
@@ -64,45 +61,45 @@ def _arrow_column(name: object, values: Any) -> Any:
         raise TableError(f"column {name!r} does not hold values of one known kind: {error}") from error
 
 
+def column_names(table: Any) -> list[str]:
+    """Names of the columns of anything that `to_arrow` takes, as far as they are text."""
+    names = table if isinstance(table, Mapping) else nw.from_native(table, eager_only=True).columns
+    return [name for name in names if isinstance(name, str)]
+
+
 def check_unique(names: list[str], where: str) -> None:
-    """Refuse names that occur twice; `where` is what has them."""
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise TableError(f"{where} has several columns of one name: {', '.join(map(repr, twice))}")
+    """Refuse names that occur twice; `where` is the table or file that has them."""
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise TableError(f"{where} has several columns of one name: {', '.join(map(repr, repeated))}")
 
 
-# ---- columns
+# ---- scores, labels, numbers
 
 
 def column(table: pa.Table, name: str, role: str = "") -> pa.ChunkedArray:
-    """Pick a column; `role` is what it is for, in a word, said in the error if it is not there."""
+    """The column of that name; `role` is its purpose in one word, for the error where there is no such column."""
     names = table.column_names
     if name not in names:
-        close = near_names(name, names)
-        guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
-        there = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-        raise TableError(f"there is no {role + ' ' if role else ''}column {name!r}{guess} The columns are {there}")
+        guess = did_you_mean(name, names) or "."
+        listed = ", ".join(map(repr, names[:MAX_LISTED_COLUMNS]))
+        more = f" and {len(names) - MAX_LISTED_COLUMNS} more" if len(names) > MAX_LISTED_COLUMNS else ""
+        raise TableError(
+            f"there is no {role + ' ' if role else ''}column {name!r}{guess} The columns are {listed}{more}"
+        )
     return table[name]
 
 
-def near_names(name: str, names: Iterable[str]) -> list[str]:
-    """Those of the names that may have been meant, the nearest first; upper and lower case are alike."""
-    folded = {each.lower(): each for each in names}
-    return [folded[each] for each in difflib.get_close_matches(name.lower(), folded)]
-
-
 def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
-    """Scores: (n_rows,), NaN where missing."""
+    """Scores: (n_rows,), NaN where a row is unscored."""
     values = plain(column(table, name, "score"))
-    if is_text(values.type) and (example := _if_only_words(values)) is not None:
-        raise TableError(f"score column {name!r} holds text, such as {example!r}, not numbers: is it the right column?")
+    if is_text(values.type):
+        texts = [text for text in values.unique().to_pylist() if text is not None and text.strip() not in MISSING]
+        if texts and not any(NUMBER_START.match(text) for text in texts):
+            raise TableError(
+                f"score column {name!r} holds text, such as {texts[0]!r}, not numbers: is it the right column?"
+            )
     return numbers(values, name, "a number: leave the cell empty where a row is unscored")
-
-
-def _if_only_words(values: pa.ChunkedArray) -> str | None:
-    """The first of texts none of which even begins like a number, None where one does or there is nothing at all."""
-    told = [value for value in values.unique().to_pylist() if value is not None and value.strip() not in MISSING]
-    return told[0] if told and not any(NUMBER_LIKE.match(value) for value in told) else None
 
 
 def query_column(table: pa.Table, name: str) -> NDArray[Any]:
@@ -116,13 +113,53 @@ def query_column(table: pa.Table, name: str) -> NDArray[Any]:
     return np.asarray(labels.to_numpy())
 
 
+def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> NDArray[np.float64]:
+    """Values of the column `name` as numbers: (n_rows,), NaN where missing; text is parsed, and must hold `what`."""
+    values = plain(values)
+    if is_text(values.type):
+        result = parsed(values, name, what, number)
+    elif is_number(values.type) or pa.types.is_null(values.type):
+        result = values.cast(pa.float64(), safe=False).to_numpy()
+    else:
+        raise TableError(f"column {name!r} should hold numbers, but holds values of type {values.type}")
+    too_large = np.flatnonzero(np.abs(result) > LARGEST)
+    if too_large.size:
+        row = too_large[0]
+        raise TableError(
+            f"column {name!r} has an infinite or far too large value, {result[row]}, in data row {row + 1}"
+        )
+    return np.asarray(result, dtype=np.float64)
+
+
+def parsed(values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str], float]) -> NDArray[np.float64]:
+    """Texts of the column `name` as numbers by `parse`: (n_rows,), NaN where missing; each text must be `what`."""
+    result = np.full(len(values), np.nan)
+    for row, text in enumerate(values.to_pylist()):
+        try:
+            if text is not None and text.strip() not in MISSING:
+                result[row] = parse(text)
+        except ValueError as error:
+            raise TableError(f"column {name!r}: {text!r} in data row {row + 1} is not {what}") from error
+    return result
+
+
+def number(text: str) -> float:
+    """The number that a text is; a ValueError where it is none."""
+    if "_" in text:  # Python reads 1_000 as a number, people do not
+        raise ValueError
+    return float(text)
+
+
+# ---- types of values
+
+
 def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same values without a dictionary, as categories have one."""
+    """Values without the dictionary that categories have."""
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, without a dictionary."""
+    """The type of the values, without the dictionary that categories have."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -132,41 +169,6 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values of this type are numbers or true and false."""
+    """Whether values of this type are numbers, or true and false."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
-
-
-def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> NDArray[np.float64]:
-    """Values of the column `name`, each `what`, as numbers: (n_rows,), NaN where missing; text is parsed."""
-    values = plain(values)
-    if is_text(values.type):
-        result = parsed(values, name, what, number)
-    elif is_number(values.type) or pa.types.is_null(values.type):
-        result = values.cast(pa.float64(), safe=False).to_numpy()
-    else:
-        raise TableError(f"column {name!r} should hold numbers, but holds values of type {values.type}")
-    wild = np.flatnonzero(np.abs(result) > LARGEST)
-    if wild.size:
-        value = result[wild[0]]
-        raise TableError(f"column {name!r} has an infinite or far too large value, {value}, in data row {wild[0] + 1}")
-    return np.asarray(result, dtype=np.float64)
-
-
-def parsed(values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str], float]) -> NDArray[np.float64]:
-    """Texts of the column `name`, each `what`, as numbers: (n_rows,), NaN where missing."""
-    result = np.full(len(values), np.nan)
-    for row, value in enumerate(values.to_pylist()):
-        try:
-            if value is not None and value.strip() not in MISSING:
-                result[row] = parse(value)
-        except ValueError as error:
-            raise TableError(f"column {name!r}: {value!r} in data row {row + 1} is not {what}") from error
-    return result
-
-
-def number(text: str) -> float:
-    """The number that a text is; a ValueError if it is none."""
-    if "_" in text:  # Python reads 1_000 as a number, people do not
-        raise ValueError
-    return float(text)

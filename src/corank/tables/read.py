@@ -1,10 +1,7 @@
-"""Kinds of table files: by the ending of a name, or by the first bytes.
+"""Tables from files: CSV and TSV, Parquet, JSON lines, SVMlight and LETOR; the kind follows from the ending of a name.
 
-SVMlight and LETOR: `score qid:3 1:0.5 2:0.1 # note`, one row a line; features that are not named are 0.
-
-As a table the columns are `score`, `qid` where the lines have one, and the features `1`, `2`, …; a score of nan is none.
-
-Tables from files.
+`read_table` reads a whole table. Scans read the same files chunk by chunk, with what this module says about kinds, CSV
+layouts and SVMlight lines.
 """
 
 import codecs
@@ -13,10 +10,11 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,176 +31,16 @@ PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".letor", ".dat")
 FORMATS = {"csv": ".csv", "tsv": ".tsv", "parquet": ".parquet", "jsonl": ".jsonl", "svmlight": ".svm"}
-PARQUET_BEGINS, GZIP_BEGINS = b"PAR1", b"\x1f\x8b"
-BEGINNING = 4096  # bytes by which a kind is known
+PARQUET_START, GZIP_START = b"PAR1", b"\x1f\x8b"
+BEGINNING = 4096  # bytes by which the kind of a file is recognised
+BLOCK_BYTES = 2**24  # of text that is parsed at a time
+LAYOUT_ROWS = 100  # rows by which decimal commas are recognised
+MAX_TABLE_NUMBERS = 2**28  # of an SVMlight file that is read whole: 2 GB
+SCORE, QUERY = "score", "qid"  # columns of an SVMlight file
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
-
-
-def kind_of_file(path: Path) -> tuple[str, bool]:
-    """Ending that says the kind, and whether the file is compressed."""
-    endings = [ending.lower() for ending in path.suffixes[-2:]] or [""]
-    compressed = endings[-1] == ".gz"
-    kind = (endings[:-1] or [""])[-1] if compressed else endings[-1]
-    if kind in (*SEPARATORS, *JSON_LINES, *SVMLIGHT) or (kind in PARQUET and not compressed):
-        return kind, compressed
-    known = ", ".join([*SEPARATORS, *JSON_LINES, *SVMLIGHT, *PARQUET])
-    raise TableError(f"{path} does not end like a table; known endings are {known}, all but the last two also with .gz")
-
-
-def is_table_name(path: Path) -> bool:
-    """Whether a file is a table by the ending of its name."""
-    try:
-        kind_of_file(path)
-    except TableError:
-        return False
-    return True
-
-
-def is_svmlight(path: Path) -> bool:
-    """Whether a file is one of SVMlight or LETOR, whose `.txt` is known by its first line."""
-    kind = kind_of_file(path)[0]
-    if kind != ".txt":
-        return kind in SVMLIGHT
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return _begins_like_svmlight(unzipped(file.read(BEGINNING)))
-
-
-def ending_of(beginning: bytes) -> str:
-    """The ending that a file should have by its first bytes."""
-    zipped = beginning.startswith(GZIP_BEGINS)
-    text = unzipped(beginning)
-    if text.startswith(PARQUET_BEGINS):
-        return ".parquet"
-    kind = ".jsonl" if text.lstrip().startswith(b"{") else ".svm" if _begins_like_svmlight(text) else ".csv"
-    return kind + (".gz" if zipped else "")
-
-
-def unzipped(beginning: bytes) -> bytes:
-    """The first bytes of what a file holds, compressed or not."""
-    if not beginning.startswith(GZIP_BEGINS):
-        return beginning
-    try:
-        return zlib.decompressobj(wbits=31).decompress(beginning, BEGINNING)
-    except zlib.error:
-        return b""
-
-
-def looks_like_text(beginning: bytes) -> bool:
-    """Whether first bytes are those of UTF-8 text."""
-    try:
-        codecs.utf_8_decode(beginning, "strict", False)  # a letter may be cut in two at the end
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in beginning
-
-
-def _begins_like_svmlight(text: bytes) -> bool:
-    lines = [line for line in text.splitlines() if line.split(b"#", 1)[0].strip()]
-    return bool(lines) and (_SVMLIGHT_LINE.fullmatch(lines[0]) is not None or _is_cut_line(lines, len(text)))
-
-
-def _is_cut_line(lines: list[bytes], size: int) -> bool:
-    """Whether the first line is longer than what was read, and begins like one of SVMlight."""
-    return size >= BEGINNING and len(lines) == 1 and _SVMLIGHT_LINE.fullmatch(lines[0].rsplit(None, 1)[0]) is not None
-
-
-SCORE, QUERY = "score", "qid"
-LARGEST_TABLE = 2**28  # numbers, 2 GB
 _LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
-_MARK = {b"corank": b"svmlight"}
-
-
-def read_svmlight(path: Path) -> pa.Table:
-    """A file as a table of numbers."""
-    with_queries, n_features = has_queries(path), last_feature(path)
-    lines = next(lines_of(path, None))
-    if len(lines) * n_features > LARGEST_TABLE:
-        raise TableError(
-            f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in memory: give it in a "
-            "folder, which is read in passes"
-        )
-    try:
-        X, scores, queries = parsed_lines(lines, n_features)
-    except ValueError as error:
-        raise TableError(f"{path} is no svmlight file: {error}") from error
-    if with_queries and len(queries) != len(scores):
-        raise TableError(f"{path}: some lines have no qid:")
-    columns = {SCORE: scores, **({QUERY: queries} if with_queries else {})}
-    dense = X.toarray(order="F")
-    columns |= {str(number + 1): dense[:, number] for number in range(n_features)}
-    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()}, metadata=_MARK)
-
-
-def with_zeros(table: pa.Table, names: Any) -> pa.Table:
-    """A table from such a file with those features at 0 that no line of it has; any other table as it is."""
-    if (table.schema.metadata or {}).get(b"corank") != b"svmlight":
-        return table
-    for name in names:
-        if name not in table.column_names and str(name).isdecimal():
-            table = table.append_column(str(name), pa.array(np.zeros(len(table))))
-    return table
-
-
-def parsed_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
-    """Lines as features (n, n_features) in CSR, scores (n,) and query labels (n,) or fewer; else a ValueError."""
-    try:
-        found: tuple[Any, Any, Any] = load_svmlight_file(
-            io.BytesIO(b"".join(lines)), n_features=n_features, query_id=True, zero_based=False
-        )
-    except OverflowError as error:
-        raise ValueError(str(error)) from error
-    return found
-
-
-def lines_of(path: Path, number: int | None) -> Iterator[list[bytes]]:
-    """Lines that hold a row, so many at a time; None for all of them."""
-    lines: list[bytes] = []
-    with _opened(path) as opened:
-        for line in opened:
-            if line.split(b"#", 1)[0].strip():
-                lines.append(line)
-            if len(lines) == number:
-                yield lines
-                lines = []
-    if lines:
-        yield lines
-
-
-def has_queries(path: Path) -> bool:
-    """Whether the first row names its query; refuses a file that begins otherwise."""
-    for lines in lines_of(path, 1):
-        words = lines[0].split()
-        try:
-            float(words[0])
-        except ValueError:
-            raise TableError(f"{path} is no svmlight file: it begins with {lines[0][:40]!r}") from None
-        return len(words) > 1 and words[1].startswith(b"qid:")
-    raise TableError(f"{path} has no rows")
-
-
-def last_feature(path: Path) -> int:
-    """The highest number of a feature."""
-    highest = 0
-    with _opened(path) as opened:
-        while block := opened.read(2**24):
-            block += opened.readline()
-            highest = max(highest, *map(int, _LAST_FEATURE.findall(block)), 0)
-    return highest
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The bytes of a file; what breaks meanwhile names it."""
-    try:
-        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as opened:
-            yield opened
-    except (OSError, EOFError, zlib.error) as error:
-        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {error}") from error
-
-
-DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
+_SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 
 
 def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.Table:
@@ -211,7 +49,7 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     CSV and TSV are UTF-8 with one header row; fields that are empty or hold one of the usual marks (NA, N/A, #N/A, NaN,
     NULL, None, ?, -) are missing. The separator of a `.csv` is the first of comma, semicolon and tab that its header
     has, of a `.txt` tab, comma, semicolon. Numbers with a decimal comma are understood where semicolons separate.
-    SVMlight and LETOR (also as `.txt`) have columns `score`, `qid` where there is one, and `1`, `2`, …: see `svmlight`.
+    SVMlight and LETOR (also as `.txt`) have columns `score` (nan: unscored), `qid` where there is one, and `1`, `2`, ….
 
     Parameters
     ----------
@@ -228,117 +66,330 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     path = Path(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
-    kind, compressed = kind_of_file(path)
+    kind_of_file(path)
     if not path.exists():
         raise TableError(f"there is no file {path}")
-    try:
+    with reading(path):
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
-        _check_beginning(path, is_parquet=kind in PARQUET)
-        if kind in PARQUET:
+        format = format_of_file(path)
+        _check_beginning(path, is_parquet=format == "parquet")
+        if format == "parquet":
             table = parquet.ParquetFile(path).read()
-        elif kind in JSON_LINES:
-            table = _read_json_lines(path, compressed=compressed)
-        elif is_svmlight(path):
-            table = read_svmlight(path)
+        elif format == "jsonl":
+            with _byte_stream(path) as stream:
+                table = arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=BLOCK_BYTES))
+        elif format == "svmlight":
+            table = _read_svmlight(path)
         else:
-            names = {text} if isinstance(text, str) else set(text)
-            table = _read_separated(path, SEPARATORS[kind], names, compressed=compressed)
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8 text: save it as UTF-8") from error
-    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
-        what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {what}") from error
+            table = _read_csv(path, {text} if isinstance(text, str) else set(text))
     check_unique(table.column_names, str(path))
     if table.num_rows == 0:
         raise TableError(f"{path} has a header but no rows")
     return table
 
 
+@contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Errors inside the block name the file that was being read."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8 text: save it as UTF-8") from error
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {reason}") from error
+
+
+def _byte_stream(path: Path) -> Any:
+    return pa.input_stream(path, compression="gzip" if _ending(path)[1] else None)
+
+
+# ---- kinds of files
+
+
+def _ending(path: Path) -> tuple[str, bool]:
+    endings = [ending.lower() for ending in path.suffixes[-2:]] or [""]
+    compressed = endings[-1] == ".gz"
+    return (endings[:-1] or [""])[-1] if compressed else endings[-1], compressed
+
+
+def kind_of_file(path: Path) -> tuple[str, bool]:
+    """The ending that says the kind of a table, and whether the file is compressed."""
+    kind, compressed = _ending(path)
+    if kind in (*SEPARATORS, *JSON_LINES, *SVMLIGHT) or (kind in PARQUET and not compressed):
+        return kind, compressed
+    endings = ", ".join([*SEPARATORS, *JSON_LINES, *SVMLIGHT, *PARQUET])
+    raise TableError(
+        f"{path} does not end like a table; known endings are {endings}, all but the last two also with .gz"
+    )
+
+
+def format_of_file(path: Path) -> str:
+    """The format by the ending of the name: "parquet", "csv", "jsonl" or "svmlight"; a `.txt` goes by its first line."""
+    kind, _ = kind_of_file(path)
+    if kind in SVMLIGHT:
+        return "svmlight"
+    if kind == ".txt" and path.is_file():
+        with path.open("rb") as file:
+            return "svmlight" if _begins_like_svmlight(_decompressed(file.read(BEGINNING))) else "csv"
+    return "parquet" if kind in PARQUET else "jsonl" if kind in JSON_LINES else "csv"
+
+
+def is_table_name(path: Path) -> bool:
+    """Whether a file is a table by the ending of its name."""
+    try:
+        kind_of_file(path)
+    except TableError:
+        return False
+    return True
+
+
+def is_svmlight(path: Path) -> bool:
+    """Whether a file is one of SVMlight or LETOR."""
+    return format_of_file(path) == "svmlight"
+
+
+def ending_of(beginning: bytes) -> str:
+    """The ending that a file should have by its first bytes."""
+    text = _decompressed(beginning)
+    if text.startswith(PARQUET_START):
+        return ".parquet"
+    kind = ".jsonl" if text.lstrip().startswith(b"{") else ".svm" if _begins_like_svmlight(text) else ".csv"
+    return kind + (".gz" if beginning.startswith(GZIP_START) else "")
+
+
+def _decompressed(beginning: bytes) -> bytes:
+    """The first bytes of the contents of a file, compressed or not; nothing where they are damaged."""
+    if not beginning.startswith(GZIP_START):
+        return beginning
+    try:
+        return zlib.decompressobj(wbits=31).decompress(beginning, BEGINNING)
+    except zlib.error:
+        return b""
+
+
+def _begins_like_svmlight(text: bytes) -> bool:
+    lines = [line for line in text.splitlines() if line.split(b"#", 1)[0].strip()]
+    if not lines:
+        return False
+    first = lines[0]
+    if len(lines) == 1 and len(text) >= BEGINNING and not _SVMLIGHT_LINE.fullmatch(first):
+        first = first.rsplit(None, 1)[0]  # the line is longer than the bytes that were read: its last field is cut
+    return _SVMLIGHT_LINE.fullmatch(first) is not None
+
+
 def _check_beginning(path: Path, *, is_parquet: bool) -> None:
     """Refuse a file whose first bytes show that it has the ending of another kind."""
     with path.open("rb") as file:
         beginning = file.read(BEGINNING)
-    if beginning.startswith(PARQUET_BEGINS):
+    if beginning.startswith(PARQUET_START):
         if not is_parquet:
             raise TableError(f"{path} is a Parquet file: rename it to .parquet")
-    elif is_parquet and looks_like_text(beginning):
+    elif is_parquet and b"\0" not in beginning:
+        try:
+            codecs.utf_8_decode(beginning, "strict", False)  # a letter may be cut in two at the end
+        except UnicodeDecodeError:
+            return
         raise TableError(f"{path} looks like text: rename it to .csv")
 
 
-def csv_layout(path: Path) -> tuple[int, arrow_csv.ParseOptions, str]:
-    """Rows before the header, how fields are separated, and the decimal point, from the first rows of a file."""
-    kind, compressed = kind_of_file(path)
-    skip, layout = _layout(path, SEPARATORS[kind], compressed=compressed)
-    opened = gzip.open if compressed else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        beginning = [line for _, line in zip(range(100), file, strict=False)]
-    fields = [field.strip() for line in beginning[skip + 1 :] for field in line.split(layout.delimiter)]
-    commas = layout.delimiter == ";" and any(DECIMAL_COMMA.fullmatch(field) for field in fields)
-    return skip, layout, "," if commas else "."
+# ---- CSV
 
 
-def _layout(path: Path, separators: str, *, compressed: bool) -> tuple[int, arrow_csv.ParseOptions]:
-    """Rows before the header, and how fields are separated."""
-    opened = gzip.open if compressed else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        skip, header = next(((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, ""))
-        more = file.readline()
+class CsvLayout(NamedTuple):
+    """How a CSV file is written: blank rows before its header, its separator, and whether numbers have commas."""
+
+    skipped_rows: int
+    separator: str
+    one_column: bool
+    decimal_commas: bool
+
+
+def csv_layout(path: Path) -> CsvLayout:
+    """The layout of a CSV file, by its header and first rows."""
+    kind, compressed = _ending(path)
+    opener = gzip.open if compressed else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        skipped, header = next(((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, ""))
+        first_rows = list(islice(file, LAYOUT_ROWS))
     if not header:
         raise TableError(f"{path} is empty")
-    if not more:
+    if not first_rows:
         raise TableError(f"{path} has a header but no rows")
     unquoted = re.sub(r'"[^"]*"', "", header)
-    separator = next((each for each in separators if each in unquoted), separators[0])
-    return skip, arrow_csv.ParseOptions(
-        delimiter=separator,
-        newlines_in_values=True,
-        ignore_empty_lines=separator in unquoted,  # in a table of one column a blank line is a missing value
+    separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
+    separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
+    fields = [field.strip() for line in first_rows for field in line.split(separator)]
+    decimal_commas = separator == ";" and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
+    return CsvLayout(skipped, separator, separator not in unquoted, decimal_commas)
+
+
+def open_csv(path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> Any:
+    """The rows of a CSV file in batches, as a `pyarrow.csv.CSVStreamingReader`.
+
+    Columns without a given type have that of the first 16 MB. `columns` are those to read, None for all.
+    """
+    layout = csv_layout(path)
+    decimal_point = "," if layout.decimal_commas else "."
+    return arrow_csv.open_csv(
+        *_csv_arguments(path, layout, types, columns=columns, decimal_point=decimal_point, threads=False)
     )
 
 
-def _read_separated(path: Path, separators: str, text: set[str], *, compressed: bool) -> pa.Table:
-    skip, layout = _layout(path, separators, compressed=compressed)
-    table = _parse(path, skip, layout, text, compressed=compressed)
-    for at, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
+def _csv_arguments(
+    path: Path,
+    layout: CsvLayout,
+    types: Mapping[str, pa.DataType],
+    *,
+    threads: bool,
+    columns: Sequence[str] | None = None,
+    decimal_point: str = ".",
+    uneven_row: Callable[[arrow_csv.InvalidRow], str] | None = None,
+) -> tuple[Any, ...]:
+    """Stream and options for `pyarrow.csv`, whether a file is read whole or in batches."""
+    return (
+        _byte_stream(path),
+        arrow_csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=layout.skipped_rows, use_threads=threads),
+        arrow_csv.ParseOptions(
+            delimiter=layout.separator,
+            newlines_in_values=True,
+            ignore_empty_lines=not layout.one_column,  # in a table of one column a blank line is a missing value
+            invalid_row_handler=uneven_row,
+        ),
+        arrow_csv.ConvertOptions(
+            null_values=list(MISSING),
+            strings_can_be_null=True,
+            column_types=dict(types),
+            include_columns=columns,
+            decimal_point=decimal_point,
+        ),
+    )
+
+
+def _read_csv(path: Path, text: set[str]) -> pa.Table:
+    layout = csv_layout(path)
+    table = _read_even_rows(path, layout, dict.fromkeys(text, pa.string()))
+    for position, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
-        if layout.delimiter == ";" and name not in text and _has_decimal_commas(values):
-            table = table.set_column(at, name, pc.replace_substring(values, ",", ".").cast(pa.float64()))
+        if layout.separator == ";" and name not in text and _has_decimal_commas(values):
+            table = table.set_column(position, name, pc.replace_substring(values, ",", ".").cast(pa.float64()))
     return table
 
 
-def _parse(path: Path, skip: int, layout: arrow_csv.ParseOptions, text: set[str], *, compressed: bool) -> pa.Table:
+def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """The table of a file whose rows have as many fields as its header; the first other row is named."""
     uneven: list[arrow_csv.InvalidRow] = []
 
-    def remember(row: arrow_csv.InvalidRow) -> str:
+    def refuse(row: arrow_csv.InvalidRow) -> str:
         uneven.append(row)
         return "error"
 
-    layout.invalid_row_handler = remember
-    values = arrow_csv.ConvertOptions(
-        null_values=list(MISSING), strings_can_be_null=True, column_types=dict.fromkeys(text, pa.string())
-    )
     for threads in (True, False):  # only a single thread counts the rows
         uneven.clear()
-        reading = arrow_csv.ReadOptions(use_threads=threads, skip_rows=skip, block_size=1 << 24)
+        arguments = _csv_arguments(path, layout, types, threads=threads, uneven_row=refuse)
         try:
-            with pa.input_stream(path, compression="gzip" if compressed else None) as stream:
-                return arrow_csv.read_csv(stream, reading, layout, values)
+            with arguments[0]:
+                return arrow_csv.read_csv(*arguments)
         except pa.ArrowInvalid:
             if not uneven:
                 raise
     row = uneven[0]
-    there = f"{row.actual_columns} fields, but the header has {row.expected_columns}"
-    raise TableError(f"data row {row.number - skip - 1} of {path} has {there}")
-
-
-def _read_json_lines(path: Path, *, compressed: bool) -> pa.Table:
-    with pa.input_stream(path, compression="gzip" if compressed else None) as stream:
-        return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=1 << 24))
+    raise TableError(
+        f"data row {row.number - layout.skipped_rows - 1} of {path} has {row.actual_columns} fields, but the header has "
+        f"{row.expected_columns}"
+    )
 
 
 def _has_decimal_commas(values: pa.ChunkedArray) -> bool:
     if not pa.types.is_string(values.type):
         return False
     return bool(pc.all(pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")).as_py())
+
+
+# ---- SVMlight and LETOR: one row per line, `score qid:3 1:0.5 2:0.1 # note`; features that are not named are 0
+
+
+def _read_svmlight(path: Path) -> pa.Table:
+    with_queries, n_features = has_queries(path), last_feature(path)
+    lines = next(lines_of(path, None))
+    if len(lines) * n_features > MAX_TABLE_NUMBERS:
+        raise TableError(
+            f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in memory: give it in a "
+            "folder, which is read in passes"
+        )
+    try:
+        X, scores, queries = parse_lines(lines, n_features)
+    except ValueError as error:
+        raise TableError(f"{path} is no svmlight file: {error}") from error
+    if with_queries and len(queries) != len(scores):
+        raise TableError(f"{path}: some lines have no qid:")
+    columns = {SCORE: scores, **({QUERY: queries} if with_queries else {})}
+    dense = X.toarray(order="F")
+    columns |= {str(number + 1): dense[:, number] for number in range(n_features)}
+    arrays = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+    return pa.table(arrays, metadata=_SVMLIGHT_METADATA)
+
+
+def with_zeros(table: pa.Table, names: Any) -> pa.Table:
+    """A table from an SVMlight file, with features that no line of it names as columns of 0; other tables as they are."""
+    if (table.schema.metadata or {}).get(b"corank") != b"svmlight":
+        return table
+    for name in names:
+        if name not in table.column_names and str(name).isdecimal():
+            table = table.append_column(str(name), pa.array(np.zeros(len(table))))
+    return table
+
+
+def parse_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
+    """Features (n, n_features) in CSR, scores (n,) and query labels (n,) or fewer of SVMlight lines, else a ValueError."""
+    try:
+        result: tuple[Any, Any, Any] = load_svmlight_file(
+            io.BytesIO(b"".join(lines)), n_features=n_features, query_id=True, zero_based=False
+        )
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
+    return result
+
+
+def lines_of(path: Path, number: int | None) -> Iterator[list[bytes]]:
+    """The SVMlight lines that hold a row, `number` at a time; None for all of them."""
+    lines: list[bytes] = []
+    with _open_bytes(path) as file:
+        for line in file:
+            if line.split(b"#", 1)[0].strip():
+                lines.append(line)
+            if len(lines) == number:
+                yield lines
+                lines = []
+    if lines:
+        yield lines
+
+
+def has_queries(path: Path) -> bool:
+    """Whether the first row of an SVMlight file names its query; other files are refused."""
+    for lines in lines_of(path, 1):
+        fields = lines[0].split()
+        try:
+            float(fields[0])
+        except ValueError:
+            raise TableError(f"{path} is no svmlight file: it begins with {lines[0][:40]!r}") from None
+        return len(fields) > 1 and fields[1].startswith(b"qid:")
+    raise TableError(f"{path} has no rows")
+
+
+def last_feature(path: Path) -> int:
+    """The highest number of a feature in an SVMlight file."""
+    highest = 0
+    with _open_bytes(path) as file:
+        while block := file.read(BLOCK_BYTES):
+            block += file.readline()
+            highest = max(highest, *map(int, _LAST_FEATURE.findall(block)), 0)
+    return highest
+
+
+@contextmanager
+def _open_bytes(path: Path) -> Iterator[Any]:
+    with reading(path), gzip.open(path, "rb") if _ending(path)[1] else path.open("rb") as file:
+        yield file

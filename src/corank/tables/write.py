@@ -1,7 +1,4 @@
-"""Tables to files, whole or not at all.
-
-Tables that are written piece by piece, whole or not at all.
-"""
+"""Tables to files, at once or piece by piece: a file is complete, or it is not there."""
 
 from __future__ import annotations
 
@@ -41,14 +38,14 @@ def write_table(table: Any, path: str | os.PathLike[str], overwrite: bool = Fals
 
 
 def write_to(table: pa.Table, file: IO[bytes], kind: str, *, compressed: bool = False) -> None:
-    """Write a table to an open file, as the ending `kind` says."""
+    """Write a table to an open file, in the format of the ending `kind`."""
     with pieces_to(file, kind, compressed=compressed) as write:
         write(table)
 
 
 @contextmanager
 def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterator[Callable[[pa.Table], None]]:
-    """Call what this gives with one table of the same columns after the other."""
+    """A function that writes one table after the other, all with the same columns, to an open file."""
     if kind in SVMLIGHT:
         raise TableError(
             "svmlight files hold numbers without names and cannot be written: use .csv, .parquet or .jsonl"
@@ -60,7 +57,9 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
         try:
             if not opened:
                 opened.append(_writer(stream, kind, table.schema))
-            opened[0].write_table(alike(table, opened[0].schema) if kind in PARQUET else table)  # text takes any type
+            opened[0].write_table(
+                cast_like(table, opened[0].schema) if kind in PARQUET else table
+            )  # text takes any type
         except pa.ArrowException as error:
             raise TableError(f"the table cannot be written as {kind}: {error}") from error
 
@@ -70,11 +69,11 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
         for writer in opened:
             writer.close()
         if compressed:
-            stream.close()  # the end of a gzip file; the file below is closed by whom it was opened
+            stream.close()  # writes the end of a gzip file; the file below stays open
 
 
-def alike(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table as those before it are; files may hold a column in several types."""
+def cast_like(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the types of a schema: files may hold a column in several types."""
     if table.schema.equals(schema):
         return table
     try:
@@ -83,7 +82,7 @@ def alike(table: pa.Table, schema: pa.Schema) -> pa.Table:
         other = next(name for name in schema.names if table.schema.field(name).type != schema.field(name).type)
         raise TableError(
             f"column {other!r} holds {table.schema.field(other).type} in some files and {schema.field(other).type} in "
-            f"those before, and one cannot be told as the other: {error}"
+            f"those before, and cannot be converted: {error}"
         ) from error
 
 
@@ -96,7 +95,7 @@ def _writer(stream: Any, kind: str, schema: pa.Schema) -> Any:
 
 
 class _JsonLines:
-    """One JSON object a row; what JSON has no word for (dates, NaN) as text or null."""
+    """One JSON object per row; dates as text, NaN and infinity as null."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -104,7 +103,7 @@ class _JsonLines:
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=10_000):
             lines = (
-                json.dumps({name: _plain(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
+                json.dumps({name: _finite(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
                 for row in batch.to_pylist()
             )
             self._stream.write("".join(f"{line}\n" for line in lines).encode())
@@ -113,12 +112,12 @@ class _JsonLines:
         """Nothing is left to write."""
 
 
-def _plain(cell: Any) -> Any:
+def _finite(cell: Any) -> Any:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Raise if a file of this name cannot be written: worth asking before long work."""
+    """Refuse a name under which no file can be written: to be asked before long work."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file")
     if path.exists() and not path.is_file():
@@ -126,7 +125,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is already there: pass overwrite=True to replace it")
     if path.parent.exists() and not path.parent.is_dir():
-        raise NotADirectoryError(f"{path.parent} is a file, so that {path} cannot be written: choose another place")
+        raise NotADirectoryError(f"{path.parent} is a file, so {path} cannot be written: choose another place")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
 
@@ -135,15 +134,15 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its name only once it is complete, and is removed if the block raises."""
     check_target(path, overwrite=overwrite)
-    part = path.with_name(f".corank-{secrets.token_hex(8)}.part")
+    temporary = path.with_name(f".corank-{secrets.token_hex(8)}.part")
     try:
-        with part.open("xb") as file:
+        with temporary.open("xb") as file:
             yield file
-        with part.open("rb+") as written:
-            os.fsync(written.fileno())  # a name must not be there before what it names
-        part.replace(path)
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())  # the name must not be there before the contents are
+        temporary.replace(path)
     except BaseException as error:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)  # a full disk does not say which file it was
         raise
@@ -151,7 +150,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def table_writer(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Callable[[pa.Table], None]]:
-    """Call what this gives with one table after the other; the file gets its name when the block ends well.
+    """A function that writes one table after the other to a file, which gets its name when the block ends well.
 
     The kind follows from the ending, as for `write_table`.
     """

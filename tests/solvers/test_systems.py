@@ -14,7 +14,7 @@ from corank.loss import Pointwise, WithinQueries, blend
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
 from corank.solvers.co_kernel import grouped_by_ratio
-from corank.solvers.least_squares import DualAgreement, PrimalAgreement, Unscored, ViewData, contrasts
+from corank.solvers.least_squares import DualSystem, PrimalSystem, Unscored, ViewData, contrasts
 from corank.unscored import HeldRows, UnscoredRows
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -26,7 +26,7 @@ GAMMAS, PENALTIES = [2.0, 1.5, 3.0], [1.0, 2.0, 0.5]
 ALPHAS, AGREEMENTS = np.asarray([0.1, 2.0]), np.asarray([0.0, 0.5, 20.0])
 PAIRS = [(alpha, agreement) for agreement in AGREEMENTS for alpha in ALPHAS]
 LOSSES = [REGRESSION, Loss("size"), Loss("unit"), Loss("query"), Loss("size", 0.3), Loss("unit", 0.3)]
-FORMS = {"dual": DualAgreement, "primal": PrimalAgreement, "subset": PrimalAgreement}
+FORMS = {"dual": DualSystem, "primal": PrimalSystem, "subset": PrimalSystem}
 
 every_form = pytest.mark.parametrize("form", FORMS)
 primal_forms = pytest.mark.parametrize("form", ["primal", "subset"])
@@ -132,7 +132,7 @@ def test_features_as_basis_minimise_the_stated_objective(loss):
     looks = [Look(own, kernel("linear"), np.eye(6), rho) for own, rho in zip(COLUMNS, PENALTIES, strict=True)]
     options = {"qid": P.qid, "unscored": P.apart, "unscored_qid": P.apart_qid}
     expected = [model(P.X_new) for model in fit_views_path(looks, P.X, P.y, PAIRS, loss, **options)]
-    check_path(PrimalAgreement(views, unscored(shared)), expected)
+    check_path(PrimalSystem(views, unscored(shared)), expected)
 
 
 WINNERS, LOSERS = np.asarray([0, 2, 4, 7, 2, 8, 3]), np.asarray([2, 4, 7, 0, 8, 3, 0])
