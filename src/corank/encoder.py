@@ -257,8 +257,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return header, {key: np.array([getattr(column, key) for column in self.columns_]) for key in _SCALING}
 
     @classmethod
-    def from_state(cls, header: Any, arrays: Any) -> Self:
-        """Rebuild an encoder from `to_state`; anything else is a ValueError.
+    def from_state(cls, header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Self:
+        """Rebuild an encoder from `to_state`; `corank.load` checks both before.
 
         Parameters
         ----------
@@ -269,19 +269,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         TableEncoder
         """
-        _demand(isinstance(header, dict) and set(header) == {"max_categories", "scale", "columns"}, "header")
-        _check_max_categories(header["max_categories"])
-        entries = header["columns"]
-        _demand(type(header["scale"]) is bool and isinstance(entries, list) and len(entries) > 0, "header")
-        _demand(isinstance(arrays, dict) and set(arrays) == set(_SCALING), "names of the arrays")
-        for key, array in arrays.items():
-            fits = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (len(entries),)
-            _demand(fits and bool((np.abs(array) <= LARGEST).all()), f"array {key!r}")
-        _demand(bool((arrays["divisor"] >= 1 / LARGEST).all()), "array 'divisor'")
         scaling = [dict(zip(arrays, row, strict=True)) for row in np.stack([*arrays.values()], axis=1).tolist()]
-        columns = tuple(_column_from(entry, scaled) for entry, scaled in zip(entries, scaling, strict=True))
-        _demand(len({column.name for column in columns}) == len(columns), "names of the columns")
-        _demand(not all(column.dropped for column in columns), "list of columns, as none is used")
+        columns = tuple(
+            Column(**{**entry, **scaled, "categories": tuple(entry["categories"])})
+            for entry, scaled in zip(header["columns"], scaling, strict=True)
+        )
         return cls(max_categories=header["max_categories"], scale=header["scale"])._learned(columns)
 
     def __sklearn_tags__(self) -> Any:
@@ -429,25 +421,6 @@ _SCALING = ("fill", "centre", "divisor")
 _HEADER = tuple(field.name for field in fields(Column) if field.name not in _SCALING)
 
 
-def _column_from(entry: Any, scaling: dict[str, Any]) -> Column:
-    _demand(isinstance(entry, dict) and set(entry) == set(_HEADER), "entry of a column")
-    for key, kind in {"name": str, "kind": str, "dropped": str, "values": bool, "missing": bool, "other": bool}.items():
-        _demand(type(entry[key]) is kind, f"{key!r} of a column")
-    labels = entry["categories"]
-    _demand(isinstance(labels, list) and all(type(label) is str for label in labels), "'categories' of a column")
-    column = Column(**{**entry, **scaling, "categories": tuple(labels)})
-    as_text = bool(labels) and len(set(labels)) == len(labels) and not column.values
-    as_number = not labels and not column.other and (column.values or column.missing)
-    sound = {"text": as_text, "number": as_number, "date": as_number, "duration": as_number}.get(column.kind, False)
-    _demand(sound or (column.kind in KINDS and column.dropped != ""), f"column {column.name!r}")
-    return column
-
-
 def _check_max_categories(value: object) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"max_categories must be a whole number from 1, got {value!r}")
-
-
-def _demand(sound: bool, what: str) -> None:
-    if not sound:
-        raise ValueError(f"the saved table encoder is damaged: unusable {what}")

@@ -19,6 +19,7 @@ from corank import (
     PreferenceGP,
     RankingPursuit,
     RankRLS,
+    TableEncoder,
     TransductiveRankRLS,
     View,
     load,
@@ -46,7 +47,16 @@ def views_with_effect():
     return model
 
 
+def with_encoder():
+    table = {"size": X[:, 0], "colour": np.where(X[:, 1] > 0, "red", "green")}
+    encoder = TableEncoder().fit(table)
+    model = RankRLS(0.3).fit(encoder.transform(table), Y)
+    model.encoder_ = encoder
+    return model
+
+
 MODELS = {
+    "RankRLS on a table": with_encoder,
     "RankRLS": lambda: RankRLS([0.1, 1.0]).fit(X, Y, qid=QID, sample_weight=W),
     "RankRLS on a subset": lambda: RankRLS(0.3, basis=5).fit(X, Y, qid=QID),
     "RankRLS on CSR": lambda: RankRLS(0.3).fit(CSR_ROWS, Y, qid=QID),
@@ -154,6 +164,24 @@ HOSTILE = {
         "table is a list": put("table", [1]),
         "encoder is text": put("encoder", "fine"),
         "encoder lacks arrays": put("encoder", {"max_categories": 5, "scale": True, "columns": []}),
+    },
+    "RankRLS on a table": {
+        "no columns": put("encoder", "columns", []),
+        "columns are numbers": put("encoder", "columns", [1, 2]),
+        "one more entry": put("encoder", "more", 1),
+        "number of categories as text": put("encoder", "max_categories", "9"),
+        "scaled or not": put("encoder", "scale", 1),
+        "a column without a name": put("encoder", "columns", 0, "name", 3),
+        "a column lacks its kind": put("encoder", "columns", 0, "kind", None),
+        "a column with one more entry": put("encoder", "columns", 0, "fill", 1.0),
+        "missing values or not": put("encoder", "columns", 0, "missing", "yes"),
+        "categories are text": put("encoder", "columns", 1, "categories", "red"),
+        "categories are numbers": put("encoder", "columns", 1, "categories", ["red", 1]),
+        "one category less": put("encoder", "columns", 1, "categories", ["red"]),
+        "short medians": scale_array("encoder.fill", lambda a: a[1:]),
+        "a matrix of centres": scale_array("encoder.centre", lambda a: a[:, None]),
+        "single precision": scale_array("encoder.divisor", lambda a: a.astype(np.float32)),
+        "lost array": lambda header, arrays: arrays.pop("encoder.fill"),
     },
     "RankRLS on a subset": {
         "loss is text": put("fitted", "statistics", "Statistics", "comparison", "size"),

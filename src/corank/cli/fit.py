@@ -474,7 +474,7 @@ def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
     """The model with whether unscored rows helped, which takes several fits; or a model that does not look for it."""
     if not wanted:
         return model._at_a_glance()
-    if hasattr(type(model), "unscored_effect_"):
+    if hasattr(model, "agreement_"):
         step(CHECKS_EFFECT)
         _ = model.unscored_effect_  # is kept in the model
     return model

@@ -39,7 +39,8 @@ class RLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ig
     basis_selection : "pivoted" or "random", default="pivoted"
         How a number of basis rows is chosen; "pivoted" takes rows that the others explain least.
     cv : splitter or list of splits, default=None
-        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the basis is a subset.
+        None: leave-one-out (leave-query-out with qid) in closed form; ten folds where the rows are very many for a subset
+        as basis.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error is; None is "squared". "rescaled": the squared error once all held-out predictions, less
         the intercept, are multiplied by the one factor >= 0 that fits best, so that alpha is not blamed for shrinking
@@ -122,8 +123,8 @@ class RankRLS(RankerMixin, BasisParameters, _KernelLearner):
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`.
     cv : splitter or list of splits, default=None
-        None: leave-query-out in closed form (ten folds of queries where the basis is a subset, ten folds of items
-        where there is one query).
+        None: leave-query-out in closed form; ten folds of queries where the rows are very many for a subset as basis,
+        ten folds of items where there is one query.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error is; None is "squared", the loss above. "rescaled": that loss once all held-out
         predictions are multiplied by the one factor >= 0 that fits best; an order does not depend on the scale of the

@@ -17,7 +17,7 @@ from corank.encoder import TableEncoder
 from corank.learners.registry import learner_class, stored_learners
 from corank.model_files.container import ModelFileError, read_model, write_model
 from corank.model_files.packing import Packer, Unpacker, function_name
-from corank.model_files.schema import Contents, check_contents, demand
+from corank.model_files.schema import ENCODER, ENCODER_ARRAYS, Contents, Sizes, check_contents, demand
 
 
 class Saveable:
@@ -179,6 +179,8 @@ def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableE
         return None
     prefix = "encoder."
     encoder_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    sizes = Sizes()
+    demand(ENCODER.fits(header, sizes) and ENCODER_ARRAYS.fits(encoder_arrays, sizes), "table encoder")
     encoder = TableEncoder.from_state(header, encoder_arrays)
     demand(len(encoder.attributes_) == learner.n_features_in_, "table encoder")
     return encoder

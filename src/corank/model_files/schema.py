@@ -4,7 +4,7 @@ A learner declares its contents as `{name in the file: (attribute, kind)}`, made
 Shapes are written with symbols, as in `floats("r")` or `features("r", "d") | None`. A symbol stands for one size
 throughout a file, and for one size per view inside `per_view`; "_" stands for any size. The symbols: d columns, r basis
 rows or distinct atoms, n kept rows, p candidates of a path, w summed features, i compared items, c comparisons, u unscored
-rows, s steps of a pursuit, M views.
+rows, s steps of a pursuit, k columns of a table, M views.
 
 Whether values make sense is not checked: the checksum of the file finds damage.
 """
@@ -248,6 +248,21 @@ FIELDS: dict[str, dict[str, Kind]] = {
     },
 }
 FIELDS["PullPath"] = {**FIELDS["Path"], "pull": floats("p") | None}
+
+# The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns of a table.
+ENCODER = entries(
+    max_categories=COUNT,
+    scale=FLAG,
+    columns=several(
+        entries(
+            **dict.fromkeys(("name", "kind", "dropped"), TEXT),
+            **dict.fromkeys(("values", "missing", "other"), FLAG),
+            categories=several(TEXT),
+        ),
+        "k",
+    ),
+)
+ENCODER_ARRAYS = entries(fill=floats("k"), centre=floats("k"), divisor=floats("k"))
 
 # ---------------------------------------------------------------- contents of files, by kind of learner
 
