@@ -12,7 +12,7 @@ BASES = {"dual": ("all", {}), "subset": ([0], {}), "features": ("features", {"ke
 every_basis = pytest.mark.parametrize("basis", BASES)
 both = pytest.mark.parametrize("learner", [RLS, RankRLS])
 every_alpha = pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0], "tune"], ids=str)
-untuned = pytest.mark.filterwarnings("ignore:alpha was not tuned")
+untuned = pytest.mark.filterwarnings("ignore:nothing was tuned")
 tied = pytest.mark.filterwarnings("ignore:y. all scores are tied")
 
 
@@ -149,7 +149,7 @@ def test_tiny_and_large_features_and_scores(learner):
 
 
 def test_too_little_to_hold_out_is_said():
-    with pytest.warns(UserWarning, match="alpha was not tuned") as said:
+    with pytest.warns(UserWarning, match="nothing was tuned") as said:
         model = RankRLS().fit(X[:3], Y[:3])
     assert said[0].filename == __file__
     assert model.path_ is None
@@ -157,7 +157,7 @@ def test_too_little_to_hold_out_is_said():
 
 
 def test_a_list_that_cannot_be_tuned_is_not_called_the_scale_of_the_data():
-    with pytest.warns(UserWarning, match="alpha was not tuned") as said:
+    with pytest.warns(UserWarning, match="nothing was tuned") as said:
         model = RankRLS([5.0, 1.0, 3.0]).fit(X[:3], Y[:3])
     assert model.alpha_ in (5.0, 1.0, 3.0)
     assert "the scale of the data" not in str(said[0].message)

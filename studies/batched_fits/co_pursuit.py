@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.solvers.atom_search import DEAD, SINGULAR, TIE
-from corank.solvers.co_pursuit import CUT, NOTHING
+from corank.solvers.atom_search import MIN_DETERMINANT
+from corank.solvers.co_pursuit import MIN_SINGULAR_SHARE
+from corank.solvers.column_path import NEGLIGIBLE_SHARE
+from corank.solvers.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
 from studies.batched_fits.batches import Batch, Kernels, LossRoot, Mask
 from studies.batched_fits.pursuit import Directions, PursuitPaths
 from studies.data import Floats, Integers
@@ -73,12 +75,12 @@ class _PairCosts:
     def __init__(self, views: TwoViews, agreement: float) -> None:
         blocks = zip(views.scored, views.unscored, strict=True)
         self.diagonal = [np.sum(a * a, axis=2) + 2 * agreement * np.sum(b * b, axis=2) for a, b in blocks]
-        self.live = [lengths > DEAD * lengths.max(axis=1, keepdims=True) for lengths in self.diagonal]
+        self.live = [lengths > NEGLIGIBLE_SHARE * lengths.max(axis=1, keepdims=True) for lengths in self.diagonal]
         pairs = zip(self.diagonal, self.live, strict=True)
         self.scale = [np.where(live, 1 / np.sqrt(np.where(live, lengths, 1.0)), 0.0) for lengths, live in pairs]
         self.rho = -2 * agreement * views.shared * self.scale[0][:, :, None] * self.scale[1][:, None, :]
         self.apart = 1 - self.rho**2
-        self._parallel = self.apart <= SINGULAR
+        self._parallel = self.apart <= MIN_DETERMINANT
         self._inverse = 1 / np.where(self._parallel, 1.0, self.apart)
 
     def best(self, promised: list[Floats], allowed: list[Mask]) -> tuple[Integers, Integers, Floats, Floats]:
@@ -130,12 +132,14 @@ def co_pursuit_paths(views: TwoViews, agreement: float, n_steps: int, *, objecti
         promised = _promised(views, residual, n, bond, objective)
         allowed = [~atoms if refit == "back" else np.ones_like(atoms) for atoms in entered]
         row, column, weights, gain = costs.best(promised, allowed)
-        going &= gain > NOTHING * first_loss
+        going &= gain > NEGLIGIBLE_GAIN * first_loss
         chosen = (row, column)
         if refit == "back":
             for view, atom in enumerate(chosen):
                 directions.add(
-                    _stacked(views, view, atom, bond) * going[:, None], views.test[view][everyone, atom] / 2, CUT**2
+                    _stacked(views, view, atom, bond) * going[:, None],
+                    views.test[view][everyone, atom] / 2,
+                    MIN_SINGULAR_SHARE**2,
                 )
             residual, fit = directions.residual, directions.fit
         else:
@@ -173,4 +177,4 @@ def _stacked(views: TwoViews, view: int, atom: Integers, bond: float) -> Floats:
 def _first_greatest(gains: Floats) -> Integers:
     """The first of everyone's gains (u, k) that no other exceeds."""
     best = gains.max(axis=1, keepdims=True)
-    return np.asarray(np.argmax(gains >= best - TIE * np.abs(best), axis=1))
+    return np.asarray(np.argmax(gains >= best - GAIN_TIE * np.abs(best), axis=1))

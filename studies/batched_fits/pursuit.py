@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.solvers.pursuit import DEAD, NOTHING, TIE
+from corank.solvers.column_path import NEGLIGIBLE_SHARE
+from corank.solvers.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
 from studies.batched_fits.batches import Kernels, LossRoot
 from studies.data import Floats, Integers
 
@@ -42,7 +43,7 @@ class Directions:
         self._watched = np.zeros((people, most, n_watched))
         self._used = 0
 
-    def add(self, column: Floats, watched: Floats, tiny: float = DEAD) -> Floats:
+    def add(self, column: Floats, watched: Floats, tiny: float = NEGLIGIBLE_SHARE) -> Floats:
         """The next direction of everyone (u, rows); zero where a column (u, rows) adds none."""
         earlier, k = self._unit[:, : self._used], self._used
         size = np.sum(column * column, axis=1)
@@ -74,7 +75,7 @@ def pursuit_paths(kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: in
     target = loss.apply(targets, mask)
     people, n_watched = np.arange(len(target)), watched.shape[2]
     start = np.sum(columns * columns, axis=2)
-    left, floor = start.copy(), DEAD * start.max(axis=1, keepdims=True)
+    left, floor = start.copy(), NEGLIGIBLE_SHARE * start.max(axis=1, keepdims=True)
     first_loss = np.sum(target * target, axis=1)
     directions = Directions(target, n_watched, n_steps if refit == "back" else 0)
     residual, fit = target.copy(), np.zeros((len(target), n_watched))
@@ -82,11 +83,11 @@ def pursuit_paths(kernels: Kernels, loss: LossRoot, targets: Floats, n_steps: in
     predictions, n_atoms = np.zeros((n_steps, len(target), n_watched)), np.zeros((n_steps, len(target)), dtype=np.int64)
     for step in range(n_steps):
         promised = np.matmul(columns, residual[:, :, None])[:, :, 0]
-        live = (start > floor) & (left > DEAD * start)
+        live = (start > floor) & (left > NEGLIGIBLE_SHARE * start)
         gains = np.where(live, promised**2 / np.where(live, start, 1.0), -1.0)
         best = gains.max(axis=1)
-        atom = np.argmax(gains >= (1 - TIE) * best[:, None], axis=1)
-        goes_on = best > NOTHING * first_loss
+        atom = np.argmax(gains >= (1 - GAIN_TIE) * best[:, None], axis=1)
+        goes_on = best > NEGLIGIBLE_GAIN * first_loss
         column, values = columns[people, atom] * goes_on[:, None], watched[people, atom]
         if refit == "back":
             direction = directions.add(column, values)

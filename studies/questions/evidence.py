@@ -5,6 +5,8 @@ The data are those of the benchmark preference-1000: 1,000 items, 2,000 comparis
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from benchmarks.comparison_cases import make_comparisons
 
@@ -18,7 +20,10 @@ from studies.study import Outcome, Part, Result, Settings, Study, Table
 
 N_STARTS = 10
 SAME = 0.01  # differences of the log evidence up to it do not count
-WIDTHS = {"tune": "one", "columns": "each"}  # gamma → the widths that are searched
+WIDTHS: dict[str, Literal["given", "one", "each"]] = {
+    "tune": "one",
+    "columns": "each",
+}  # gamma → the widths that are searched
 
 
 def parts(settings: Settings) -> list[Part]:

@@ -369,7 +369,7 @@ def test_tuning_stops_when_more_steps_do_not_help():
         errors = model.path_.error[model.path_.agreement == agreement]
         tried = model.path_.n_atoms[model.path_.agreement == agreement]
         np.testing.assert_array_equal(tried, np.arange(1, len(tried) + 1))
-        assert len(errors) == int(np.argmin(errors)) + 1 + co_pursuit.PATIENCE < 40
+        assert len(errors) == int(np.argmin(errors)) + 1 + co_pursuit.PATIENCE_STEPS < 40
     fixed = CoRankingPursuit(VIEWS, model.n_atoms_, model.agreement_).fit(rows, scores, qid=qid)
     np.testing.assert_allclose(model.predict(NEW), fixed.predict(NEW), atol=1e-12)
     assert fixed.path_ is None
@@ -426,7 +426,7 @@ def test_chunks_of_unscored_rows_give_the_same_model(size):
 
 def test_the_search_does_not_depend_on_its_blocks(monkeypatch):
     expected = CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID)
-    monkeypatch.setattr(atom_search, "BLOCK", 20)
+    monkeypatch.setattr(atom_search, "BLOCK_PAIRS", 20)
     np.testing.assert_array_equal(CoRankingPursuit(VIEWS, 5, 0.7).fit(X, Y, qid=QID).steps_, expected.steps_)
 
 

@@ -51,8 +51,8 @@ def ranker(loss, n_atoms=8, refit="back", **options):
 @pytest.fixture
 def streamed(monkeypatch):
     """No kernel values are kept, and tiles are small."""
-    monkeypatch.setattr(corank.solvers.dictionary, "HELD_BYTES", 0)
-    monkeypatch.setattr(corank.solvers.dictionary, "TILE", 7)
+    monkeypatch.setattr(corank.solvers.dictionary, "MAX_HELD_BYTES", 0)
+    monkeypatch.setattr(corank.solvers.dictionary, "TILE_ROWS", 7)
     monkeypatch.setattr(corank.solvers.dictionary, "JOB_TILES", 2)
     monkeypatch.setattr(corank.solvers.dictionary, "LENGTH_ENTRIES", 1)
 
@@ -468,7 +468,7 @@ def test_single_precision_features():
 
 
 def test_memory_of_a_streamed_dictionary_does_not_grow_with_its_square(memory_limit, monkeypatch):
-    monkeypatch.setattr(corank.solvers.dictionary, "HELD_BYTES", 2**20)
+    monkeypatch.setattr(corank.solvers.dictionary, "MAX_HELD_BYTES", 2**20)
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(3000, 3)), rng.normal(size=3000)
     with memory_limit(60):  # 72 MB as one array
@@ -645,7 +645,7 @@ def test_more_steps_than_atoms_where_atoms_may_come_again():
 @both
 def test_update_is_refused_with_a_word_on_why(learner):
     model = learner(3).fit(X, Y)
-    with pytest.raises(ValueError, match="atoms are chosen anew with every row; fit again with all rows"):
+    with pytest.raises(ValueError, match=r"update.*fit again with all rows"):
         model.update(X, Y)
 
 

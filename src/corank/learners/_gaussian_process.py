@@ -1,6 +1,7 @@
 """What Gaussian processes share: predictions with their uncertainty, probabilities of comparisons, what to ask next.
 
-Parameters of learners that choose by evidence: kernel width, variances, and a basis whose covariance can be had.
+`GaussianMixin` has what follows from a posterior; `EvidenceLearner` the parameters of learners that are fitted by
+evidence (kernel width, variances, a basis whose covariance can be had) and what an update checks.
 """
 
 from __future__ import annotations
@@ -29,14 +30,18 @@ from corank.learners._learner import (
 from corank.learners._suggest import Question, check_question, sample, shortlist
 from corank.rows import read_comparisons, read_features
 from corank.solvers.active_learning import pairs_to_compare, rows_to_score
-from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.gp_posterior import GaussianPart, Widths
 from corank.solvers.tuning import Training, kernels_to_try
 
-BLOCK = 2**22  # kernel values at a time
+BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
+MIN_BLOCK_ROWS = 64  # however many basis points there are: smaller blocks cost more than their memory
+MAX_COLUMNS_WITH_WIDTHS = 500  # that can have a width each: the search has as many parameters
+CONSTANT_COLUMN_SCALE = 1e-3  # the scale of a column that never changes, which no width can be learned for
+WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
 
 
 class GaussianMixin(Learner):
-    """A function with a Gaussian posterior, or a mixture of a few. Fitted: `_parts`, `basis_points_`."""
+    """A function with a Gaussian posterior, or a mixture of a few of them: the fitted `_parts`, on `basis_points_`."""
 
     _parts: list[GaussianPart]
 
@@ -49,8 +54,6 @@ class GaussianMixin(Learner):
     def _asked(self) -> Question:
         """What the model was fitted on."""
         raise AssertionError("a Gaussian process says what it was fitted on")
-
-    # ---------------------------------------------------------------- predict
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Scores of the rows of X: the mean of the posterior, higher is better.
@@ -82,12 +85,13 @@ class GaussianMixin(Learner):
 
     def _values(self, features: Array) -> Array:
         means = [
-            part.weight * Expansion(part.coefficients, part.kernel, self.basis_points_).values(features)
-            for part in self._parts
+            Expansion(gaussian.coefficients, gaussian.kernel, self.basis_points_).values(features)
+            for gaussian in self._parts
         ]
-        return self._scores(sum(means[1:], means[0]), features)
+        return self._scores(self._mixed(means), features)
 
     def _demand_rows(self, name: str) -> None:
+        """Refuse what a precomputed kernel cannot answer."""
         if self._kernel.precomputed:
             raise ValueError(
                 f"{name} needs kernel values of the new rows with each other, which a precomputed kernel does not hand "
@@ -95,40 +99,44 @@ class GaussianMixin(Learner):
             )
 
     def _like_scores(self, values: Array, features: Array) -> Array:
-        """With the precision of X."""
+        """Values with the precision of X."""
         precision = features.dtype if is_foreign(features) else features.dtype.type
         return namespace(values).astype(values, precision, copy=False)
 
+    def _blocks(self, n: int) -> list[slice]:
+        """n rows in runs whose kernel values with the basis fit into a block."""
+        step = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, int(self._parts[0].coefficients.shape[0])))
+        return [slice(begin, min(begin + step, n)) for begin in range(0, n, step)]
+
     def _moments(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows, block by block: (n,) each."""
-        n, size = int(features.shape[0]), max(1, int(self._parts[0].coefficients.shape[0]))
-        step = max(64, BLOCK // size)
         means, variances = [], []
-        for begin in range(0, n, step):
-            block = take(features, slice(begin, min(begin + step, n)))
-            found = [part.moments(block, self._points(features)) for part in self._parts]
-            mean = self._mixed([own for own, _ in found])
+        for rows in self._blocks(int(features.shape[0])):
+            block = take(features, rows)
+            moments = [gaussian.moments(block, self._points(features)) for gaussian in self._parts]
+            mean = self._mixed([centre for centre, _ in moments])
             means.append(mean)
-            variances.append(self._mixed([own + (centre - mean) ** 2 for centre, own in found]))
+            variances.append(self._mixed([variance + (centre - mean) ** 2 for centre, variance in moments]))
         xp = namespace(means[0])
         return xp.concat(means), xp.concat(variances)
 
     def _belief(self, features: Array) -> tuple[Array, Array]:
         """Mean (n,) and covariance (n, n) of the mixture."""
-        found = [part.covariance(features, self._points(features)) for part in self._parts]
-        mean = self._mixed([own for own, _ in found])
-        return mean, finite_values(self._mixed([own + _outer(centre - mean) for centre, own in found]))
+        beliefs = [gaussian.covariance(features, self._points(features)) for gaussian in self._parts]
+        mean = self._mixed([centre for centre, _ in beliefs])
+        covariances = [covariance + _outer(centre - mean) for centre, covariance in beliefs]
+        return mean, finite_values(self._mixed(covariances))
 
     def _points(self, features: Array) -> Array:
-        """The basis points beside features."""
+        """The basis points in the library and on the device of the features."""
         points = self.basis_points_
         if is_sparse(points) and is_foreign(features):
             raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return points if is_sparse(points) or is_sparse(features) else like(points, features, dtype_name(points))
 
     def _mixed(self, values: list[Array]) -> Array:
-        """Values of the parts by their weights."""
-        shares = [part.weight * own for part, own in zip(self._parts, values, strict=True)]
+        """The sum of one array per Gaussian, by their weights."""
+        shares = [gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)]
         return sum(shares[1:], shares[0])
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
@@ -152,16 +160,12 @@ class GaussianMixin(Learner):
             raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
         noise = self._answer_noise if observed else 0.0
         total, points = np.zeros(n), self._points(first)
-        step = max(64, BLOCK // max(1, int(self._parts[0].coefficients.shape[0])))
-        for begin in range(0, n, step):
-            rows = slice(begin, min(begin + step, n))
-            for part in self._parts:
-                gap, variance = part.differences(take(first, rows), take(second, rows), points)
-                total[rows] += part.weight * _chance_above_zero(to_numpy(gap), to_numpy(variance) + noise)
+        for rows in self._blocks(n):
+            for gaussian in self._parts:
+                gap, variance = gaussian.differences(take(first, rows), take(second, rows), points)
+                total[rows] += gaussian.weight * _chance_above_zero(to_numpy(gap), to_numpy(variance) + noise)
         reference = np.empty(0) if is_sparse(first) else first
         return self._like_scores(like(total, reference), first)
-
-    # ---------------------------------------------------------------- what to ask next
 
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: the questions whose answers say most about the function.
@@ -187,7 +191,7 @@ class GaussianMixin(Learner):
         check_question(n, int(features.shape[0]), kind)
         m = int(features.shape[0])
         rows = shortlist(lambda: to_numpy(self._moments(features)[1]), m, n) if kind == "comparison" else sample(m, n)
-        mean, covariance = (to_numpy(part) for part in self._belief(take(features, rows)))
+        mean, covariance = (to_numpy(moment) for moment in self._belief(take(features, rows)))
         noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
         if kind == "comparison":
             return rows[self._pairs_to_ask(mean, covariance, noise, n)]
@@ -201,19 +205,15 @@ class GaussianMixin(Learner):
 
 
 def _outer(gap: Array) -> Array:
+    """The outer product of a vector with itself."""
     return gap[:, None] * gap[None, :]
 
 
 def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Of a normal variable: ½ for mean and variance 0."""
+    """The probability that a normal variable is above 0; ½ for mean and variance 0."""
     scale = np.sqrt(variance)
     z = np.divide(mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0)
     return np.asarray(ndtr(z))
-
-
-WIDTHS = {"tune": "one", "columns": "each", "scale": "given"}
-MOST_COLUMNS = 500  # that can have a width of their own
-IDLE = 1e-3  # the scale of a column that never changes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -250,28 +250,28 @@ class EvidenceLearner(GaussianMixin, OneViewLearner):
             raise ValueError(f"{name} must be 'tune' or a number greater than 0, got {value!r}.")
         return float(value)
 
-    def _start(self, training: Training) -> tuple[KernelBasis, Index, str]:
-        """The basis with the kernel to begin with, its rows in X, and which widths are learned: given, one, each."""
+    def _start(self, training: Training) -> tuple[KernelBasis, Index, Widths]:
+        """The basis, with the kernel at the start of the search, its rows in X, and which widths are learned."""
         kernel, widths = self._read_kernel(training), self._widths()
         if widths == "each" and kernel.name != "rbf":
             raise ValueError(f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}.")
         if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
             widths = "given"
         columns = int(training.everything.shape[1])
-        if widths == "each" and columns > MOST_COLUMNS:
+        if widths == "each" and columns > MAX_COLUMNS_WITH_WIDTHS:
             raise ValueError(
-                f"gamma='columns' learns one width a column, but X has {columns:,}; use gamma='tune', or at most "
-                f"{MOST_COLUMNS} columns."
+                f"gamma='columns' learns one width per column, but X has {columns:,}; use gamma='tune', or at most "
+                f"{MAX_COLUMNS_WITH_WIDTHS} columns."
             )
         spec = self._basis_rows(training)
         if isinstance(spec, str) and spec == "features":
             raise ValueError("basis='features' does not go with Gaussian processes; use kernel='linear' alone.")
-        own_seed = seed(self.random_state)
+        basis_seed = seed(self.random_state)
         gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
-        kernel = kernels_to_try(training, kernel, gamma, spec, own_seed)[0]
+        kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
         features = training.problem.features
         basis, rows = make_basis(
-            spec, kernel, features, training.index, training.everything, self.basis_selection, own_seed
+            spec, kernel, features, training.index, training.everything, self.basis_selection, basis_seed
         )
         assert isinstance(basis, KernelBasis)
         assert rows is not None
@@ -279,17 +279,19 @@ class EvidenceLearner(GaussianMixin, OneViewLearner):
             kernel = self._without_constants(kernel, features, widths)
         return replace(basis, kernel=kernel), rows, widths
 
-    def _without_constants(self, kernel: Kernel, features: Array, widths: str) -> Kernel:
-        """Columns that never change start, and stay, near 0 where every column has a width of its own."""
+    def _without_constants(self, kernel: Kernel, features: Array, widths: Widths) -> Kernel:
+        """The kernel with columns that never change near 0, where they stay, if every column has a width of its own."""
         xp = namespace(features)
         varies = to_numpy(xp.max(features, axis=0) > xp.min(features, axis=0))
         if not varies.any():
             warn_user("X: all columns are constant over the rows that count, so nothing can be learned from them.")
         if widths != "each" or varies.all():
             return kernel
-        return replace(kernel, scales=tuple(1.0 if own else IDLE for own in varies))
+        scales = np.where(varies, 1.0, CONSTANT_COLUMN_SCALE)
+        return replace(kernel, scales=tuple(scales.tolist()))
 
-    def _widths(self) -> str:
+    def _widths(self) -> Widths:
+        """Which kernel widths `gamma` asks to learn."""
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", tuple(WIDTHS))
             return WIDTHS[self.gamma]
@@ -299,13 +301,12 @@ class EvidenceLearner(GaussianMixin, OneViewLearner):
         return "given"
 
     def _set_kernel(self, kernel: Kernel) -> None:
+        """Set the kernel and `gamma_`, which has one entry per column where each has a width."""
         self._kernel = kernel
         self.gamma_: Any = kernel.gamma
         if kernel.scales is not None:
             assert kernel.gamma is not None
             self.gamma_ = kernel.gamma * np.asarray(kernel.scales) ** 2
-
-    # ---------------------------------------------------------------- update
 
     def _read_answers(
         self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
@@ -331,6 +332,7 @@ class EvidenceLearner(GaussianMixin, OneViewLearner):
         return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
 
     def _warn_of_bounds(self, names: tuple[str, ...]) -> None:
+        """Say which parameters the search would have driven further."""
         for name in names:
             warn_user(
                 f"{name} was tuned to the end of its range: the data do not determine it. Give {name} a number, or give "

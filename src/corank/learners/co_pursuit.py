@@ -1,13 +1,14 @@
-"""What a pursuit on several views keeps and says: every view's sparse solution, alternatives to it, its path, its file.
+"""CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows.
 
-CoRankingPursuit: sparse ranking functions of several views that agree on unscored rows.
+`SparseViews` is what a fitted pursuit on several views keeps and says: every view's sparse solution, alternatives to
+it, its path; `CoRankingPursuit` how it is fitted.
 """
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,7 +35,7 @@ from corank.learners.explanation import Explanation
 from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import CO_PURSUIT, Contents
 from corank.rows import read_features, row_labels
-from corank.solvers.co_pursuit import GreedyPath, Pursued, Rules, ViewAtoms, Wishes, pursue
+from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
 from corank.solvers.folds import read_splits, same_scores
 from corank.solvers.holdout import SCORINGS
 from corank.solvers.least_squares import Unscored, ViewData
@@ -62,7 +63,7 @@ class SparseSolution:
 
 @dataclass(frozen=True)
 class SparseModel:
-    """One sparse model: a solution a view, and the value of the stated objective that they have together."""
+    """One sparse model: one solution per view, and the value of the stated objective that they have together."""
 
     objective: float
     solutions: tuple[SparseSolution, ...]
@@ -84,14 +85,14 @@ class SparseViews(_KernelLearner):
         """None: a pursuit does not keep what it takes to tell; compare the errors of `path_` at agreement 0 and more."""
         check_is_fitted(self)
 
-    def _keep_pursued(self, pursued: Pursued, index: Sequence[Index]) -> None:
-        """Set the fitted attributes."""
-        model, data = pursued.model, pursued.atoms.views
+    def _keep_pursuit(self, solution: CoPursuitSolution, index: Sequence[Index]) -> None:
+        """Set the fitted attributes; `index` (N_v,) per view holds the row numbers of its dictionary."""
+        model, data = solution.model, solution.atoms.views
         rows, self.coef_, self.basis_points_ = _functions(model, data, index)
         self.atoms_, self.basis_ = rows, list(rows)
         labels = np.asarray(model.labels, dtype=np.int64)
-        self.steps_ = [own[labels[:, v]] for v, own in enumerate(index)]
-        self.n_atoms_, self.agreement_, self.intercept_ = len(labels), pursued.agreement, 0.0
+        self.steps_ = [numbers[labels[:, v]] for v, numbers in enumerate(index)]
+        self.n_atoms_, self.agreement_, self.intercept_ = len(labels), solution.agreement, 0.0
         self.objective_ = np.asarray(model.losses)
         self._history: FloatArray = np.zeros((len(labels), len(labels), len(data)))
         for step, weights in enumerate(model.history):
@@ -99,31 +100,35 @@ class SparseViews(_KernelLearner):
         self._kernels = [view.basis.kernel for view in data if isinstance(view.basis, KernelBasis)]
         self.gamma_ = [kernel.gamma for kernel in self._kernels]
         self._others: list[dict[str, Any]] = []
-        for path in pursued.others:
-            parts = zip(("atoms", "coefficients", "points"), _functions(path, data, index), strict=True)
-            self._others.append({"objective": path.losses[-1], **dict(parts)})
+        for path in solution.others:
+            atoms, coefficients, points = _functions(path, data, index)
+            other = {"atoms": atoms, "coefficients": coefficients, "points": points}
+            self._others.append({"objective": path.losses[-1], **other})
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
 
     def _name_atoms(self, labels: Any, n_rows: int) -> None:
-        """What to call the atoms of every step and view: rows by their label or number, then those of `unscored`."""
+        """Set the names of the atoms of every step and view: rows by their label or number, then those of `unscored`."""
         self._names = [
             f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
             for row in np.stack(self.steps_, axis=1).ravel().tolist()
         ]
 
-    # ---------------------------------------------------------------- what a fitted model says
-
     @property
     def models_(self) -> list[SparseModel]:
         """The model itself and, where `n_solutions` asks for them, other near-optimal ones."""
         check_is_fitted(self)
-        own = {"atoms": self.atoms_, "coefficients": self.coef_, "points": self.basis_points_}
-        found = []
-        for model in ({"objective": float(self.objective_[-1]), **own}, *self._others):
-            parts = zip(self.views_, model["atoms"], model["coefficients"], model["points"], strict=True)
-            solutions = tuple(SparseSolution(str(view.name), *own) for view, *own in parts)
-            found.append(SparseModel(model["objective"], solutions))
-        return found
+        first = {
+            "objective": float(self.objective_[-1]),
+            "atoms": self.atoms_,
+            "coefficients": self.coef_,
+            "points": self.basis_points_,
+        }
+        models = []
+        for model in (first, *self._others):
+            functions = zip(self.views_, model["atoms"], model["coefficients"], model["points"], strict=True)
+            solutions = tuple(SparseSolution(str(view.name), *function) for view, *function in functions)
+            models.append(SparseModel(model["objective"], solutions))
+        return models
 
     @property
     def solutions_(self) -> list[SparseSolution]:
@@ -141,15 +146,16 @@ class SparseViews(_KernelLearner):
         -------
         (n, steps) in the library, on the device and with the precision of X; the last column is `predict`
         """
-        features, parts = self._read(X), []
+        features, view_paths = self._read(X), []
         for v, function in enumerate(self._expansions()):
             steps = self.atoms_[v][:, None] == self.steps_[v][None, :]
-            path = steps.astype(np.float64) @ self._history[:, :, v].T
-            parts.append(replace(function, coefficients=like(path, function.coefficients)).values(features))
-        return self._scores(sum(parts[1:], parts[0]) / len(parts), features)
+            weights = steps.astype(np.float64) @ self._history[:, :, v].T
+            path = replace(function, coefficients=like(weights, function.coefficients))
+            view_paths.append(path.values(features))
+        return self._scores(sum(view_paths[1:], view_paths[0]) / len(view_paths), features)
 
     def predict_solutions(self, X: Any) -> Array:
-        """What every view of every one of `models_` says.
+        """Predictions of every view of each of `models_`.
 
         Parameters
         ----------
@@ -161,15 +167,15 @@ class SparseViews(_KernelLearner):
         """
         features, models = self._read(X), []
         for model in self.models_:
-            parts = [
-                Expansion(own.coefficients, kernel, own.points, view.columns).values(features)
-                for own, kernel, view in zip(model.solutions, self._kernels, self.views_, strict=True)
+            values = [
+                Expansion(solution.coefficients, kernel, solution.points, view.columns).values(features)
+                for solution, kernel, view in zip(model.solutions, self._kernels, self.views_, strict=True)
             ]
-            models.append(namespace(parts[0]).stack(parts, axis=1))
+            models.append(namespace(values[0]).stack(values, axis=1))
         return self._scores(namespace(models[0]).stack(models, axis=1), features)
 
     def explain(self) -> Explanation:
-        """The atoms in order of entry, one line a step and view: weight, share of F taken away and left.
+        """The atoms in order of entry, one line per step and view: weight, share of F taken away and left.
 
         Returns
         -------
@@ -184,8 +190,8 @@ class SparseViews(_KernelLearner):
         if path is not None:
             best = path.best
             same = (path.agreement == path.agreement[best]) & np.isclose(path.gamma, path.gamma[best], equal_nan=True)
-            known = dict(zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True))
-            held_out = np.repeat([known.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
+            errors = dict(zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True))
+            held_out = np.repeat([errors.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
         atoms = np.stack(self.steps_, axis=1).ravel()
         return Explanation(
             names=tuple(self._names),
@@ -202,13 +208,13 @@ def _functions(
 ) -> tuple[list[Index], list[Array], list[Array]]:
     """Every view's distinct atoms in order of entry: row numbers (p,), weights (p,) and points."""
     rows, weights, points = [], [], []
-    for v, (view, own) in enumerate(zip(views, index, strict=True)):
+    for v, (view, numbers) in enumerate(zip(views, index, strict=True)):
         assert isinstance(view.basis, KernelBasis)
         labels = [step[v] for step in path.labels]
         distinct = list(dict.fromkeys(labels))
         sums = np.zeros(len(distinct))
         np.add.at(sums, [distinct.index(label) for label in labels], path.weights[:, v])
-        rows.append(own[distinct])
+        rows.append(numbers[distinct])
         weights.append(like(sums, view.problem.reference))
         points.append(take(view.basis.points, np.asarray(distinct)))
     return rows, weights, points
@@ -320,8 +326,6 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     def _unscored_comparison(self) -> Loss:
         return WithinQueries(self.weighting)
 
-    # ---------------------------------------------------------------- fit
-
     def fit(
         self,
         X: Any,
@@ -388,7 +392,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         scored: Scored,
         rows: UnscoredRows,
         n_plain: int,
-        settings: Any,
+        _: Any,
         *,
         with_queries: bool,
     ) -> Self:
@@ -397,39 +401,42 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
         seen = [problem.features for problem in scored.problems]
         bases = self._bases(self.views_, features, scored.weights, scored.index, seen, rows)
-        wishes, choices = self._wishes(scored, bases), bases.width_choices()
-        couples = rows.n_rows > 0 and len(self.views_) > 1 and wishes.agreement != 0.0
+        settings, choices = self._pursuit_settings(scored, bases), bases.width_choices()
+        couples = rows.n_rows > 0 and len(self.views_) > 1 and settings.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None
-        found: tuple[Pursued, list[Index]] | None = None
+        best: tuple[CoPursuitSolution, list[Index]] | None = None
         paths: list[Path] = []
         problems = bases.seen_problems(scored.problems)
         for widths, data in zip(choices, bases.view_data(choices, problems, scored.groups), strict=True):
             dictionaries = [view.rows for view in data if view.rows is not None]
             self._check_dictionaries(dictionaries)
-            pursued = pursue(ViewAtoms.of(data, unscored, dictionaries), replace(wishes, compared=len(choices) > 1))
-            if pursued.path is not None:
-                gamma = np.full(len(pursued.path.error), np.nan if widths[0] is None else widths[0])
-                paths.append(replace(pursued.path, gamma=gamma))
-            if found is None or _error(pursued) < _error(found[0]):
-                found = pursued, dictionaries
-        assert found is not None
-        self._keep_pursued(*found)
+            atoms = ViewAtoms.of(data, unscored, dictionaries)
+            solution = pursue_views(atoms, replace(settings, compared=len(choices) > 1))
+            if solution.path is not None:
+                gamma = np.full(len(solution.path.error), np.nan if widths[0] is None else widths[0])
+                paths.append(replace(solution.path, gamma=gamma))
+            if best is None or _error(solution) < _error(best[0]):
+                best = solution, dictionaries
+        assert best is not None
+        self._keep_pursuit(*best)
         self.path_ = joined_path(paths)
         self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
         self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
         self._n_plain = n_plain
-        self._warn_of(found[0], wishes)
+        self._warn_of(best[0], tuned=settings.tunes)
         return self
 
-    def _wishes(self, scored: Scored, bases: ViewBases) -> Wishes:
+    def _pursuit_settings(self, scored: Scored, bases: ViewBases) -> CoPursuitSettings:
         """The parameters, checked against the rows."""
         given = read_splits(self._cv, scored.shown, np.unique(np.concatenate(bases.index)), bases.n_rows)
         nothing = bases.n_unscored == 0 or len(scored.problems) == 1
-        return Wishes(
+        return CoPursuitSettings(
             agreement=0.0 if nothing else candidates(self.agreement, "agreement", ("tune",), zero=True),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
-            rules=Rules(self.objective, self.search, self.refit),
+            objective=self.objective,
+            search=self.search,
+            refit=self.refit,
             splits=given,
             scoring=self.scoring or "rescaled",
             seed=self._seed,
@@ -437,43 +444,45 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         )
 
     def _check_dictionaries(self, index: Sequence[Index]) -> None:
-        if self.search == "tied" and any(not np.array_equal(own, index[0]) for own in index[1:]):
+        """Refuse dictionaries, given as row numbers per view, that the search or the number of atoms cannot use."""
+        if self.search == "tied" and any(not np.array_equal(numbers, index[0]) for numbers in index[1:]):
             drawn = all(len(view.columns) == self.n_features_in_ for view in self.views_)
             why = f": all of them see the n_features = {self.n_features_in_} columns of X" if drawn else ""
             raise ValueError(
                 "search='tied' takes the same row as atom in every view, but the views have different rows to choose "
                 f"from{why}; give them the same View.basis, or use search='full'."
             )
-        sizes = [len(own) for own in index]
-        most, smallest = 0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)), int(np.argmin(sizes))
-        if self.refit == "back" and most > min(sizes):
+        sizes = [len(numbers) for numbers in index]
+        largest, smallest = 0 if isinstance(self.n_atoms, str) else int(np.max(self.n_atoms)), int(np.argmin(sizes))
+        if self.refit == "back" and largest > min(sizes):
             raise ValueError(
-                f"n_atoms = {most} is more than there are rows to choose from in {self.views_[smallest].name}: with "
+                f"n_atoms = {largest} is more than there are rows to choose from in {self.views_[smallest].name}: with "
                 f"refit='back' it is at most their number (n_samples = {min(sizes)})."
             )
 
-    def _warn_of(self, pursued: Pursued, wishes: Wishes) -> None:
+    def _warn_of(self, solution: CoPursuitSolution, *, tuned: bool) -> None:
         """Say what came out otherwise than asked for."""
-        agreeing = not (isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0)
+        agreeing = not (isinstance(self.agreement, Real) and float(self.agreement) == 0)
         if agreeing and len(self.views_) == 1:
             warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
         elif agreeing and self._n_unscored == 0:
             warn_user(
                 "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
             )
-        if wishes.tunes and self.path_ is None:
+        if tuned and self.path_ is None:
             warn_user(
                 f"nothing was tuned: too little to hold anything out. n_atoms was set to {self.n_atoms_}, agreement to "
                 f"{self.agreement_:.3g}."
             )
-        if self.n_atoms_ < pursued.asked:
+        if self.n_atoms_ < solution.asked:
             warn_user(
-                f"the pursuit stopped after {self.n_atoms_} of {pursued.asked} atoms: nothing is left that another "
+                f"the pursuit stopped after {self.n_atoms_} of {solution.asked} atoms: nothing is left that another "
                 "atom could fit."
             )
         if len(self.models_) < self.n_solutions:
             warn_user(f"n_solutions: only {len(self.models_)} of {self.n_solutions} models differ in their atoms.")
 
 
-def _error(pursued: Pursued) -> float:
-    return float("inf") if pursued.path is None else float(pursued.path.error[pursued.path.best])
+def _error(solution: CoPursuitSolution) -> float:
+    """The held-out error of the parameters that were chosen; infinite where nothing was tuned."""
+    return float("inf") if solution.path is None else float(solution.path.error[solution.path.best])

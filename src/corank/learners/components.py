@@ -29,13 +29,14 @@ from corank.solvers.tuning import Training
 
 
 class ComponentLearner(OneViewLearner):
-    """Least squares on components. A learner adds its comparison, its intercept and its score."""
+    """Least squares on components. A learner adds its loss, its intercept and its score."""
 
     _contents: ClassVar[Contents] = COMPONENTS
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
     def _settings(self, training: Training) -> ComponentSettings:
+        """The parameters, checked against the rows."""
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
@@ -43,7 +44,7 @@ class ComponentLearner(OneViewLearner):
             kernel=self._read_kernel(training),
             gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
-            n_components=_read_numbers(self.n_components, _carried(training, basis)),
+            n_components=_read_numbers(self.n_components, _most_components(training, basis)),
             basis=basis,
             selection=self.basis_selection,
             cv=self.cv,
@@ -53,6 +54,7 @@ class ComponentLearner(OneViewLearner):
         )
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
         solution = solve_components(training, settings)
         self._keep_counts(training, with_queries=with_queries, level=level)
@@ -86,7 +88,7 @@ class ComponentLearner(OneViewLearner):
 
     @property
     def _has_level(self) -> bool:
-        """Whether the level of the function has a meaning."""
+        """Whether the level of the function has a meaning, as it has in regression."""
         return True
 
     def predict_path(self, X: Any) -> Array:
@@ -98,8 +100,7 @@ class ComponentLearner(OneViewLearner):
 
         Returns
         -------
-        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file knows its own number of
-        components only.
+        (n, p); column `n_components_ - 1` is `predict(X)`. A model that was loaded from a file has only the latter.
         """
         features = self._read(X)
         if self._path_steps is None:
@@ -118,8 +119,8 @@ class ComponentLearner(OneViewLearner):
         return "update cannot add to components, which change with the rows; fit again with all rows."
 
 
-def _carried(training: Training, basis: Any) -> int:
-    """The most components that there can be."""
+def _most_components(training: Training, basis: Any) -> int:
+    """The largest number of components that a basis can have."""
     if isinstance(basis, str):
         columns = int(training.everything.shape[1])
         return columns if basis == "features" else len(training.index)
@@ -196,7 +197,7 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # components know nothing of the scores: a few of them, or of a few rows, may miss what scores depend on
+        # components are made without the scores: a few of them, or of a few rows, may miss what scores depend on
         tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
         return tags
 
@@ -313,7 +314,7 @@ class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
-        qid : (n,) one label a row of X; comparisons of one query are held out together
+        qid : (n,) one label per row of X; comparisons of one query are held out together
 
         Returns
         -------

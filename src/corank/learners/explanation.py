@@ -39,13 +39,13 @@ class Explanation:
     @property
     def added(self) -> FloatArray:
         """Share of the training loss that each atom took away; of atoms that enter together the first line says it."""
-        found = 0.0 - np.diff(self.left, prepend=1.0)
-        found[np.arange(len(self)) % self._together != 0] = np.nan
-        return found
+        shares = 0.0 - np.diff(self.left, prepend=1.0)
+        shares[np.arange(len(self)) % self._together != 0] = np.nan
+        return shares
 
     @property
     def _together(self) -> int:
-        """Atoms that enter in one step: one of every view."""
+        """Number of atoms that enter in one step: one per view."""
         return 1 if self.views is None else len(set(self.views))
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -60,6 +60,7 @@ class Explanation:
         return table
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """The table as text: names of the columns, and one list of cells per line."""
         shown = {"step": "d", "weight": "+.4g", "added": ".1%", "left": ".1%", "held_out_error": ".4g"}
         table = self.to_dict()
         columns = [

@@ -1,4 +1,4 @@
-"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins, exact (002 sect. 5)."""
+"""DifferenceGP: a Gaussian process on score differences within queries, or on observed margins, exact ([Tsivtsivadze2009] section 5)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
-from corank.solvers.gp_posterior import GaussianPart
+from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, GaussianPart
 from corank.solvers.least_squares import DualSystem, PrimalSystem
 from corank.solvers.pair_data import joined_items
 from corank.solvers.tuning import Training
 from corank.unscored import UnscoredRows
-
-SMALL = 400  # basis rows up to which one thread is fastest
 
 
 @dataclass(eq=False, repr=False)
@@ -93,8 +91,6 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
         return pairs_to_measure(covariance, noise, n)
 
-    # ---------------------------------------------------------------- fit
-
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit on the rows that have a score.
 
@@ -122,7 +118,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0; the noise variance of a difference is divided by its weight
-        qid : (n,) one label a row of X; both rows of a comparison must have the same
+        qid : (n,) one label per row of X; both rows of a comparison must have the same
 
         Returns
         -------
@@ -138,7 +134,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         if tied or (isinstance(problem, ComparedRows) and not problem.margins.any()):
             amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
-        with in_one_thread(problem.reference, wanted=basis.size <= SMALL):
+        with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
             learned = contrasts.learn(widths)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
         self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence
@@ -155,15 +151,14 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         self._set_kernel(self._kernel)
         self.coef_ = system.solve(alpha)[0][:, 0]
         self._keep_training(system, UnscoredRows(()), in_memory=True)
-        self._keep_parts(system)
+        self._keep_process(system)
         self._warn_of_bounds(learned.at_bounds)
         return self
 
-    def _keep_parts(self, system: DualSystem | PrimalSystem) -> None:
+    def _keep_process(self, system: DualSystem | PrimalSystem) -> None:
+        """Set the Gaussian process of the fitted coefficients."""
         spread = spread_of(system, self.amplitude_, self.noise_)
         self._parts = [GaussianPart(1.0, self._kernel, self.amplitude_, self.coef_, spread)]
-
-    # ---------------------------------------------------------------- update
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
         update_model(self, GivenScores.read(self._read(X), y, qid, sample_weight, several=False))
@@ -172,7 +167,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         """Solve for more rows with the parameters that were chosen before."""
         self.coef_ = system.solve(self.alpha_)[0][:, 0]
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
-        self._keep_parts(system)
+        self._keep_process(system)
 
     def update_comparisons(
         self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
@@ -181,7 +176,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
 
         Parameters
         ----------
-        X : (n, d) items; those with the very same features as known ones are the same items
+        X : (n, d) items; those with the very features of items of the model are those items
         winners, losers : (p,) row numbers of this X, or labels of its index
         margins, weights : (p,) as in `fit_comparisons`
         qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
@@ -195,6 +190,7 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         return self
 
     def _extend(self, features: Array, ends: Any, margins: Any, weights: Any) -> None:
+        """Add comparisons, whose winners and then losers are `ends` (2 p,), and solve again."""
         kept = self._compared
         assert kept is not None
         items, places = joined_items(kept.features, features, ends)

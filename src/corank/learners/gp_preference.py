@@ -1,4 +1,4 @@
-"""PreferenceGP: a Gaussian process on comparisons, by expectation propagation (002 sect. 5)."""
+"""PreferenceGP: a Gaussian process on comparisons, by expectation propagation ([Tsivtsivadze2009] section 5)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from corank.solvers.gp_preference import (
     average,
     fit_kernel,
     learn,
-    shared_out,
+    with_shares,
 )
 from corank.solvers.pair_data import PairData, untied_pairs
 from corank.solvers.tuning import Training
 
 MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
-SETTLED = 1e-5  # sites that move by less are as good as still
+SETTLED_RESIDUAL = 1e-5  # standard deviations: sites that still move by less have settled
 
 
 @dataclass(eq=False, repr=False)
@@ -98,9 +98,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
 
     @property
     def _answer_noise(self) -> float:
-        return 1.0  # the probit's own
-
-    # ---------------------------------------------------------------- fit
+        return 1.0  # that of the probit
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, **not_taken: Any) -> Self:
         """Fit on the comparisons that scores imply: every pair of rows of a query with different scores, once.
@@ -136,7 +134,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : refused: see `DifferenceGP`
         weights : (p,) whole numbers, how often each comparison was made
-        qid : (n,) one label a row of X; both rows of a comparison must have the same
+        qid : (n,) one label per row of X; both rows of a comparison must have the same
 
         Returns
         -------
@@ -148,7 +146,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         return self._fit_comparisons(X, winners, losers, None, weights, qid)
 
     def _training_of(self, rows: Rows, everything: Array) -> Training:
-        """The untied pairs of scored rows, at most `max_pairs` of them."""
+        """The problem of the untied pairs of scored rows, at most `max_pairs` of them."""
         winners, losers = self._pairs_of(rows)
         ones = np.ones(len(winners))
         queries = np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
@@ -157,7 +155,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         return Training(problem, to_numpy(rows.index), everything)
 
     def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
-        """Winners and losers among scored rows, at most `max_pairs` of them, those before `first_new` known."""
+        """Winners and losers among scored rows, at most `max_pairs`, without those of two rows before `first_new`."""
         most = self.max_pairs
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
@@ -182,43 +180,43 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         self._whole = len(rows) == len(training.index) and isinstance(self.basis, str)
         task = PreferenceTask(data, basis, self._whole)
         learned = learn(task, EvidenceSearch(amplitude, widths))
-        found = [(1.0, learned.fitted)]
+        kernels = [(1.0, learned.fitted)]
         if self.average_width and widths == "one":
-            found = average(task, learned.fitted)
+            kernels = average(task, learned.fitted)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
         self._rows, self._kind = None, "comparison"
         self.basis_, self.intercept_ = rows, 0.0
         self.n_iter_ = learned.sweeps
-        self._keep_posterior(data, found)
+        self._keep_posterior(data, kernels)
         self._warn_of_bounds(learned.at_bounds)
-        parts = data.n_parts
-        if parts > 1 and not with_queries:  # an update that asks about new items would say so again and again
+        n_parts = data.n_parts
+        if n_parts > 1 and not with_queries:  # an update that asks about new items would say so again and again
             warn_user(
-                f"the comparisons fall into {parts} parts that are not compared with each other: how items of one part "
+                f"the comparisons fall into {n_parts} parts that are not compared with each other: how items of one part "
                 "stand to those of another comes from their features alone."
             )
         return self
 
-    def _keep_posterior(self, data: PairData, found: list[tuple[float, FittedKernel]]) -> None:
+    def _keep_posterior(self, data: PairData, kernels: list[tuple[float, FittedKernel]]) -> None:
+        """Set the fitted attributes from kernels with their shares, of which the first is the best width."""
         self._parts = [
-            GaussianPart(share, one.kernel, one.amplitude, one.coefficients, one.spread) for share, one in found
+            GaussianPart(share, fitted.kernel, fitted.amplitude, fitted.coefficients, fitted.spread)
+            for share, fitted in kernels
         ]
-        _, best = found[0]  # the width of largest evidence when it was learned
-        self.n_iter_ += sum(one.posterior.sweeps for _, one in found[1:])
+        _, best = kernels[0]
+        self.n_iter_ += sum(fitted.posterior.sweeps for _, fitted in kernels[1:])
         self._set_kernel(best.kernel)
         self._n_comparisons = int(data.counts.sum())
         self._data = None if best.kernel.precomputed else data  # the matrix cannot grow, and stays out of files
         self.coef_, self.amplitude_, self.basis_points_ = best.coefficients, best.amplitude, best.basis.points
         self.log_evidence_ = best.posterior.log_evidence
-        worst = max((one.posterior for _, one in found), key=lambda posterior: posterior.residual)
-        if worst.residual > SETTLED:
+        worst = max((fitted.posterior for _, fitted in kernels), key=lambda posterior: posterior.residual)
+        if worst.residual > SETTLED_RESIDUAL:
             warn_user(
                 f"expectation propagation stopped after {worst.sweeps} sweeps, still moving by {worst.residual:.2g} of a "
                 "standard deviation; the result can be used, but probabilities are no more exact than that.",
                 ConvergenceWarning,
             )
-
-    # ---------------------------------------------------------------- update
 
     def update(self, X: Any, y: Any, *, qid: Any = None, **not_taken: Any) -> Self:
         """Add newly scored rows to a model that was fitted on scores; kernel and amplitude stay.
@@ -249,11 +247,11 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         if self._with_queries and kept.queries is None:  # fitted on one query, which had a name
             kept = replace(kept, queries=kept.index * 0)
         merged = kept.extended(rows if self._with_queries else replace(rows, queries=None), self._n_seen)
-        known, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
-        assert known is not None
-        both = [np.concatenate(ends) for ends in ((known.winners, winners), (known.losers, losers))]
-        counts = np.concatenate([known.counts, np.ones(len(winners))])
-        self._solve_again(PairData.merged(merged.features, both[0], both[1], counts))
+        data, (winners, losers) = self._data, self._pairs_of(merged, len(kept))
+        assert data is not None
+        all_winners, all_losers = np.concatenate([data.winners, winners]), np.concatenate([data.losers, losers])
+        counts = np.concatenate([data.counts, np.ones(len(winners))])
+        self._solve_again(PairData.merged(merged.features, all_winners, all_losers, counts))
         if self._whole:
             self.basis_ = to_numpy(merged.index)
         self._rows = merged
@@ -268,7 +266,7 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
 
         Parameters
         ----------
-        X : (n, d) items; those with the very same features as known ones are the same items
+        X : (n, d) items; those with the very features of items of the model are those items
         winners, losers : (p,) row numbers of this X, or labels of its index
         margins : refused: see `DifferenceGP`
         weights : (p,) whole numbers, how often each comparison was made
@@ -283,10 +281,10 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         _check_counts(weights)
         features, first, second, _, counts = self._read_answers(X, winners, losers, None, weights, qid)
         assert self._data is not None
-        known = int(self._data.features.shape[0])
+        n_before = int(self._data.features.shape[0])
         data = self._data.extended(features, first, second, counts)
         self._solve_again(data)
-        added = int(data.features.shape[0]) - known
+        added = int(data.features.shape[0]) - n_before
         if self._whole:  # items of an update have row numbers after those of `fit`
             self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
         self._n_seen += added
@@ -294,12 +292,12 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         return self
 
     def _solve_again(self, data: PairData) -> None:
-        """The posterior on other comparisons, for the same kernels."""
+        """Find the posterior on other comparisons, for the kernels that were learned."""
         points = data.features if self._whole else self.basis_points_
         task = PreferenceTask(data, KernelBasis(self._kernel, points), self._whole)
-        found = [fit_kernel(task, part.kernel, part.amplitude) for part in self._parts]
-        self.n_iter_ += found[0].posterior.sweeps
-        self._keep_posterior(data, shared_out(found))
+        kernels = [fit_kernel(task, gaussian.kernel, gaussian.amplitude) for gaussian in self._parts]
+        self.n_iter_ += kernels[0].posterior.sweeps
+        self._keep_posterior(data, with_shares(kernels))
 
 
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
@@ -313,7 +311,7 @@ def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
 
 
 def _check_counts(weights: Any) -> None:
-    """Refuse weights that are no numbers of times; what else may be wrong is found where they are read."""
+    """Refuse weights that are not whole numbers; other faults are refused where weights are read."""
     if weights is None:
         return
     try:

@@ -1,8 +1,7 @@
-"""What `dictionary=` and `n_atoms=` may be, read and checked, and the function that chosen atoms make up.
+"""MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
 
-What learners on greedily picked atoms share: checks, fitting, reading the model.
-
-MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
+First the parameters `n_atoms` and `dictionary`, read and checked, then the function that chosen atoms make up
+(`AtomExpansion`), then `PursuitLearner`, which is what both learners are.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ KINDS = "None, row indices, a matrix with the columns of X, 'features' or a func
 
 
 def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
-    """Refuse more atoms than there are, where each enters once; `why` there are so many."""
-    most = 0 if isinstance(counts, str) else counts if isinstance(counts, int) else counts[-1]
-    if most > size:
+    """Refuse more atoms than there are, where each enters once; `why` says where their number comes from."""
+    largest = 0 if isinstance(counts, str) else counts if isinstance(counts, int) else counts[-1]
+    if largest > size:
         raise ValueError(
-            f"n_atoms = {most} is more than the dictionary holds: {size} ({why}), each of which "
+            f"n_atoms = {largest} is more than the dictionary holds: {size} ({why}), each of which "
             "enters once with refit='back' and 'pre'; use a smaller number."
         )
 
@@ -83,6 +82,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
 
 
 def _as_array(dictionary: Any) -> np.ndarray[Any, Any]:
+    """A dictionary of one or two dimensions."""
     try:
         array = np.asarray(dictionary)
     except ValueError as error:
@@ -93,7 +93,7 @@ def _as_array(dictionary: Any) -> np.ndarray[Any, Any]:
 
 
 def read_atom_rows(rows: np.ndarray[Any, Any], n_rows: int) -> Index:
-    """Row numbers of X, each once."""
+    """Row numbers of X, checked: whole numbers, each at most once."""
     if rows.size == 0 or rows.dtype.kind not in "iu":
         raise ValueError(
             "dictionary with one dimension must be row indices of X (whole numbers), got "
@@ -111,26 +111,26 @@ def read_points(estimator: Any, points: Any, features: Array) -> Array:
     """Points (N, d) in the library and on the device of the features (n, d)."""
     reader = BaseEstimator()
     try:
-        found = read_features(reader, points, reset=True)
+        rows = read_features(reader, points, reset=True)
     except ValueError as error:
         raise ValueError(f"dictionary: {error}") from error
-    if found.shape[1] != features.shape[1]:
+    if rows.shape[1] != features.shape[1]:
         raise ValueError(
-            f"dictionary has {found.shape[1]} columns, but X has {features.shape[1]}; one row an atom with the columns "
-            "of X is needed."
+            f"dictionary has {rows.shape[1]} columns, but X has {features.shape[1]}; give one row per atom, with the "
+            "columns of X."
         )
-    names, own = getattr(estimator, "feature_names_in_", None), getattr(reader, "feature_names_in_", None)
-    if names is not None and own is not None and list(names) != list(own):
+    expected, names = (getattr(owner, "feature_names_in_", None) for owner in (estimator, reader))
+    if expected is not None and names is not None and list(expected) != list(names):
         raise ValueError("dictionary has other column names than X; give the same columns in the same order.")
-    if is_sparse(found):
+    if is_sparse(rows):
         if is_foreign(features):
             raise ValueError("dictionary is a CSR matrix, but X is a tensor; make the dictionary a tensor too.")
-        return found
-    return found if is_sparse(features) else like(found, features, dtype_name(found))
+        return rows
+    return rows if is_sparse(features) else like(rows, features, dtype_name(rows))
 
 
 def function_of(function: Any) -> Callable[[Any], Any]:
-    """A function, or the one that was registered under a name."""
+    """A function, given as such or by the name under which it was registered."""
     if callable(function):
         return function  # type: ignore[no-any-return]
     if not is_registered(function):
@@ -143,9 +143,9 @@ def function_values(function: Callable[[Any], Any], features: Array, size: int |
     values, n = function(features), int(features.shape[0])
     if not is_sparse(values):
         values = like(values, np.empty(0) if is_sparse(features) else features)
-    shape, wanted = tuple(values.shape), "N" if size is None else str(size)
+    shape, width = tuple(values.shape), "N" if size is None else str(size)
     if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
-        raise ValueError(f"dictionary must return a matrix of shape ({n}, {wanted}) for {n} rows, got {shape}.")
+        raise ValueError(f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}.")
     xp = namespace(values)
     if not bool(xp.all(xp.isfinite(values.data if is_sparse(values) else values))):
         raise ValueError("dictionary gives NaN or infinity on these rows.")
@@ -167,7 +167,7 @@ class AtomExpansion(Expansion):
     size: int = 0
 
     def values(self, features: Array) -> Array:
-        """For the rows of X: (n,) or (n, p)."""
+        """Values at the rows of X: (n,) or (n, p)."""
         n = int(features.shape[0])
         if self.coefficients.shape[0] == 0:
             zeros = np.zeros((n, *self.coefficients.shape[1:]))
@@ -175,33 +175,33 @@ class AtomExpansion(Expansion):
         if self.function is None:
             return super().values(features)
         coefficients = like(self.coefficients, np.empty(0) if is_sparse(features) else features)
-        parts = []
+        blocks = []
         for begin in range(0, n, CHUNK_ROWS):
             block = take(features, slice(begin, min(begin + CHUNK_ROWS, n)))
             values = function_values(self.function, block, self.size)
             assert self.columns is not None
             if is_sparse(values):
-                parts.append(values.tocsc()[:, self.columns] @ coefficients)
+                atoms = values.tocsc()[:, self.columns]
             else:
-                chosen = namespace(values).take(values, like(self.columns, values, "int64"), axis=1)
-                parts.append(chosen @ coefficients)
-        return namespace(coefficients).concat(parts)
+                atoms = namespace(values).take(values, like(self.columns, values, "int64"), axis=1)
+            blocks.append(atoms @ coefficients)
+        return namespace(coefficients).concat(blocks)
 
 
-ALIKE = "y: all scores are alike"
-NO_ATOM = "dictionary: no atom tells the rows apart that are compared"
+# ---------------------------------------------------------------- the learners
+
+EXACT_SHARE = 1e-16  # of the loss without atoms: a model that leaves less matches the scores exactly
 
 
 class PursuitLearner(OneViewLearner):
-    """Greedy least squares on a dictionary. A learner adds its comparison, its intercept and its score."""
+    """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
     _contents: ClassVar[Contents] = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
-    # ---------------------------------------------------------------- fit
-
     def _fit_labelled(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
+        """Fit on scores, then name the atoms after rows or columns of X."""
         self._fit_scores(X, y, qid, sample_weight)
         self._names = self._atom_names(X)
         self._refit = self.refit
@@ -223,14 +223,13 @@ class PursuitLearner(OneViewLearner):
         atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
         if settings.refit in ("back", "pre"):
             rows, columns = training.problem.features.shape
-            own_columns = atoms.points is None and atoms.function is None
-            check_counts(
-                settings.n_atoms, atoms.size, f"n_features = {columns}" if own_columns else f"n_samples = {rows}"
-            )
+            are_columns = atoms.points is None and atoms.function is None
+            why = f"n_features = {columns}" if are_columns else f"n_samples = {rows}"
+            check_counts(settings.n_atoms, atoms.size, why)
         solution = pursue(training, settings, atoms)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(training, atoms, solution)
-        self._say(training, settings, solution)
+        self._warn_of(training, settings, solution)
         return self
 
     def _keep(self, training: Training, atoms: Atoms, solution: PursuitSolution) -> None:
@@ -253,33 +252,34 @@ class PursuitLearner(OneViewLearner):
         self.atoms_ = chosen if self.basis_ is None else self.basis_
         self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
 
-    def _say(self, training: Training, settings: PursuitSettings, solution: PursuitSolution) -> None:
-        """Warn of what was not as asked for."""
+    def _warn_of(self, training: Training, settings: PursuitSettings, solution: PursuitSolution) -> None:
+        """Say what came out otherwise than asked for."""
         problem, used = training.problem, self.n_atoms_
         assert isinstance(problem, ScoredRows)
         if problem.is_tied:
             return  # said already
         if used == 0:
-            nothing = ALIKE if nothing_to_learn(problem, centred=self._centred) else NO_ATOM
-            warn_user(f"{nothing}, so the model is constant, without atoms.")
+            reason = "dictionary: no atom tells the rows apart that are compared"
+            if nothing_to_learn(problem, centred=self._centred):
+                reason = "y: all scores are alike"
+            warn_user(f"{reason}, so the model is constant, without atoms.")
             return
         if settings.tunes and solution.path is None:
             warn_user(f"n_atoms was not tuned: too little to hold anything out. It was set to {solution.asked}.")
         if used < solution.asked:
-            matched = self.training_loss_[-1] <= 1e-16 * self.training_loss_[0]
+            exact = self.training_loss_[-1] <= EXACT_SHARE * self.training_loss_[0]
+            reason = "these atoms match the scores exactly" if exact else "no other atom lowers the loss"
             rank = problem.freedom(np.arange(len(problem.rows)))
             warn_user(
-                f"n_atoms = {solution.asked}, but the model stopped at {used}: "
-                + ("these atoms match the scores exactly. " if matched else "no other atom lowers the loss. ")
-                + f"The rows carry {rank} at most."
+                f"n_atoms = {solution.asked}, but the model stopped at {used}: {reason}. The rows carry {rank} at most."
             )
 
     def name_atoms(self, names: Sequence[str]) -> None:
-        """Call the atoms by names of your own in `explain`, in the order of `atoms_`.
+        """Give the atoms the names that `explain` calls them by, in the order of `atoms_`.
 
         Parameters
         ----------
-        names : (k,) text, one an atom
+        names : (k,) text, one per atom
         """
         check_is_fitted(self)
         if len(names) != len(self.atoms_):
@@ -290,17 +290,15 @@ class PursuitLearner(OneViewLearner):
         self._names = [str(name) for name in names]
 
     def _atom_names(self, X: Any) -> list[str]:
-        """What to call the atoms."""
+        """Names of the atoms: of columns, or the labels of rows where X or the dictionary has them, else numbers."""
         if self._function is None and self.basis_points_ is None:
             names = getattr(self, "feature_names_in_", None)
             return [f"column {atom}" if names is None else str(names[atom]) for atom in self.atoms_]
         labels = None if self._function is not None else row_labels(X if self.basis_ is not None else self.dictionary)
         if labels is not None:
             return [str(labels[int(atom)]) for atom in self.atoms_]
-        word = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
-        return [f"{word} {atom}" for atom in self.atoms_]
-
-    # ---------------------------------------------------------------- predict
+        kind = "row" if self.basis_ is not None else "point" if self._function is None else "atom"
+        return [f"{kind} {atom}" for atom in self.atoms_]
 
     def _expansions(self) -> list[AtomExpansion]:  # type: ignore[override]
         return [self._expansion(self.coef_)]
@@ -332,15 +330,13 @@ class PursuitLearner(OneViewLearner):
 
     def _why_fixed(self) -> str:
         return (
-            "update cannot add rows to a pursuit, whose atoms are chosen anew with every row; fit again with all rows."
+            "update cannot add rows to a pursuit, whose atoms are chosen again with every row; fit again with all rows."
         )
-
-    # ---------------------------------------------------------------- reading the model
 
     def explain(self) -> Explanation:
         """The atoms in order of entry, their weights and what each of them added; print it, or plot it.
 
-        With refit="basic" there is one line a step: an atom that was picked again has several, whose weights add up.
+        With refit="basic" there is one line per step: an atom that was picked again has several, whose weights add up.
 
         Returns
         -------
@@ -364,20 +360,20 @@ class PursuitLearner(OneViewLearner):
         )
 
     def _entries(self) -> Index:
-        """The steps that an explanation shows: all, or for "final" those at which an atom came in."""
+        """The steps that an explanation shows: all, or unless refit is "basic" those at which an atom came in."""
         if self._refit == "basic":
             return np.arange(self.n_atoms_)
         _, first = np.unique(self.steps_, return_index=True)
         return np.sort(first)
 
     def _held_out(self, numbers: Index) -> FloatArray | None:
-        """The held-out error of each number of steps at the width that was chosen."""
+        """The held-out error of each number of steps at the width that was chosen; NaN where it was not looked at."""
         path = self.path_
         if path is None or path.n_atoms is None:
             return None
-        own = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
-        known = dict(zip(path.n_atoms[own].tolist(), path.error[own].tolist(), strict=True))
-        return np.asarray([known.get(float(number), np.nan) for number in numbers])
+        same_width = np.isnan(path.gamma) if self.gamma_ is None else path.gamma == self.gamma_
+        errors = dict(zip(path.n_atoms[same_width].tolist(), path.error[same_width].tolist(), strict=True))
+        return np.asarray([errors.get(float(number), np.nan) for number in numbers])
 
 
 @dataclass(eq=False, repr=False)

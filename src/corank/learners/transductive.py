@@ -1,4 +1,4 @@
-"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores."""
+"""TransductiveRankRLS: ranking items that are known in advance, by completing their scores ([Pahikkala2007])."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ from corank.solvers.transduction_fit import (
 )
 from corank.solvers.tuning import Candidates, Training
 from corank.unscored import StreamedRows, UnscoredRows, is_stream, stack_rows
-
-FIXED = (
-    "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this model; "
-    "fit it again with all rows."
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -187,9 +182,9 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         )
 
     def _settings_for(self, data: HalfScored, features: Array) -> TransductionSettings:
-        """The parameters, checked; the basis is one of all rows."""
-        everyone = data.pool("all", Kernel("linear"), 0)
-        settings = self._settings(replace(everyone, everything=features))
+        """The parameters, checked against all rows, which the basis is chosen from."""
+        all_rows = data.pool("all", Kernel("linear"), 0)
+        settings = self._settings(replace(all_rows, everything=features))
         beyond = len(data.queries) > data.n_given
         if settings.kernel.precomputed and beyond and isinstance(settings.basis, str) and settings.basis == "all":
             return replace(settings, basis=np.arange(data.n_given))  # values among the others were not given
@@ -209,17 +204,18 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             return more, codes
         more = self._read_unscored(features, unscored)
         m = int(more.shape[0])
-        codes = (
-            np.zeros(m, dtype=np.int64) if labels is None else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
-        )
+        codes = np.zeros(m, dtype=np.int64)
+        if labels is not None:
+            codes = to_numpy(encode_queries(labels, m, "unscored_qid")[0])
         return (more if m else None), codes
 
     def _read_unscored(self, features: Array, unscored: Any) -> Array:
+        """Rows of `unscored=`, checked, in the library and with the precision of X."""
         more = read_unscored(self, features, unscored)
         return more if is_sparse(more) else like(more, features, dtype_name(features))
 
     def _fit_alone(self, training: Training, pull: Candidates, *, with_queries: bool) -> Self:
-        """Without unscored rows: RankRLS."""
+        """Fit RankRLS, where there are no unscored rows."""
         warn_user(
             "y has no unscored row and unscored= was not given: there is nothing to complete, so this is RankRLS. "
             "Transduction needs rows without a score: NaN in y, or unscored=."
@@ -247,7 +243,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         self._statistics = self._rows = None
 
     def _warn(self, settings: TransductionSettings, pull: Candidates) -> None:
-        """Say so where something was to be tuned and could not be."""
+        """Say which parameters were to be tuned and could not be."""
         missed = []
         if self.path_ is None and not isinstance(settings.alpha, float):
             missed.append(f"alpha was set to {self.alpha_:.3g}")
@@ -262,11 +258,14 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             )
 
     def _why_fixed(self) -> str:
-        return FIXED
+        return (
+            "update: the scores of unscored rows were completed for all rows at once, so nothing can be added to this "
+            "model; fit it again with all rows."
+        )
 
 
 def read_pull(pull: Any) -> Candidates:
-    """A number greater than 0, "tune", or a list of numbers."""
+    """The parameter `pull`: a number greater than 0, "tune", or a list of numbers."""
     numbers = np.asarray(pull) if isinstance(pull, str) else to_numpy(pull)
     if numbers.dtype.kind in "iuf" and np.any(numbers <= 0):
         raise ValueError(
@@ -277,7 +276,7 @@ def read_pull(pull: Any) -> Candidates:
 
 
 def split_queries(n_rows: int, scored: Index, qid: Any) -> Index:
-    """Query codes (n,) of the rows of X; a query with scored and unscored rows is two, which is said once."""
+    """Query codes (n,) of the rows of X; a query with scored and unscored rows counts as two, with a warning."""
     codes = np.zeros(n_rows, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n_rows)[0])
     kind = np.ones(n_rows, dtype=np.int64)
     kind[scored] = 0

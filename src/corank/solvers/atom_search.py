@@ -1,6 +1,7 @@
-"""Which atoms enter next, one a view: the combination with the largest gain eᵀ (B + C)⁻¹ e (003 Fig. 2, lines 3-7).
+"""Which atoms enter next in a pursuit on several views, one per view: the combination of the largest gain χᵀ X⁻¹ χ.
 
-B + C says what a step costs; it stays while atoms enter. e, what a step promises, changes with each of them.
+χ says what a step promises and changes with every atom that enters; X says what a step costs and stays
+(docs/mathematics.md, section 3.9; [Tsivtsivadze2013] fig. 2, lines 3 to 7).
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from functools import cached_property
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Mask, like, namespace, to_numpy
+from corank.solvers.column_path import NEGLIGIBLE_SHARE
+from corank.solvers.pursuit import GAIN_TIE
 
-DEAD = 1e-10  # atoms whose size is at most this share of the largest tell nothing apart
-SINGULAR = 1e-10  # relative determinant below which two atoms count as one
-TIE = 1e-12  # relative gap below which gains count as equal
-BLOCK = 2**15  # pairs that are looked at together, to stay in the cache
-FOREIGN_BLOCK = 2**24  # the same where another library splits the work itself
+MIN_DETERMINANT = 1e-10  # of X in units of its diagonal: below it two atoms count as one
+BLOCK_PAIRS = 2**15  # pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache
+FOREIGN_BLOCK_PAIRS = 2**24  # where another library splits the work among threads or on a device: 128 MB per array
 
 
 @dataclass(frozen=True)
 class Step:
-    """One atom a view and the weights with which they enter, (M,) each; `gain` is what the step takes away."""
+    """One atom per view and the weights (M,) with which they enter; `gain` is by how much the objective falls."""
 
     labels: tuple[int, ...]
     weights: FloatArray
@@ -31,12 +32,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Costs:
-    """B + C of every combination of atoms: `diagonal` on the diagonal, −2·agreement·k̄_vᵀ L̄ k̄_u off it.
+    """X of every combination of atoms: `diagonal` on the diagonal, −2·agreement·d̄_vᵀ L̄ d̄_u off it.
 
-    scored : (N_v,) a view, kᵀLk
-    unscored : (N_v,) a view, k̄ᵀL̄k̄; None where nothing couples the views
-    shared : (N_v, N_u) a pair of views v < u, k̄_vᵀL̄k̄_u
-    floors : sizes of every view that are rounding
+    scored : (N_v,) per view, dᵀ L d
+    unscored : (N_v,) per view, d̄ᵀ L̄ d̄; None where nothing couples the views
+    shared : (N_v, N_u) per pair of views v < u, d̄_vᵀ L̄ d̄_u
+    floors : one number per view; smaller entries of the diagonal are rounding
     """
 
     scored: Sequence[Array]
@@ -52,45 +53,49 @@ class Costs:
 
     @cached_property
     def diagonal(self) -> list[Array]:
-        """kᵀLk + 2·agreement·(M − 1)·k̄ᵀL̄k̄: (N_v,) a view."""
+        """dᵀ L d + 2·agreement·(M − 1)·d̄ᵀ L̄ d̄: (N_v,) per view."""
         if self.unscored is None:
             return list(self.scored)
         factor = 2 * self.agreement * (self.n_views - 1)
-        return [own + factor * other for own, other in zip(self.scored, self.unscored, strict=True)]
+        return [scored + factor * unscored for scored, unscored in zip(self.scored, self.unscored, strict=True)]
 
     @cached_property
     def live(self) -> list[Mask]:
-        """The atoms of every view that are not dead."""
-        sizes = zip([to_numpy(own) for own in self.diagonal], self.floors, strict=True)
-        return [np.asarray(own > max(DEAD * own.max(initial=0.0), floor)) for own, floor in sizes]
+        """Which atoms of every view tell rows apart: (N_v,) per view."""
+        masks = []
+        for diagonal, floor in zip(self.diagonal, self.floors, strict=True):
+            sizes = to_numpy(diagonal)
+            masks.append(np.asarray(sizes > max(NEGLIGIBLE_SHARE * sizes.max(initial=0.0), floor)))
+        return masks
 
     @cached_property
     def inverse_roots(self) -> list[Array]:
-        """1/√diagonal, 0 for dead atoms: (N_v,) a view."""
-        sizes = [to_numpy(own) for own in self.diagonal]
-        pairs = zip(sizes, self.live, strict=True)
-        parts = [np.where(live, 1 / np.sqrt(np.where(live, size, 1.0)), 0.0) for size, live in pairs]
-        return [like(part, own) for part, own in zip(parts, self.scored, strict=True)]
+        """1/√diagonal, 0 for atoms that are not live: (N_v,) per view."""
+        roots = []
+        for diagonal, live in zip(self.diagonal, self.live, strict=True):
+            values = np.where(live, 1 / np.sqrt(np.where(live, to_numpy(diagonal), 1.0)), 0.0)
+            roots.append(like(values, diagonal))
+        return roots
 
-    def at(self, labels: Sequence[int], right: Sequence[Array]) -> Step:
-        """The step with these atoms, for e = `right`, one (N_v,) a view."""
-        e = np.asarray([float(own[label]) for own, label in zip(right, labels, strict=True)])
-        matrix = np.diag([float(own[label]) for own, label in zip(self.diagonal, labels, strict=True)])
+    def step_with(self, labels: Sequence[int], promises: Sequence[Array]) -> Step:
+        """The step with these atoms, given χ of all atoms, (N_v,) per view."""
+        chi = np.asarray([float(promise[label]) for promise, label in zip(promises, labels, strict=True)])
+        matrix = np.diag([float(diagonal[label]) for diagonal, label in zip(self.diagonal, labels, strict=True)])
         for (v, u), shared in self.shared.items():
             matrix[v, u] = matrix[u, v] = -2 * self.agreement * float(shared[labels[v], labels[u]])
-        weights = solve_step(matrix, e)
-        return Step(tuple(int(label) for label in labels), weights, float(weights @ e))
+        weights = solve_step(matrix, chi)
+        return Step(tuple(int(label) for label in labels), weights, float(weights @ chi))
 
 
-def solve_step(matrix: FloatArray, e: FloatArray) -> FloatArray:
-    """(B + C)⁻¹ e of one combination, (M, M) and (M,); where two atoms are one, the better of them alone."""
+def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
+    """X⁻¹ χ of one combination, (M, M) and (M,); where two atoms count as one, the better of them enters alone."""
     size = np.diag(matrix)
     scale = np.where(size > 0, 1 / np.sqrt(np.where(size > 0, size, 1.0)), 0.0)
-    close, u = scale[:, None] * matrix * scale[None, :], scale * e
-    if len(e) == 2 and 1 - close[0, 1] ** 2 <= SINGULAR:
+    unit_matrix, u = scale[:, None] * matrix * scale[None, :], scale * chi
+    if len(chi) == 2 and 1 - unit_matrix[0, 1] ** 2 <= MIN_DETERMINANT:
         return np.asarray(scale * np.where(np.arange(2) == np.argmax(u**2), u, 0.0))
-    values, vectors = np.linalg.eigh(close)
-    vectors, values = vectors[:, values > SINGULAR], values[values > SINGULAR]
+    values, vectors = np.linalg.eigh(unit_matrix)
+    vectors, values = vectors[:, values > MIN_DETERMINANT], values[values > MIN_DETERMINANT]
     return np.asarray(scale * (vectors @ ((vectors.T @ u) / values)))
 
 
@@ -100,38 +105,42 @@ class AtomSearch:
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
 
-    def best(self, right: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
-        """The best step with allowed atoms for e = `right`, of equals the first; None where nothing is allowed."""
-        units = [e * root for e, root in zip(right, self.costs.inverse_roots, strict=True)]
-        labels = self._labels(units, [own & live for own, live in zip(allowed, self.costs.live, strict=True)])
-        return None if labels is None else self.costs.at(labels, right)
+    def best(self, promises: Sequence[Array], allowed: Sequence[Mask]) -> Step | None:
+        """The best step with allowed atoms, the first of equals, given χ of all atoms; None where nothing is allowed."""
+        units = [promise * root for promise, root in zip(promises, self.costs.inverse_roots, strict=True)]
+        open_atoms = [mask & live for mask, live in zip(allowed, self.costs.live, strict=True)]
+        labels = self._labels(units, open_atoms)
+        return None if labels is None else self.costs.step_with(labels, promises)
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
-        """The atoms, from e/√diagonal."""
+        """The atoms of the best step, given χ/√diagonal."""
         raise AssertionError("a kind of search says which atoms")
 
 
 def make_search(costs: Costs, kind: str) -> AtomSearch:
-    """`kind` "full": every combination, of two views; "tied": the same atom in every view."""
+    """A search of the kind "full" (every combination of atoms of two views) or "tied" (one atom for every view)."""
     if kind == "tied" or costs.n_views == 1:
         return TiedSearch(costs)
     return PairSearch(costs) if costs.shared else SeparateSearch(costs)
 
 
 class SeparateSearch(AtomSearch):
-    """Views that nothing couples: each takes its best atom. O(Σ N_v)."""
+    """Views that nothing couples: each takes its best atom. O(Σ N_v) per step."""
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
-        labels = [_first_greatest(to_numpy(unit) ** 2, own) for unit, own in zip(units, allowed, strict=True)]
+        labels = [_first_greatest(to_numpy(unit) ** 2, mask) for unit, mask in zip(units, allowed, strict=True)]
         return None if None in labels else labels  # type: ignore[return-value]
 
 
 class TiedSearch(AtomSearch):
-    """The same atom in every view (003, footnote 4): one small system an atom, decomposed once. O(N M²) a step."""
+    """The same atom in every view: one small system per atom, decomposed once. O(N M²) per step.
+
+    [Tsivtsivadze2013], footnote 4.
+    """
 
     @cached_property
     def _inverses(self) -> Array:
-        """(B + C)⁻¹ in units of the diagonal, without directions in which atoms are one: (N, M, M)."""
+        """X⁻¹ in units of the diagonal, without directions in which atoms count as one: (N, M, M)."""
         roots, m = self.costs.inverse_roots, self.costs.n_views
         xp = namespace(roots[0])
         ones = xp.ones_like(roots[0])
@@ -139,8 +148,8 @@ class TiedSearch(AtomSearch):
         for (v, u), shared in self.costs.shared.items():
             rows[v][u] = rows[u][v] = -2 * self.costs.agreement * roots[v] * roots[u] * xp.linalg.diagonal(shared)
         values, vectors = xp.linalg.eigh(xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2))
-        kept = xp.where(values > SINGULAR, values, xp.ones_like(values))
-        inverse = xp.where(values > SINGULAR, 1 / kept, xp.zeros_like(values))
+        kept = xp.where(values > MIN_DETERMINANT, values, xp.ones_like(values))
+        inverse = xp.where(values > MIN_DETERMINANT, 1 / kept, xp.zeros_like(values))
         return (vectors * inverse[:, None, :]) @ xp.matrix_transpose(vectors)
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
@@ -152,74 +161,76 @@ class TiedSearch(AtomSearch):
 
 
 class PairSearch(AtomSearch):
-    """All pairs of two views as one array formula, a block of rows after the other. O(N1 N2) a step.
+    """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2) per step.
 
-    With u = e/√diagonal and ρ = −2·agreement·k̄_1ᵀL̄k̄_2 in the same units the gain of a pair is
-    u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both are one. One thread: the operations on a
+    With u = χ/√diagonal and ρ = −2·agreement·d̄_1ᵀ L̄ d̄_2 in the same units the gain of a pair is
+    u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. One thread: the operations on a
     block are so short that several would wait for each other.
     """
 
     @cached_property
-    def _singular(self) -> bool:
-        """Whether two atoms may be one: ρ² is at most the product of what the unscored rows are of both diagonals."""
+    def _may_be_singular(self) -> bool:
+        """Whether two atoms may count as one: ρ² is at most the product of the unscored shares of both diagonals."""
         assert self.costs.unscored is not None
-        limit, parts = 1.0, zip(self.costs.unscored, self.costs.diagonal, self.costs.live, strict=True)
-        for own, diagonal, live in parts:
-            shares = 2 * self.costs.agreement * to_numpy(own)[live] / to_numpy(diagonal)[live]
+        limit = 1.0
+        for unscored, diagonal, live in zip(self.costs.unscored, self.costs.diagonal, self.costs.live, strict=True):
+            shares = 2 * self.costs.agreement * to_numpy(unscored)[live] / to_numpy(diagonal)[live]
             limit *= float(shares.max(initial=0.0))
-        return limit > 1 - 2 * SINGULAR
+        return limit > 1 - 2 * MIN_DETERMINANT
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
-        if not all(own.any() for own in allowed):
+        if not all(mask.any() for mask in allowed):
             return None
-        falls = self._falls(units, like(np.where(allowed[1], 0.0, np.inf), units[0]))
-        xp, (n, width), here = namespace(units[0]), self.costs.shared[0, 1].shape, isinstance(units[0], np.ndarray)
-        step = max(1, (BLOCK if here else FOREIGN_BLOCK) // width)
-        space = np.empty((2, min(step, n), width)) if here else None
+        changes = self._changes(units, like(np.where(allowed[1], 0.0, np.inf), units[0]))
+        xp, is_numpy = namespace(units[0]), isinstance(units[0], np.ndarray)
+        n, width = self.costs.shared[0, 1].shape
+        step = max(1, (BLOCK_PAIRS if is_numpy else FOREIGN_BLOCK_PAIRS) // width)
+        space = np.empty((2, min(step, n), width)) if is_numpy else None
         blocks = [slice(begin, min(begin + step, n)) for begin in range(0, n, step)]
-        best = np.concatenate([-to_numpy(xp.min(falls(rows, space), axis=1)) for rows in blocks])
+        best = np.concatenate([-to_numpy(xp.min(changes(rows, space), axis=1)) for rows in blocks])
         row = _first_greatest(best, allowed[0])
         assert row is not None
-        column = _first_greatest(-to_numpy(falls(slice(row, row + 1), None))[0], allowed[1])
+        column = _first_greatest(-to_numpy(changes(slice(row, row + 1), None))[0], allowed[1])
         return None if column is None else [row, column]
 
-    def _falls(self, units: Sequence[Array], barred: Array) -> Callable[[slice, FloatArray | None], Array]:
-        """What pairs of some rows change the objective by, minus their gain; `barred` (N2,) is added.
+    def _changes(self, units: Sequence[Array], barred: Array) -> Callable[[slice, FloatArray | None], Array]:
+        """A function of a block of rows: by how much pairs change the objective, minus their gain, plus `barred` (N_2,).
 
-        NumPy works in `space` (2, rows, N2), which stays in the cache.
+        NumPy works in `space` (2, rows, N_2), which stays in the cache.
         """
         shared, (first, second), (left, right) = self.costs.shared[0, 1], units, self.costs.inverse_roots
-        left, square = -2 * self.costs.agreement * left, barred - second * second
+        left = -2 * self.costs.agreement * left
+        second_alone = barred - second * second
 
-        def falls(rows: slice, space: FloatArray | None) -> Array:
+        def changes(rows: slice, space: FloatArray | None) -> Array:
             values, k = shared[rows, :], rows.stop - rows.start
             rho = values * right[None, :] if space is None else np.multiply(values, right, out=space[0, :k])
             rho *= left[rows, None]
-            rest = rho * second[None, :] if space is None else np.multiply(rho, second, out=space[1, :k])
-            rest -= first[rows, None]
-            rest *= rest
+            change = rho * second[None, :] if space is None else np.multiply(rho, second, out=space[1, :k])
+            change -= first[rows, None]
+            change *= change
             rho *= rho
             rho -= 1
-            if self._singular:
-                rest = self._alone(rest, rho, first[rows, None] ** 2 - second[None, :] ** 2)
+            if self._may_be_singular:
+                change = self._or_alone(change, rho, first[rows, None] ** 2 - second[None, :] ** 2)
             else:
-                rest /= rho
-            rest += square[None, :]
-            return rest
+                change /= rho
+            change += second_alone[None, :]
+            return change
 
-        return falls
+        return changes
 
     @staticmethod
-    def _alone(rest: Array, rho: Array, lead: Array) -> Array:
-        """rest / rho, or what the first atom alone has ahead of the second where both are one."""
-        xp = namespace(rest)
-        apart, ones = rho < -SINGULAR, xp.ones_like(rho)
-        return xp.where(apart, rest / xp.where(apart, rho, -ones), -xp.where(lead > 0, lead, 0.0 * ones))
+    def _or_alone(change: Array, rho: Array, lead: Array) -> Array:
+        """change / rho; where both atoms count as one, minus what the first gains alone ahead of the second."""
+        xp = namespace(change)
+        apart, ones = rho < -MIN_DETERMINANT, xp.ones_like(rho)
+        return xp.where(apart, change / xp.where(apart, rho, -ones), -xp.where(lead > 0, lead, 0.0 * ones))
 
 
 def _first_greatest(gains: FloatArray, allowed: Mask) -> int | None:
-    """The first of the allowed that no other exceeds."""
+    """The first of the allowed atoms whose gain no other exceeds; None where none is allowed."""
     if not allowed.any():
         return None
-    own = np.where(allowed, gains, -np.inf)
-    return int(np.argmax(own >= own.max() * (1 - TIE)))
+    open_gains = np.where(allowed, gains, -np.inf)
+    return int(np.argmax(open_gains >= open_gains.max() * (1 - GAIN_TIE)))

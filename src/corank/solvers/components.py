@@ -1,24 +1,20 @@
-"""The largest eigenvalues of a kernel matrix without its full eigendecomposition.
-
-Least squares on kernel principal components, for every number of them from one factorisation (002).
+"""Least squares on kernel principal components, for every number of them from one factorisation ([Tsivtsivadze2009]).
 
 Components are those of the kernel centred on the rows of the problem, largest first; a function on p of them minimises
 ‖J (s − Ψ_p c)‖² + alpha ‖c‖². With J Ψ = Q R the predictions of all p are running sums over the columns of Ψ R⁻¹
-(math.md E-P2-1). A component that adds nothing to what is compared, once those before it are there, gets no weight.
-`RowComponents` factorises rows, `SummedComponents` the sums of one pass.
-
-From training data and settings to a function on components: width, alpha and number of components chosen, solved.
+(docs/mathematics.md, sections 1.1 and 3.8). `RowComponents` factorises rows, `SummedComponents` the sums of one pass;
+`solve_components` chooses kernel width, alpha and number of components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from corank._arrays import (
     Array,
@@ -28,18 +24,22 @@ from corank._arrays import (
     like,
     namespace,
     subtract_symmetric,
-    symmetrised,
     take,
     to_numpy,
 )
-from corank._messages import warn_user
 from corank.basis import EIGENVALUE_CUT, Basis, BasisSpec, KernelBasis, Selection, Whitening, make_basis
 from corank.gram import N_TARGETS, Gram, Statistics
 from corank.kernels import Kernel, finite_values
 from corank.loss import PairLoss, QueryLoss, WithinQueries
 from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.rows import Rows
-from corank.solvers.column_path import Triangle, left_out, triangle_of, triangle_of_gram
+from corank.solvers.column_path import (
+    UNTUNED_COLUMNS,
+    Triangle,
+    left_out,
+    triangle_of,
+    triangle_of_gram,
+)
 from corank.solvers.folds import Splits, default_folding, fold_blocks, fold_splits, read_splits, split_codes
 from corank.solvers.holdout import (
     MAX_FOLDS_WITH_SUMS,
@@ -54,24 +54,27 @@ from corank.solvers.holdout import (
     without_offsets,
 )
 from corank.solvers.least_squares import whitened_statistics
-from corank.solvers.tuning import Path, Training, constant_error, kernels_to_try
+from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try
 
-SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast
-SMALL = 3_000  # rows up to which it always is
-LARGE = 10_000  # rows up to which it is an alternative where the iteration does not settle
-DEPTH = 3  # products with the matrix between two restarts
-RESTARTS = 40
-WORTH_IT = 5  # n³ operations that the iteration may take where the full decomposition, about ten, is an alternative
-TOLERANCE = 1e-9  # of the residual, beside its own eigenvalue
-ROUGHER = 1e-6  # the same for more than LARGE rows
-ROUNDING = 1e-13  # of the residual, beside the largest one
+MAX_FULL_ROWS = 3_000  # up to which a full eigendecomposition takes a few seconds at most
+MAX_ITERATED_SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast as the iteration
+# The iteration ends where residuals are below RESIDUAL_SHARE of their eigenvalue plus SHIFT_SHARE of the largest one:
+# the shift keeps eigenvalues of zero, whose residuals are rounding, from being iterated for ever.
+RESIDUAL_SHARE, SHIFT_SHARE = 1e-9, 1e-4
+MAX_RESTARTS = 300  # of the iteration; where it has not settled by then the full decomposition takes its place
+
+MAX_TUNED_NUMBER = 200  # components that "tune" looks at: all numbers from 1 to it
+TUNED_SHARE = 0.5  # of the rows, at most: as many components as rows predict left-out rows by the mean again
+
+
+# ---------------------------------------------------------------- components
 
 
 def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, seed: int = 0) -> tuple[Array, Array]:
     """The `count` largest eigenvalues, largest first, and their eigenvectors.
 
-    A block Krylov iteration restarted with the Ritz vectors: O(n² count) a product, a few dozen products, next to no
-    memory beside the matrix; the full decomposition where that is cheaper.
+    For few eigenvalues of a large matrix by the Lanczos iteration of ARPACK: O(n²) per product with the matrix, about
+    2 to 4 `count` products, n × 2 `count` numbers of memory beside the matrix. Else by the full decomposition, O(n³).
 
     Parameters
     ----------
@@ -83,72 +86,43 @@ def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, see
     (count,), (n, count)
     """
     n = int(matrix.shape[0])
-    if n > SMALL and count <= SHARE * n:
-        values, vectors, settled = _restarted(matrix, count, seed)
-        if not settled and n > LARGE:
-            warn_user(
-                f"the {count} leading components did not settle: the last of them explain about the same. "
-                "Fewer components, or a basis of some rows, are better determined.",
-                ConvergenceWarning,
-            )
-        if settled or n > LARGE:
-            return values, vectors
+    if n > MAX_FULL_ROWS and count <= MAX_ITERATED_SHARE * n:
+        try:
+            return _iterated_eigenpairs(matrix, count, seed)
+        except ArpackError:
+            pass  # a matrix of zeros, or one whose last eigenvalues are too close to each other
     values, vectors = eigh(matrix, size)
     xp = namespace(matrix)
     return xp.flip(values[n - count :]), xp.flip(vectors[:, n - count :], axis=1)
 
 
-def _restarted(matrix: Array, count: int, seed: int) -> tuple[Array, Array, bool]:
-    """What was found, and whether it settled."""
-    xp = namespace(matrix)
+def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
+    """`leading_eigenpairs` by iteration; products are made in the library and on the device of the matrix."""
     n = int(matrix.shape[0])
-    width = count + max(10, count // 5)
-    start = np.random.default_rng(seed).standard_normal((n, width))
-    ritz, _ = xp.linalg.qr(like(start, matrix))
-    image = matrix @ ritz
-    restarts = RESTARTS if n > LARGE else min(RESTARTS, max(2, int(WORTH_IT * n / (3 * DEPTH * width))))
-    tolerance = TOLERANCE if n <= LARGE else ROUGHER
-    first, settled = 0.0, False
-    for restart in range(1, restarts + 1):
-        basis, images = ritz, image
-        for _ in range(DEPTH):
-            block = _orthonormal(images[:, -width:], basis)
-            basis = xp.concat([basis, block], axis=1)
-            images = xp.concat([images, matrix @ block], axis=1)
-        values, vectors = xp.linalg.eigh(symmetrised(basis.T @ images))
-        best = xp.flip(vectors[:, -width:], axis=1)
-        values = xp.flip(values[-width:])
-        ritz, image = basis @ best, images @ best
-        gaps = image[:, :count] - ritz[:, :count] * values[None, :count]
-        residuals = xp.sqrt(xp.sum(gaps * gaps, axis=0))
-        largest = float(values[0])
-        allowed = tolerance * xp.abs(values[:count]) + ROUNDING * largest
-        settled = bool(xp.all(residuals <= allowed))
-        if settled or restart == restarts:
-            break
-        worst = float(np.log(float(xp.max(residuals)) / float(xp.max(allowed))))
-        first = first or worst
-        pace = (first - worst) / max(restart - 1, 1)
-        if n <= LARGE and restart > 2 and worst > max(pace, 0.0) * (restarts - restart):
-            break  # it would take too long
-    values = values[:count]
-    return xp.where(values > 0, values, xp.zeros_like(values)), ritz[:, :count], settled
+    rng = np.random.default_rng(seed)
 
+    def product(vector: FloatArray) -> FloatArray:
+        return to_numpy(matrix @ like(vector, matrix))
 
-def _orthonormal(block: Array, basis: Array) -> Array:
-    """An orthonormal basis of what a block adds; directions that add nothing become arbitrary new ones."""
-    xp = namespace(block)
-    for _ in range(2):
-        block = block - basis @ (basis.T @ block)
-        block, _ = xp.linalg.qr(block)
-    return block
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    start = rng.standard_normal(n)
+    (largest,) = eigsh(operator, 1, which="LA", v0=start, maxiter=MAX_RESTARTS, tol=1e-2, return_eigenvectors=False)
+    shift = SHIFT_SHARE * float(largest)
+    shifted = LinearOperator((n, n), matvec=lambda vector: product(vector) + shift * vector, dtype=np.float64)
+    values, vectors = eigsh(
+        shifted, count, which="LA", v0=rng.standard_normal(n), maxiter=MAX_RESTARTS, tol=RESIDUAL_SHARE
+    )
+    values = np.maximum(values[::-1] - shift, 0.0)
+    return like(values, matrix), like(np.ascontiguousarray(vectors[:, ::-1]), matrix)
 
 
 @dataclass(frozen=True)
 class ComponentBasis:
-    """Components as functions on a basis: (Φ(x) − centre) `matrix`, each of norm 1 and of mean 0 over the rows.
+    """Components as functions on a basis: (Φ(x) − centre) · matrix, each of norm 1 and of mean 0 over the rows.
 
-    matrix : (r, p); eigenvalues : (p,) their sums of squares over the rows; centre : (r,)
+    matrix : (r, p)
+    eigenvalues : (p,) sums of squares of the components over the rows
+    centre : (r,) mean of Φ over the rows
     """
 
     basis: Basis
@@ -163,49 +137,47 @@ class ComponentBasis:
 
     @property
     def n_components(self) -> int:
-        """Number of components that the rows carry, at most as many as were asked for."""
+        """Number of components: as many as were asked for, or fewer where the rows carry fewer."""
         return int(self.matrix.shape[1])
 
     @property
     def explained(self) -> Array:
-        """The eigenvalues, 0 of a component that is none."""
+        """The eigenvalues; 0 for the one component of a kernel that is constant."""
         xp = namespace(self.matrix)
         live = xp.any(self.matrix != 0, axis=0)
         return xp.where(live, self.eigenvalues, xp.zeros_like(self.eigenvalues))
 
     def features(self, X: Array) -> Array:
-        """Of the basis, centred, as `matrix` takes them: (n, r)."""
+        """Centred features of the basis, which `matrix` makes components of: (n, r)."""
         return self.basis.features(X) - self.centre[None, :]
 
     @property
     def whitening(self) -> Whitening:
-        """The components, summed as such."""
+        """The whitening under which sums over basis features are sums over components."""
         return Whitening(self.matrix, np.inf)
 
 
-# ---- components
-
-
 def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: int) -> ComponentBasis:
-    """Components of the kernel centred on the basis points, which are the rows, with weights (n,).
+    """Components of the kernel centred on the basis points, which are the rows of the problem, with weights (n,).
 
-    O(n² count) a step of the iteration for few components of many rows, else O(n³); n² numbers of memory.
+    O(n² count) for few components of many rows, else O(n³); n² numbers of memory.
     """
     matrix = finite_values(basis.gram)
     xp = namespace(matrix)
     n = int(matrix.shape[0])
-    own = like(np.ones(n), matrix) if weights is None else weights
-    size = float(xp.max(own * xp.abs(xp.linalg.diagonal(matrix))))
-    means = (own @ matrix) / xp.sum(own)
+    row_weights = like(np.ones(n), matrix) if weights is None else weights
+    size = float(xp.max(row_weights * xp.abs(xp.linalg.diagonal(matrix))))
+    means = (row_weights @ matrix) / xp.sum(row_weights)
     centring = QueryLoss(WithinQueries("size"), None, 1, weights, matrix, n)
     level = centring.root_weights / xp.sqrt(centring.totals[0])
     matrix = centring.conjugate(matrix)
-    rest = level @ matrix  # what rounding in a sum of n numbers left of the mean
-    rest = rest - (rest @ level) / 2 * level
-    matrix = subtract_symmetric(matrix, level, rest[None, :], centring.queries)
+    remainder = level @ matrix  # what rounding in a sum of n numbers left of the mean
+    remainder = remainder - (remainder @ level) / 2 * level
+    matrix = subtract_symmetric(matrix, level, remainder[None, :], centring.queries)
     values, vectors = leading_eigenpairs(matrix, min(count, n), size, seed)
     values, vectors = _alive(values, vectors, _rounding(n) * size)
-    # new points are not centred: a share of the level, which rounding leaves in components of small eigenvalue, would tell
+    # rounding leaves a share of the level in components of small eigenvalue; at new points, which are not centred, it
+    # would be large
     vectors -= level[:, None] * (level @ vectors)[None, :]
     vectors /= xp.sqrt(values)[None, :]
     functions = vectors if weights is None else centring.root_weights[:, None] * vectors
@@ -213,7 +185,10 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
 
 
 def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBasis:
-    """Nyström components: those of the basis features of the rows of a problem, from one pass. O(n r (r + d) + r³)."""
+    """Nyström components: principal components of the basis features at the rows of a problem, from one pass.
+
+    O(n r (r + d) + r³).
+    """
     statistics = whitened_statistics(_one_query(problem), basis)
     (moments,) = statistics.parts
     assert moments is not None
@@ -229,7 +204,7 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
 
 def _one_query(problem: Problem) -> ScoredRows:
-    """The rows of a problem as they enter the centring: all of them one query."""
+    """The rows of a problem as one query, which is what components are centred on."""
     features, n = problem.features, int(problem.features.shape[0])
     weights = problem.rows.weights if isinstance(problem, ScoredRows) else None
     zeros = like(np.zeros(n), problem.reference)
@@ -238,12 +213,12 @@ def _one_query(problem: Problem) -> ScoredRows:
 
 
 def _rounding(n: int) -> float:
-    """What taking out a mean of n numbers may leave of equal ones, beside them."""
+    """Share of n equal numbers that may be left by rounding when their mean is taken out."""
     return 1e-15 * (n + 10)
 
 
 def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
-    """Those whose eigenvalue is not lost to rounding; one where all are, for a kernel that is constant."""
+    """The eigenpairs that are not lost to rounding; a zero function where all are, for a kernel that is constant."""
     floor = max(EIGENVALUE_CUT * float(values[0]), lost)
     count = max(1, int(np.sum(to_numpy(values) > floor)))
     if float(values[0]) <= floor:
@@ -252,9 +227,9 @@ def _alive(values: Array, vectors: Array, lost: float) -> tuple[Array, Array]:
 
 
 def mean_loss(problem: Problem) -> float:
-    """The mean eigenvalue of the loss beside the rows' weights: what lengths of components under it are measured by.
+    """The mean eigenvalue of the loss in units of the rows' weights, which lengths of components are judged by.
 
-    Beside it a component that is constant in every query is seen to be so, also where all of them are.
+    Beside it a component that is constant in every query is seen to be so, even where all components are.
     """
     operator = problem.operator
     if isinstance(operator, PairLoss):
@@ -263,11 +238,11 @@ def mean_loss(problem: Problem) -> float:
     xp = namespace(operator.totals)
     weights = operator.root_weights**2
     share = weights / take(operator.totals, operator.queries)
-    own = take(operator.within, operator.queries) * (1 - share) + take(operator.between, operator.queries) * share
-    return float(xp.sum(weights * own) / xp.sum(weights))
+    means = take(operator.within, operator.queries) * (1 - share) + take(operator.between, operator.queries) * share
+    return float(xp.sum(weights * means) / xp.sum(weights))
 
 
-# ---- rows
+# ---------------------------------------------------------------- least squares from rows
 
 
 class RowComponents:
@@ -291,7 +266,7 @@ class RowComponents:
 
     @cached_property
     def triangle(self) -> Triangle:
-        """Of J Ψ and the targets. O(n p²)."""
+        """The factorisation of J Ψ and the targets. O(n p²)."""
         return triangle_of(self.columns, self.problem.targets, self.scales, self.alpha)
 
     def coefficients(self, numbers: Index, offset: float) -> Array:
@@ -299,9 +274,9 @@ class RowComponents:
         return self.triangle.coefficients(numbers, offset)
 
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
-        """Predictions (n_units, len(numbers)) of blocks of units left out one by one, components kept.
+        """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components kept.
 
-        Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m.
+        Blocks are unions of whole groups, or any items of the only query. O(n m p) for blocks of m units.
         """
         problem, most = self.problem, int(numbers.max())
         if problem.groups is None:
@@ -313,7 +288,7 @@ class RowComponents:
         return problem.predictions(without_offsets(left, blocks, offsets, int(problem.targets.shape[0])))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
-        """Items of the only query: their mean is left free instead of taken out, because it changes with them."""
+        """`held_out` for items of the only query: its mean is fitted instead of taken out, because it changes with them."""
         problem = self.problem
         assert isinstance(problem, ScoredRows)
         operator, xp = problem.operator, namespace(self.columns)
@@ -325,29 +300,29 @@ class RowComponents:
         columns = columns - level @ (level.T @ columns)
         values = self.components.eigenvalues[:most]
         blocks = [block for block in blocks if len(block)]
-        parts: list[Array] = []
+        residuals: list[Array] = []
         shared: tuple[Array, Array] | None = None
         penalty = self.alpha
         for block in blocks:
-            own = take(operator.root_weights, block)
+            roots = take(operator.root_weights, block)
             _, within = operator.comparison.scales(
-                operator.totals - xp.sum(own * own), operator.counts - float(len(block))
+                operator.totals - xp.sum(roots * roots), operator.counts - float(len(block))
             )
             if shared is None or self.alpha / float(within[0]) != penalty:
                 penalty = self.alpha / float(within[0])
                 q, z = triangle_of(columns, free, values, penalty).orthonormal(columns)
                 shared = xp.concat([level, q], axis=1), xp.concat([level.T @ targets, z], axis=0)
             (left,) = left_out(shared[0], targets, shared[1], [block], numbers + 1)
-            parts.append(left[..., 0])
-        return problem.predictions_of_items(in_place(blocks, parts, int(targets.shape[0])))
+            residuals.append(left[..., 0])
+        return problem.predictions_of_items(in_place(blocks, residuals, int(targets.shape[0])))
 
     def refitted(self, train: Index, test: Index, numbers: Index, *, centred: bool) -> tuple[Array, float]:
-        """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean taken out."""
+        """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean taken out of those."""
         kept, rows = self.problem.take(train), self._unit_rows[:, : int(numbers.max())]
         scales = self.components.eigenvalues[: rows.shape[1]] * mean_loss(kept)
-        found = triangle_of(kept.unit_root(take(rows, train)), kept.targets, scales, self.alpha)
+        triangle = triangle_of(kept.unit_root(take(rows, train)), kept.targets, scales, self.alpha)
         offset = kept.mean_score if centred else 0.0
-        return take(rows, test) @ found.coefficients(numbers, offset) + offset, offset
+        return take(rows, test) @ triangle.coefficients(numbers, offset) + offset, offset
 
     @cached_property
     def _unit_rows(self) -> Array:
@@ -358,7 +333,7 @@ class RowComponents:
         return self.rows
 
 
-# ---- sums
+# ---------------------------------------------------------------- least squares from sums
 
 
 class SummedComponents:
@@ -371,17 +346,17 @@ class SummedComponents:
     def of(
         cls, problem: Problem, components: ComponentBasis, alpha: float, folds: Index | None = None
     ) -> SummedComponents:
-        """In one pass over the rows of a problem."""
+        """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums of each fold."""
         statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
         return cls(components, statistics, alpha, components.eigenvalues * mean_loss(problem))
 
     def with_alpha(self, alpha: float) -> SummedComponents:
-        """The same sums under another alpha."""
+        """The system with another alpha, which shares the sums."""
         return type(self)(self.components, self.statistics, alpha, self.scales)
 
     @cached_property
     def triangle(self) -> Triangle:
-        """Of the sums over all rows."""
+        """The factorisation of the sums over all rows."""
         return self._triangle(self.statistics.total())
 
     def _triangle(self, gram: Gram) -> Triangle:
@@ -417,18 +392,18 @@ class SummedComponents:
         return pooled([errors_of(problem, predictions, folds, scoring, np.zeros(len(blocks)))])
 
 
-TRIED = 200  # numbers of components that "tune" looks at, from 1 on
-TUNED_SHARE = 0.5  # of the rows, at most: as many components as rows predict left-out ones by the mean again
-UNTUNED = 10  # at most so many of them where nothing can be held out
+# ---------------------------------------------------------------- kernel width, alpha and number of components
 
-System: TypeAlias = RowComponents | SummedComponents
+ComponentSystem: TypeAlias = RowComponents | SummedComponents
 
 
 @dataclass(frozen=True)
 class ComponentSettings:
     """What a learner was asked for, checked.
 
-    n_components : a number, numbers to try, or "tune"; alpha : a number or numbers to try
+    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
+    alpha : candidates; n_components : a number, candidates, or "tune"
+    centred : the mean score is taken out first and put back (an intercept)
     """
 
     kernel: Kernel
@@ -450,9 +425,9 @@ class ComponentSettings:
 
     @property
     def numbers(self) -> Index:
-        """The numbers of components to look at."""
-        asked = range(1, TRIED + 1) if isinstance(self.n_components, str) else self.n_components
-        return np.unique(np.asarray(asked, dtype=np.int64))
+        """The numbers of components to look at, increasing."""
+        candidates = range(1, MAX_TUNED_NUMBER + 1) if isinstance(self.n_components, str) else self.n_components
+        return np.unique(np.asarray(candidates, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -460,8 +435,8 @@ class ComponentSolution:
     """A fitted function on components.
 
     coefficients : (r,) of the basis; constant : what centring adds to the function; offset : the mean score taken out
-    steps, shifts : (r, p), (p,) what every component added to both
-    limit : number of components that the data carry
+    steps, shifts : (r, p), (p,) what every component adds to the coefficients and to the constant
+    limit : number of components beyond which more change nothing
     """
 
     components: ComponentBasis
@@ -478,83 +453,95 @@ class ComponentSolution:
 
 
 @dataclass(frozen=True)
-class _Found:
-    system: System
+class _ComponentTrial:
+    """One kernel and alpha: the system, the numbers of components looked at and their held-out errors.
+
+    gamma : the width of the kernel, NaN where it has none; rows : (r,) row numbers of the basis in X
+    """
+
+    system: ComponentSystem
+    gamma: float
     rows: Index | None
     numbers: Index
     errors: HeldOut | None
 
 
 def solve_components(training: Training, settings: ComponentSettings) -> ComponentSolution:
-    """Choose what is to be tuned by held-out error, then solve."""
+    """Choose by held-out error what is to be tuned, then solve."""
     problem = training.problem
     given = None
     if settings.tunes:
         given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
     offset = problem.mean_score if settings.centred else 0.0
-    best: _Found | None = None
-    number, least, at = 0, np.inf, 0
-    tried: list[FloatArray] = []  # one row a number: alpha, gamma, number, error, standard error
-    for kernel in kernels_to_try(training, settings.kernel, settings.gamma, settings.basis, settings.seed):
-        for found in _systems(training, settings, kernel, given):
-            if found.errors is None or len(found.errors.sizes) == 0:
-                return _solution(found, _untuned(found), offset, None)
-            mean = found.errors.mean
-            position = int(np.flatnonzero(mean <= np.nanmin(mean) * (1 + 1e-12))[0])  # the fewest among equals
-            if best is None or mean[position] < least:
-                best, number, least = found, int(found.numbers[position]), float(mean[position])
-                at = sum(map(len, tried)) + position
-            width = np.nan if kernel.gamma is None else kernel.gamma
-            shape = np.ones(len(mean))
-            spread = found.errors.standard_error
-            tried.append(np.stack([found.system.alpha * shape, width * shape, found.numbers, mean, spread], axis=1))
-    assert best is not None
     constant = constant_error([problem], offset, settings.scoring)
-    alpha, gamma, numbers, error, spread = np.concatenate(tried).T.copy()
-    path = Path(alpha, gamma, error, spread, at, settings.scoring, constant, n_components=numbers)
-    return _solution(best, number, offset, path)
+    kernels = kernels_to_try(training, settings.kernel, settings.gamma, settings.basis, settings.seed)
+    best: _ComponentTrial | None = None
+    least = np.inf
+    paths: list[Path] = []
+    for trial in (trial for kernel in kernels for trial in _trials(training, settings, kernel, given)):
+        if trial.errors is None or len(trial.errors.sizes) == 0:
+            return _solution(trial, _untuned_number(trial), offset, None)
+        paths.append(_path(trial, trial.errors, settings.scoring, constant))
+        error = float(paths[-1].error[paths[-1].best])
+        if best is None or error < least:  # others are not kept: each holds a factorised system
+            best, least = trial, error
+    assert best is not None
+    path = joined_path(paths)
+    assert path.n_components is not None
+    return _solution(best, int(path.n_components[path.best]), offset, path)
 
 
-def _untuned(found: _Found) -> int:
-    """The number of components where nothing can be held out: of those asked for the last that makes a difference."""
-    sensible = found.numbers[found.numbers <= min(UNTUNED, found.system.triangle.limit)]
-    return int(sensible[-1] if len(sensible) else found.numbers[0])
-
-
-def _systems(training: Training, settings: ComponentSettings, kernel: Kernel, given: Index | Splits | None) -> Any:
-    """One kernel with every alpha: the components are made once."""
-    problem = training.problem
-    basis, rows = make_basis(
-        settings.basis,
-        kernel,
-        problem.features,
-        training.index,
-        training.everything,
-        settings.selection,
-        settings.seed,
+def _path(trial: _ComponentTrial, errors: HeldOut, scoring: Scoring, constant: float) -> Path:
+    """The held-out errors of one kernel and alpha; the fewest components among equals are chosen."""
+    mean, numbers = errors.mean, trial.numbers.astype(np.float64)
+    return Path(
+        alpha=np.full(len(mean), trial.system.alpha),
+        gamma=np.full(len(mean), trial.gamma),
+        error=mean,
+        standard_error=errors.standard_error,
+        best=int(np.flatnonzero(mean <= np.nanmin(mean) * (1 + 1e-12))[0]),
+        scoring=scoring,
+        constant=constant,
+        n_components=numbers,
     )
-    by_rows = isinstance(settings.basis, str) and isinstance(basis, KernelBasis)
-    most = int(settings.numbers[-1])
+
+
+def _untuned_number(trial: _ComponentTrial) -> int:
+    """The number of components where nothing can be held out: the largest candidate that still makes a difference."""
+    sensible = trial.numbers[trial.numbers <= min(UNTUNED_COLUMNS, trial.system.triangle.limit)]
+    return int(sensible[-1] if len(sensible) else trial.numbers[0])
+
+
+def _trials(
+    training: Training, settings: ComponentSettings, kernel: Kernel, given: Index | Splits | None
+) -> Iterator[_ComponentTrial]:
+    """One kernel with every alpha; its components are made once."""
+    problem, spec = training.problem, settings.basis
+    index, everything = training.index, training.everything
+    basis, rows = make_basis(spec, kernel, problem.features, index, everything, settings.selection, settings.seed)
+    by_rows = isinstance(spec, str) and isinstance(basis, KernelBasis)
+    largest = int(settings.numbers[-1])
     if by_rows:
         assert isinstance(basis, KernelBasis)
-        components = row_components(basis, training.weights, most, settings.seed)
+        components = row_components(basis, training.weights, largest, settings.seed)
     else:
-        components = summed_components(problem, basis, most)
+        components = summed_components(problem, basis, largest)
     limit = components.n_components
     if isinstance(settings.n_components, str):
         limit = min(limit, max(1, int(TUNED_SHARE * int(problem.features.shape[0]))))
     numbers = np.unique(np.minimum(settings.numbers, limit))
     folds, splits = _folding(problem, settings, given, by_rows=by_rows)
-    system: System | None = None
+    gamma = np.nan if kernel.gamma is None else kernel.gamma
+    system: ComponentSystem | None = None
     for alpha in settings.alpha:
         if by_rows:
             system = RowComponents(problem, components, alpha)
         elif isinstance(system, SummedComponents):
             system = system.with_alpha(alpha)
         else:
-            sums = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
-            system = SummedComponents.of(problem, components, alpha, sums)
-        yield _Found(system, rows, numbers, _errors(problem, system, numbers, folds, splits, settings))
+            fold_codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
+            system = SummedComponents.of(problem, components, alpha, fold_codes)
+        yield _ComponentTrial(system, gamma, rows, numbers, _errors(problem, system, numbers, folds, splits, settings))
 
 
 def _folding(
@@ -575,7 +562,7 @@ def _folding(
 
 def _errors(
     problem: Problem,
-    system: System,
+    system: ComponentSystem,
     numbers: Index,
     folds: Index | None,
     splits: Splits | None,
@@ -596,36 +583,39 @@ def _errors(
     return pooled([errors_of(problem, predictions, folds, scoring, offsets)])
 
 
-def _refitted(problem: Problem, system: System, numbers: Index, splits: Splits, settings: ComponentSettings) -> HeldOut:
-    """By fitting once a split, components kept."""
-    parts = []
+def _refitted(
+    problem: Problem, system: ComponentSystem, numbers: Index, splits: Splits, settings: ComponentSettings
+) -> HeldOut:
+    """Held-out errors by one fit per split, components kept."""
+    tables = []
     for train, test in splits:
-        left = problem.take(test)
+        held_out_units = problem.take(test)
         if isinstance(system, RowComponents):
             predictions, offset = system.refitted(train, test, numbers, centred=settings.centred)
         else:
             kept, components = problem.take(train), system.components
             offset = kept.mean_score if settings.centred else 0.0
-            own = SummedComponents.of(kept, components, system.alpha).coefficients(numbers, offset)
+            weights = SummedComponents.of(kept, components, system.alpha).coefficients(numbers, offset)
             every = np.arange(len(test))
-            predictions = unit_predictions(left, components, components.matrix @ own, every) + offset  # type: ignore[arg-type]
+            functions = components.matrix @ weights
+            predictions = unit_predictions(held_out_units, components, functions, every) + offset  # type: ignore[arg-type]
         zeros = np.zeros(len(test), dtype=np.int64)
-        parts.append(errors_of(left, predictions, zeros, settings.scoring, np.full(1, offset)))
-    return pooled(parts)
+        tables.append(errors_of(held_out_units, predictions, zeros, settings.scoring, np.full(1, offset)))
+    return pooled(tables)
 
 
-def _solution(found: _Found, number: int, offset: float, path: Path | None) -> ComponentSolution:
-    system = found.system
+def _solution(trial: _ComponentTrial, number: int, offset: float, path: Path | None) -> ComponentSolution:
+    """The function on the first `number` components."""
+    system = trial.system
     components = system.components
     number = min(number, components.n_components)
     xp = namespace(components.matrix)
     steps = system.triangle.steps(components.matrix, offset)
-    coefficients = xp.sum(steps[:, :number], axis=1)
     shifts = -(components.centre @ steps)
     return ComponentSolution(
         components=components,
-        rows=found.rows,
-        coefficients=coefficients,
+        rows=trial.rows,
+        coefficients=xp.sum(steps[:, :number], axis=1),
         constant=float(xp.sum(shifts[:number])),
         offset=offset,
         steps=steps,

@@ -1,8 +1,9 @@
 """Expectation propagation for comparisons: a Gaussian that stands for the posterior under the probit likelihood.
 
-Every comparison k says g_k > 0 for g = G c, with c ~ N(0, I) the weights of whitened features and P = Φ(g_k). It is
-replaced by a site, a Gaussian factor in g_k with precision τ and shift ν; then c ~ N(m, M⁻¹) with
-M = I + Gᵀ diag(τ) G, whose eigenvalues are at least 1. Kernel matrices are never inverted (math.md section 3).
+Comparison k comes out as it did with probability Φ(g_k), Φ the normal distribution function, for g = G c with
+c ~ N(0, I) the weights of whitened features. It is replaced by a site, a Gaussian factor in g_k with precision τ and
+shift ν; then c ~ N(m, M⁻¹) with M = I + Gᵀ diag(τ) G, whose eigenvalues are at least 1. Kernel matrices are never
+inverted (docs/mathematics.md, section 3.11).
 """
 
 from __future__ import annotations
@@ -29,28 +30,32 @@ from corank.kernels import squared_norms
 
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
 ROOT_2_OVER_PI = float(np.sqrt(2 / np.pi))
-TOLERANCE, SWEEPS = 1e-9, 1000
-ROUNDED, STALLED = 1e-6, 100  # a residual below which rounding may keep it from falling, for so many sweeps
-SHRINK, GROW, PATIENCE = 0.5, 1.3, 20  # of the damping in one sweep; sweeps before it is shrunk at every turn
-LEAST = 0.01
+TOLERANCE = 1e-9  # of the largest move of a site, in standard deviations of its difference
+MAX_SWEEPS = 1_000  # after which the posterior is returned as it is
+ROUNDED_RESIDUAL = 1e-6  # below which rounding may keep the residual from falling
+STALLED_SWEEPS = 100  # without a residual lower by a tenth, after which it counts as kept by rounding
+MIN_FACTOR, MAX_FACTOR = 0.5, 1.3  # of the damping of a site from one sweep to the next
+BOLD_SWEEPS = 20  # in which the damping follows what is left of the last move; after them it only shrinks or grows
+MIN_DAMPING = 0.01  # a site always moves by some of the way
+MIN_CAVITY_SHARE = 1e-12  # of the precision that is left once a site is taken out, for sites that say nearly everything
 
 
 @dataclass(frozen=True)
 class Sites:
-    """What stands for the comparisons: precisions and shifts (N,) of one site each."""
+    """The sites that stand for the comparisons: precisions and shifts, (N,) each."""
 
     precision: FloatArray
     shift: FloatArray
 
     @classmethod
     def none(cls, n: int) -> Sites:
-        """No comparison has said anything yet."""
+        """Sites of n comparisons that say nothing yet."""
         return cls(np.zeros(n), np.zeros(n))
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """The Gaussian over the weights c: mean (r,), lower factor (r, r) of M, and how it came about.
+    """The Gaussian over the weights c: mean (r,), lower Cholesky factor L (r, r) of M, and how it came about.
 
     spread : (r, N) = L⁻¹ Gᵀ, whose columns' squares add up to the variances of g
     differences : (N,) the mean of g
@@ -69,7 +74,7 @@ class Posterior:
 
     @property
     def slopes(self) -> FloatArray:
-        """β = K_g⁻¹ times the mean of g, without the inverse: (N,)."""
+        """β, the inverse of the covariance of g before any comparison times the mean of g, without that inverse: (N,)."""
         sites = self.sites
         return self.counts * (sites.shift - sites.precision * self.differences)
 
@@ -80,29 +85,31 @@ def propagate(
     start: Sites | None = None,
     *,
     tolerance: float = TOLERANCE,
-    sweeps: int = SWEEPS,
+    sweeps: int = MAX_SWEEPS,
 ) -> Posterior:
-    """All sites updated side by side, each damped where it swings. O(N r²) a sweep.
+    """The posterior at the fixed point of all sites, updated side by side, each damped where it swings.
+
+    O(N r²) per sweep.
 
     Parameters
     ----------
     features : (N, r) whitened features of the winner less those of the loser
     counts : (N,) how often each comparison was made: as many sites, which are alike
-    start : sites to begin with, as found for other kernel parameters
+    start : sites to begin with, those of other kernel parameters; None for sites that say nothing
     """
     sites = Sites.none(len(counts)) if start is None else start
-    damping, last = np.ones(len(counts)), None
-    least, fallen = np.inf, 0
+    damping, last_moves = np.ones(len(counts)), None
+    least_residual, least_at = np.inf, 0
     for sweep in range(1, sweeps + 1):
         posterior, new, moves = _sweep(features, counts, sites, sweep)
-        if posterior.residual < 0.9 * least:
-            least, fallen = posterior.residual, sweep
-        as_far_as_it_goes = least < ROUNDED and sweep - fallen >= STALLED  # what is left is rounding
-        if posterior.residual <= tolerance or as_far_as_it_goes or sweep == sweeps:
+        if posterior.residual < 0.9 * least_residual:
+            least_residual, least_at = posterior.residual, sweep
+        stalled = least_residual < ROUNDED_RESIDUAL and sweep - least_at >= STALLED_SWEEPS
+        if posterior.residual <= tolerance or stalled or sweep == sweeps:
             return posterior
-        if last is not None:
-            damping = _damped(damping, moves, last, cautious=sweep > PATIENCE)
-        last = moves
+        if last_moves is not None:
+            damping = _damped(damping, moves, last_moves, cautious=sweep > BOLD_SWEEPS)
+        last_moves = moves
         sites = Sites(
             sites.precision + damping * (new.precision - sites.precision),
             sites.shift + damping * (new.shift - sites.shift),
@@ -110,18 +117,21 @@ def propagate(
     raise AssertionError("at least one sweep is made")
 
 
-def _damped(damping: FloatArray, moves: FloatArray, last: FloatArray, *, cautious: bool) -> FloatArray:
-    """The damping of each site (N,) by what is left of its last move: moves (2, N).
+def _damped(damping: FloatArray, moves: FloatArray, last_moves: FloatArray, *, cautious: bool) -> FloatArray:
+    """The next damping of each site (N,), by the share of its last move that is still to be made; moves are (2, N).
 
-    Were the update linear along a move, with `kept` of it left, damping / (1 − kept) would leave nothing.
+    Were the update linear along a move, damping / (1 − share) would leave nothing to be made.
     """
-    kept = np.sum(moves * last, axis=0) / np.maximum(np.sum(last * last, axis=0), 1e-300)
-    factor = np.where(kept < 0, SHRINK, GROW) if cautious else 1 / np.clip(1 - kept, 1 / GROW, 1 / SHRINK)
-    return np.clip(damping * factor, LEAST, 1.0)
+    share = np.sum(moves * last_moves, axis=0) / np.maximum(np.sum(last_moves * last_moves, axis=0), 1e-300)
+    if cautious:
+        factor = np.where(share < 0, MIN_FACTOR, MAX_FACTOR)
+    else:
+        factor = 1 / np.clip(1 - share, 1 / MAX_FACTOR, 1 / MIN_FACTOR)
+    return np.clip(damping * factor, MIN_DAMPING, 1.0)
 
 
 def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tuple[Posterior, Sites, FloatArray]:
-    """The posterior under the sites, the sites that it asks for, and how far these are away (2, N), in deviations."""
+    """The posterior under the sites, the sites that match it, and the moves to them (2, N), in standard deviations."""
     xp = namespace(features)
     total = counts * sites.precision
     roots = like(np.sqrt(total), features)[:, None] * features
@@ -143,7 +153,7 @@ def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tu
 
 
 def _density_over_probability(z: FloatArray) -> FloatArray:
-    """N(z) / Φ(z), to the last digits far below 0 too."""
+    """Normal density over normal distribution function at z, to the last digits also far below 0."""
     below = np.minimum(z, 0.0)
     above = np.maximum(z, 0.0)
     return np.asarray(
@@ -152,11 +162,11 @@ def _density_over_probability(z: FloatArray) -> FloatArray:
 
 
 def _matched(mean: FloatArray, variance: FloatArray, sites: Sites) -> tuple[Sites, FloatArray]:
-    """Sites whose Gaussian has the moments of the cavity times Φ, and each one's share of the log evidence.
+    """Sites whose Gaussian has the moments of the cavity times Φ, and the share of each in the log evidence.
 
-    Written without 1/variance, which is infinite for two items that are the same.
+    Written without 1/variance, which is infinite for two items that are equal.
     """
-    kept = np.maximum(1 - variance * sites.precision, 1e-12)  # of the precision, once the site is taken out
+    kept = np.maximum(1 - variance * sites.precision, MIN_CAVITY_SHARE)  # of the precision, once the site is taken out
     cavity_variance = variance / kept
     cavity_mean = (mean - variance * sites.shift) / kept
     scale = np.sqrt(1 + cavity_variance)

@@ -1,8 +1,8 @@
 """The evidence of score differences under Gaussian noise, exact, and the search for width, amplitude and noise.
 
 With y = J s the within-query contrasts of the scores (or the observed margins), y ~ N(0, amplitude · J K Jᵀ + noise · I)
-on as many numbers as the loss has rank: math.md E-P2-4 says why not on all pairs. One eigendecomposition of J K Jᵀ
-serves every amplitude and noise.
+on as many numbers as the loss has rank; docs/mathematics.md, section 1.4, says why not on all pairs. One
+eigendecomposition of J K Jᵀ serves every amplitude and noise (section 3.7).
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from corank._arrays import Array, FloatArray, float64, is_sparse, namespace, to_numpy
+from corank._arrays import Array, FloatArray, namespace, to_numpy
 from corank.basis import KernelBasis
 from corank.gram import N_TARGETS
 from corank.kernels import Kernel
 from corank.problem import Problem
+from corank.solvers.gp_posterior import Widths, seen_rows, weighted_distances, widened
 from corank.solvers.least_squares import DualSystem, PrimalSystem, ViewData
 
 LOG_TAU = float(np.log(2 * np.pi))
-# of the logarithms of amplitude and noise, beside the scale of the data: alpha = noise / amplitude stays above rounding
-RANGES = ((-14.0, 12.0), (-16.0, 4.0))
-WIDTHS = 4.0 ** np.arange(-6.0, 7.0)  # around the start, looked at before the search
-STEPS = 50
+# Log amplitude and log noise beside the scale of the data: within them alpha = noise / amplitude stays above rounding.
+LOG_RANGES = ((-14.0, 12.0), (-16.0, 4.0))
+LOG_STARTS = (-0.7, -3.0)  # of both: a noisy function, and one that explains nearly everything
+SCANNED_WIDTHS = 4.0 ** np.arange(-6.0, 7.0)  # factors of the width at the start, looked at before the search
+LOG_WIDTH_TOLERANCE = 0.02  # of that search: 2 % of the width
+SEARCH_STEPS = 50  # of L-BFGS, for one width per column
+SLOPE_STEP = 1e-4  # of the log width, for slopes by differences
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,12 @@ class Spectral:
     """Evidence of contrasts for any amplitude and noise.
 
     values : (k,) eigenvalues of J K Jᵀ; energies : (k,) squares of y in their directions
-    rest : what is left of ‖y‖²; dimension : of y
+    remainder : ‖y‖² outside of those directions; dimension : of y
     """
 
     values: FloatArray
     energies: FloatArray
-    rest: float
+    remainder: float
     dimension: int
 
     @classmethod
@@ -62,48 +66,48 @@ class Spectral:
     def log_evidence(self, amplitude: float, noise: float) -> tuple[float, FloatArray]:
         """The log evidence and its slopes in log amplitude and log noise."""
         variances = amplitude * self.values + noise
-        others = self.dimension - len(
-            self.values
-        )  # directions in which there is noise only; < 0: none of the query means
+        # directions in which there is noise only; less than 0 where the means of queries are among the eigenvectors
+        n_others = self.dimension - len(self.values)
         log_evidence = -0.5 * (
             float(np.sum(self.energies / variances + np.log(variances)))
-            + self.rest / noise
-            + others * np.log(noise)
+            + self.remainder / noise
+            + n_others * np.log(noise)
             + self.dimension * LOG_TAU
         )
         pulls = 0.5 * (self.energies / variances - 1) / variances  # squares of variances may overflow
-        slopes = amplitude * np.sum(pulls * self.values), noise * np.sum(pulls) + 0.5 * (self.rest / noise - others)
-        return log_evidence, np.asarray(slopes)
+        amplitude_slope = amplitude * np.sum(pulls * self.values)
+        noise_slope = noise * np.sum(pulls) + 0.5 * (self.remainder / noise - n_others)
+        return log_evidence, np.asarray([amplitude_slope, noise_slope])
 
     def best(self, amplitude: float | None, noise: float | None) -> tuple[float, float, float]:
-        """Amplitude, noise and log evidence where it is largest, over those that are None.
+        """Amplitude, noise and log evidence at its largest, over those parameters that are None.
 
-        A noise at the lower end of its range stands for none.
+        A noise at the lower end of its range stands for no noise.
         """
-        energy = (float(self.energies.sum()) + self.rest) / max(self.dimension, 1) or 1.0
+        energy = (float(self.energies.sum()) + self.remainder) / max(self.dimension, 1) or 1.0
         scale = float(self.values.sum()) / max(self.dimension, 1) or 1.0
-        open_ = [amplitude is None, noise is None]
+        learned = [amplitude is None, noise is None]
         units = np.log([energy / scale, energy])
 
         def at(point: FloatArray) -> tuple[float, float]:
             full = np.zeros(2)
-            full[open_] = point
+            full[learned] = point
             a = float(np.exp(units[0] + full[0])) if amplitude is None else amplitude
             s = float(np.exp(units[1] + full[1])) if noise is None else noise
             return a, s
 
         def descent(point: FloatArray) -> tuple[float, FloatArray]:
             value, slopes = self.log_evidence(*at(point))
-            return -value, -slopes[open_]
+            return -value, -slopes[learned]
 
-        if not any(open_):
+        if not any(learned):
             assert amplitude is not None
             assert noise is not None
             return amplitude, noise, self.log_evidence(amplitude, noise)[0]
-        starts = [np.full(sum(open_), first) for first in (-0.7, -3.0)]
-        bounds = [ends for ends, learned in zip(RANGES, open_, strict=True) if learned]
-        found = [minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
-        result = min(found, key=lambda one: float(one.fun))
+        starts = [np.full(sum(learned), start) for start in LOG_STARTS]
+        bounds = [ends for ends, is_learned in zip(LOG_RANGES, learned, strict=True) if is_learned]
+        results = [minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+        result = min(results, key=lambda end: float(end.fun))
         return (*at(result.x), -float(result.fun))
 
 
@@ -135,7 +139,8 @@ class DifferenceSolution:
 class Contrasts:
     """The evidence of a problem for any kernel width.
 
-    basis : with the kernel to begin with; amplitude, noise : None to learn them
+    basis : with the kernel at the start of the search
+    amplitude, noise : None to learn them
     dual : whether the points of the basis are the rows of the problem
     """
 
@@ -158,75 +163,70 @@ class Contrasts:
         amplitude, noise, evidence = Spectral.of(system).best(self.amplitude, self.noise)
         return DifferenceSolution(system, amplitude, noise, evidence, ())
 
-    def learn(self, widths: str) -> DifferenceSolution:
-        """Width(s), amplitude and noise of largest evidence; `widths` as in `preference.Search`."""
+    def learn(self, widths: Widths) -> DifferenceSolution:
+        """Width or widths, amplitude and noise of largest evidence."""
         kernel = self.basis.kernel
         if widths == "given":
             return self.best(kernel)
-        at, edge = best_width(lambda step: self.best(_widened(kernel, step)).log_evidence)
+        step, at_end = best_width(lambda step: self.best(widened(kernel, step)).log_evidence)
         if widths == "each":
-            kernel, edge = self._best_columns(kernel, at)
-            return replace(self.best(kernel), at_bounds=("gamma",) if edge else ())
-        return replace(self.best(_widened(kernel, at)), at_bounds=("gamma",) if edge else ())
+            kernel, at_end = self._best_columns(kernel, step)
+        else:
+            kernel = widened(kernel, step)
+        return replace(self.best(kernel), at_bounds=("gamma",) if at_end else ())
 
     def _best_columns(self, kernel: Kernel, start: float) -> tuple[Kernel, bool]:
-        """One width a column, from a common one."""
-        reach, d = float(np.log(WIDTHS[-1])), int(self.problem.features.shape[1])
+        """The kernel with one width per column, from a common log width, and whether any lies at its upper end."""
+        reach, d = float(np.log(SCANNED_WIDTHS[-1])), int(self.problem.features.shape[1])
         result = minimize(
             self._descent,
             np.full(d, start),
             jac=True,
             method="L-BFGS-B",
             bounds=[(-reach, reach)] * d,
-            options={"maxiter": STEPS},
+            options={"maxiter": SEARCH_STEPS},
         )
-        high = bool(np.max(result.x) > reach - 1e-6)  # a column that plays no part is no reason to warn
-        return kernel.stretched(np.asarray(result.x)), high
+        at_end = bool(np.max(result.x) > reach - 1e-6)  # at the lower end are columns that play no part
+        return kernel.stretched(np.asarray(result.x)), at_end
 
     def _descent(self, logs: FloatArray) -> tuple[float, FloatArray]:
         """Minus the evidence and its slopes in the logarithms of the columns' widths."""
-        kernel = self.basis.kernel.stretched(logs)
-        found = self.best(kernel)
-        if isinstance(found.system, DualSystem):
-            return -found.log_evidence, -width_slopes(found.system, found.amplitude, found.noise)
-        steps = 1e-4 * np.eye(len(logs))
-        ahead = [self.best(self.basis.kernel.stretched(logs + step)).log_evidence for step in steps]
-        return -found.log_evidence, -(np.asarray(ahead) - found.log_evidence) / 1e-4
-
-
-def _widened(kernel: Kernel, step: float) -> Kernel:
-    """The kernel with its width times exp(step)."""
-    assert kernel.gamma is not None
-    return replace(kernel, gamma=kernel.gamma * float(np.exp(step)))
+        kernel = self.basis.kernel
+        solution = self.best(kernel.stretched(logs))
+        if isinstance(solution.system, DualSystem):
+            return -solution.log_evidence, -width_slopes(solution.system, solution.amplitude, solution.noise)
+        steps = SLOPE_STEP * np.eye(len(logs))
+        ahead = [self.best(kernel.stretched(logs + step)).log_evidence for step in steps]
+        return -solution.log_evidence, -(np.asarray(ahead) - solution.log_evidence) / SLOPE_STEP
 
 
 def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArray:
-    """d log evidence / d log gamma, one a column, of an rbf kernel on all rows. O(n² (n + d))."""
+    """d log evidence / d log gamma, one per column, of an rbf kernel on all rows. O(n² (n + d))."""
     basis, features = system.views[0].basis, system.problems[0].features
     assert isinstance(basis, KernelBasis)
     assert basis.kernel.gamma is not None
     kernel = amplitude * basis.features(features)
-    xp = namespace(kernel)
-    X = basis.kernel.seen(float64(features))
-    X = X.toarray() if is_sparse(X) else X
+    X = seen_rows(basis.kernel, features, each=True)
     pull = system.solve(noise / amplitude)[0] / amplitude
     outer = (pull @ pull.T - spread_of(system, amplitude, noise) / amplitude**2) * kernel
-    quadratic = 2 * (xp.sum(outer, axis=1) @ (X * X)) - 2 * xp.sum(X * (outer @ X), axis=0)
-    return np.asarray(-0.5 * basis.kernel.gamma * to_numpy(quadratic))
+    return np.asarray(-0.5 * basis.kernel.gamma * weighted_distances(outer, X, X, each=True))
 
 
 def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:
-    """The logarithm of the width, beside the start, of largest evidence: a scan, then a search around its best.
+    """The log width, relative to the start, of largest evidence: a scan, then a search around its best.
 
     Returns it and whether it lies at the end of its range.
     """
-    places = np.log(WIDTHS)
-    known = {float(place): evidence(float(place)) for place in places}
-    best = max(known, key=known.__getitem__)
+    places = np.log(SCANNED_WIDTHS)
+    scanned = {float(place): evidence(float(place)) for place in places}
+    best = max(scanned, key=scanned.__getitem__)
     gap = float(places[1] - places[0])
     low, high = max(best - gap, float(places[0])), min(best + gap, float(places[-1]))
     result = minimize_scalar(
-        lambda at: -evidence(float(at)), bounds=(low, high), method="bounded", options={"xatol": 0.02}
+        lambda place: -evidence(float(place)),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": LOG_WIDTH_TOLERANCE},
     )
-    at = float(result.x) if -float(result.fun) > known[best] else best
-    return at, min(at - float(places[0]), float(places[-1]) - at) < 0.1
+    place = float(result.x) if -float(result.fun) > scanned[best] else best
+    return place, min(place - float(places[0]), float(places[-1]) - place) < 0.1

@@ -1,15 +1,29 @@
-"""A Gaussian belief about a function, in the span of a basis: means, variances, covariances, differences."""
+"""A Gaussian posterior over a function in the span of a basis: means, variances, covariances, differences.
+
+Also what both Gaussian processes need to learn kernel widths: a kernel of another width, and slopes in widths.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from corank._arrays import Array, like, namespace, symmetrised, take
+from corank._arrays import Array, FloatArray, float64, is_sparse, like, namespace, symmetrised, take, to_numpy
 from corank.basis import KernelBasis
-from corank.kernels import Kernel
+from corank.kernels import Kernel, product, squared_norms
 from corank.model_files.packing import storable
+
+Widths: TypeAlias = Literal[
+    "given", "one", "each"
+]  # learn none (that of the kernel), one for all columns, one per column
+
+MAX_ONE_THREAD_POINTS = 400  # basis points up to which one thread is fastest: matrices are too small to share
+PAIR_ROWS = 64  # of a block of kernel values of which only the diagonal is used: larger ones waste more than they save
+
+
+# ---------------------------------------------------------------- the posterior
 
 
 @storable("GaussianPart")
@@ -17,7 +31,9 @@ from corank.model_files.packing import storable
 class GaussianPart:
     """A Gaussian process: mean Σ c_i k(x, z_i), covariance amplitude · k − Φ Q Φᵀ.
 
-    weight : its share where several widths are averaged over; coefficients : (r,); spread : (r, r) = Q
+    weight : its share where several widths are averaged over
+    coefficients : (r,) = c
+    spread : (r, r) = Q, what the data take off the covariance before any data
     """
 
     weight: float
@@ -33,26 +49,28 @@ class GaussianPart:
     def moments(self, features: Array, points: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows: (n,) each. O(n r (r + d))."""
         phi = self._basis(features, points)
-        left = self.amplitude * self.kernel.diagonal(features) - self._explained(phi)
-        return phi @ like(self.coefficients, phi), _at_least_zero(left)
+        variances = self.amplitude * self.kernel.diagonal(features) - self._explained(phi)
+        return phi @ like(self.coefficients, phi), _at_least_zero(variances)
 
     def covariance(self, features: Array, points: Array) -> tuple[Array, Array]:
-        """Mean (n,) and covariance (n, n)."""
+        """Mean (n,) and covariance (n, n) at the rows."""
         phi = self._basis(features, points)
         prior = self.amplitude * self.kernel.block(features, features)
-        left = symmetrised(prior - phi @ like(self.spread, phi) @ phi.T)
-        own = namespace(left).linalg.diagonal(left)
-        below = _at_least_zero(-own)  # rounding: no variance is negative
-        return phi @ like(self.coefficients, phi), left + below[:, None] * like(np.eye(int(own.shape[0])), left)
+        covariance = symmetrised(prior - phi @ like(self.spread, phi) @ phi.T)
+        variances = namespace(covariance).linalg.diagonal(covariance)
+        missing = _at_least_zero(-variances)  # rounding: no variance is negative
+        identity = like(np.eye(int(variances.shape[0])), covariance)
+        return phi @ like(self.coefficients, phi), covariance + missing[:, None] * identity
 
     def differences(self, first: Array, second: Array, points: Array) -> tuple[Array, Array]:
         """Mean and variance of f(a) − f(b), row by row: (n,) each."""
         phi = self._basis(first, points) - self._basis(second, points)
         prior = self.kernel.diagonal(first) + self.kernel.diagonal(second) - 2 * _row_by_row(self.kernel, first, second)
-        left = self.amplitude * prior - self._explained(phi)
-        return phi @ like(self.coefficients, phi), _at_least_zero(left)
+        variances = self.amplitude * prior - self._explained(phi)
+        return phi @ like(self.coefficients, phi), _at_least_zero(variances)
 
     def _explained(self, phi: Array) -> Array:
+        """The diagonal of Φ Q Φᵀ: (n,)."""
         return namespace(phi).sum((phi @ like(self.spread, phi)) * phi, axis=1)
 
 
@@ -63,9 +81,34 @@ def _at_least_zero(values: Array) -> Array:
 
 def _row_by_row(kernel: Kernel, first: Array, second: Array) -> Array:
     """k(a_i, b_i): (n,)."""
-    n, parts = int(first.shape[0]), []
-    for begin in range(0, n, 64):
-        rows = slice(begin, min(begin + 64, n))
-        values = kernel.block(take(first, rows), take(second, rows))
-        parts.append(namespace(values).linalg.diagonal(values))
-    return namespace(parts[0]).concat(parts)
+    n, values = int(first.shape[0]), []
+    for begin in range(0, n, PAIR_ROWS):
+        rows = slice(begin, min(begin + PAIR_ROWS, n))
+        block = kernel.block(take(first, rows), take(second, rows))
+        values.append(namespace(block).linalg.diagonal(block))
+    return namespace(values[0]).concat(values)
+
+
+# ---------------------------------------------------------------- kernel widths
+
+
+def widened(kernel: Kernel, step: float) -> Kernel:
+    """The kernel with gamma times exp(step)."""
+    assert kernel.gamma is not None
+    return replace(kernel, gamma=kernel.gamma * float(np.exp(step)))
+
+
+def seen_rows(kernel: Kernel, rows: Array, *, each: bool) -> Array:
+    """Rows with the column scales of the kernel; dense where every column has a slope of its own (`each`)."""
+    X = kernel.seen(float64(rows))
+    return X.toarray() if each and is_sparse(X) else X
+
+
+def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> FloatArray:
+    """Σ_ij weights_ij (x_i − z_j)², one per column (`each`, dense rows) or summed over all columns: (d,) or (1,)."""
+    xp = namespace(weights)
+    rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
+    if each:
+        return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
+    total = rows @ squared_norms(X) + columns @ squared_norms(Z) - 2 * xp.sum(weights * product(X, Z))
+    return np.asarray([float(total)])

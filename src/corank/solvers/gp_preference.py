@@ -1,7 +1,8 @@
 """The evidence of comparisons for a kernel, its gradient, and the search for kernel width and amplitude.
 
 A function f ~ N(0, amplitude · k), seen through whitened features of a basis; comparisons enter by expectation
-propagation (`ep`). The gradient is that of the evidence at its fixed point: ½ tr((ββᵀ − R) dK) (math.md section 3).
+propagation. The gradient is that of the evidence at its fixed point, ½ tr((ββᵀ − R) dK) with β the slopes of the
+posterior and R = (K + diag(1/τ))⁻¹ (docs/mathematics.md, section 3.11).
 """
 
 from __future__ import annotations
@@ -12,33 +13,30 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from corank._arrays import (
-    Array,
-    FloatArray,
-    float64,
-    in_one_thread,
-    is_sparse,
-    like,
-    namespace,
-    solve_lower,
-    take,
-    to_numpy,
-)
+from corank._arrays import Array, FloatArray, in_one_thread, is_sparse, like, namespace, solve_lower, take, to_numpy
 from corank.basis import KernelBasis, pivoted_rows
-from corank.kernels import Kernel, finite_values, product, squared_norms
+from corank.kernels import Kernel, finite_values, squared_norms
 from corank.solvers.expectation_propagation import Posterior, Sites, propagate
+from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, Widths, seen_rows, weighted_distances, widened
 from corank.solvers.pair_data import PairData
 
-WIDTHS = 4.0 ** np.arange(-3, 3)  # around the start, looked at before the search
-REACH = 4.0**6  # how far from the start the search may go, both ways
-AMPLITUDES = (1e-4, 1e6)
-USUAL, SPREAD = np.log(4.0), 2.0  # of the logarithm of the function's variance, before any answer
-ROUGHLY, ON_THE_WAY = 1e-3, 1e-6  # tolerances of the first look and of the search
-SWEEPS_ON_THE_WAY = 100  # a place that takes more is no good one
-STEPS = 60
-FEW = 200  # basis points on which the search begins
-SMALL = 400  # basis points up to which one thread is fastest
-STEP, SIDEWAYS, FALL = 0.5, 8, 5.0  # of the logarithm of the width when averaging; steps each way; nats to go down
+FIRST_WIDTHS = 4.0 ** np.arange(-3, 3)  # factors of the width at the start, looked at before the search
+FIRST_AMPLITUDES = (1.0, 16.0)  # variances of the function that go with them: undecided answers, and decided ones
+MAX_WIDTH_FACTOR = 4.0**6  # between the width at the start and where the search may go, both ways
+AMPLITUDE_RANGE = (1e-4, 1e6)  # variances of the function within which the search stays
+USUAL_LOG_VARIANCE, LOG_VARIANCE_SPREAD = np.log(4.0), 2.0  # prior of the function's log variance, before any answer
+ROUGH_TOLERANCE = 1e-3  # of expectation propagation in the first look, which only ranks places
+SEARCH_TOLERANCE = 1e-6  # of expectation propagation during the search, whose steps need gradients
+SEARCH_SWEEPS = 100  # of expectation propagation during the search; a place that takes more is no good one
+SEARCH_STEPS = 60  # of L-BFGS
+SLOPE_STEP = 1e-3  # of the log width, for slopes by differences where the kernel has no gradient
+FEW_POINTS = 200  # of the basis on which the search begins where there are more than twice as many
+AVERAGE_STEP = 0.5  # of the log width between two kernels that are averaged
+MAX_AVERAGE_STEPS = 8  # each way
+MAX_EVIDENCE_FALL = 5.0  # nats below the best width: kernels beyond have a share of less than 1 %
+
+
+# ---------------------------------------------------------------- one kernel
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,11 @@ class PreferenceTask:
     whole: bool
 
     def with_kernel(self, kernel: Kernel) -> KernelBasis:
-        """The basis with another kernel."""
+        """The basis, with another kernel."""
         return replace(self.basis, kernel=kernel)
 
     def thinned(self, size: int) -> PreferenceTask:
-        """The same on some of the points."""
+        """The task on a basis of `size` of the points."""
         rows = pivoted_rows(self.basis.kernel, self.basis.points, size, np.random.default_rng(0))
         return PreferenceTask(
             self.data, replace(self.basis, points=take(self.basis.points, np.sort(rows))), whole=False
@@ -63,7 +61,7 @@ class PreferenceTask:
 
 @dataclass(frozen=True)
 class FittedKernel:
-    """A kernel with its posterior: `features` (N, r) are those that the posterior speaks of."""
+    """A kernel with its posterior; `features` (N, r) are the whitened differences that the posterior is over."""
 
     basis: KernelBasis
     amplitude: float
@@ -72,12 +70,12 @@ class FittedKernel:
 
     @property
     def kernel(self) -> Kernel:
-        """Without its amplitude."""
+        """The kernel without its amplitude."""
         return self.basis.kernel
 
     @property
     def coefficients(self) -> Array:
-        """Of the basis functions, for the posterior mean: (r,)."""
+        """Coefficients of the basis functions for the posterior mean: (r,)."""
         return self.amplitude**0.5 * (self.basis.whitening.matrix @ self.posterior.mean)
 
     @property
@@ -94,87 +92,71 @@ def fit_kernel(
     """The posterior for one kernel."""
     data, basis = task.data, task.with_kernel(kernel)
     reference = np.empty(0) if is_sparse(data.features) else data.features
-    with in_one_thread(reference, wanted=basis.size <= SMALL):
+    with in_one_thread(reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
         features = amplitude**0.5 * data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
         return FittedKernel(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
 
 
-# ---- the gradient
+# ---------------------------------------------------------------- the gradient
 
 
-def amplitude_slope(found: FittedKernel) -> float:
+def amplitude_slope(fitted: FittedKernel) -> float:
     """d log evidence / d log amplitude. O(N r)."""
-    posterior, xp = found.posterior, namespace(found.features)
-    pulled = found.features.T @ like(posterior.slopes, found.features)
+    posterior, xp = fitted.posterior, namespace(fitted.features)
+    pulled = fitted.features.T @ like(posterior.slopes, fitted.features)
     variances = to_numpy(xp.sum(posterior.spread * posterior.spread, axis=0))
     return 0.5 * (
         float(xp.sum(pulled * pulled)) - float(np.sum(posterior.counts * posterior.sites.precision * variances))
     )
 
 
-def width_slopes(task: PreferenceTask, found: FittedKernel, *, each: bool) -> FloatArray:
-    """d log evidence / d log gamma of an rbf kernel: (1,), or one a column where `each`. O(n² (r + d)) on all items.
+def width_slopes(task: PreferenceTask, fitted: FittedKernel, *, each: bool) -> FloatArray:
+    """d log evidence / d log gamma of an rbf kernel: (1,), or one per column where `each`. O(n² (r + d)) on all items.
 
     With H = ββᵀ − R carried to the items the evidence moves by ½ Σ H ∘ dK, dK = −gamma · squared distance ∘ K.
     """
-    slopes = (_slopes_on_all if task.whole else _slopes_on_some)(task.data, found, each)
-    gamma = found.kernel.gamma
+    slopes = (_slopes_on_items if task.whole else _slopes_on_points)(task.data, fitted, each)
+    gamma = fitted.kernel.gamma
     assert gamma is not None
     return -0.5 * gamma * slopes
 
 
-def _item_terms(data: PairData, found: FittedKernel) -> tuple[Array, Array, Array]:
+def _item_terms(data: PairData, fitted: FittedKernel) -> tuple[Array, Array, Array]:
     """β on the items (n, 1), AᵀTV (n, r) and the sites' total precisions (N,)."""
-    posterior = found.posterior
-    reference = found.features
+    posterior = fitted.posterior
+    reference = fitted.features
     total = like(posterior.counts * posterior.sites.precision, reference)
     pull = data.transposed(like(posterior.slopes, reference)[:, None])
     return pull, data.transposed(total[:, None] * posterior.spread.T), total
 
 
-def _slopes_on_all(data: PairData, found: FittedKernel, each: bool) -> FloatArray:
-    """Σ H ∘ K ∘ squared distance, where all items are the basis."""
-    pull, turned, total = _item_terms(data, found)
-    X = _seen(found.kernel, data.features, each)
-    kernel = found.amplitude * found.basis.features(data.features)
+def _slopes_on_items(data: PairData, fitted: FittedKernel, each: bool) -> FloatArray:
+    """Σ H ∘ K ∘ squared distance, where the items are the basis."""
+    pull, turned, total = _item_terms(data, fitted)
+    X = seen_rows(fitted.kernel, data.features, each=each)
+    kernel = fitted.amplitude * fitted.basis.features(data.features)
     outer = (pull @ pull.T + turned @ turned.T) * kernel
     n = int(kernel.shape[1])
     flat = namespace(kernel).reshape(kernel, (-1,))
     between = 2 * total * take(flat, data.winners * n + data.losers)
     gaps = data.apply(X)
-    own = between @ (gaps * gaps) if each else namespace(between).sum(between * squared_norms(gaps))
-    return np.atleast_1d(to_numpy(own)) + _distances(outer, X, X, each)
+    direct = between @ (gaps * gaps) if each else namespace(between).sum(between * squared_norms(gaps))
+    return np.atleast_1d(to_numpy(direct)) + weighted_distances(outer, X, X, each=each)
 
 
-def _slopes_on_some(data: PairData, found: FittedKernel, each: bool) -> FloatArray:
-    """The same for other points: K = Φ K_rr⁻¹ Φᵀ moves with Φ and with K_rr."""
-    pull, turned, total = _item_terms(data, found)
-    X, points = (_seen(found.kernel, rows, each) for rows in (data.features, found.basis.points))
-    phi, gram, white = found.basis.features(data.features), found.basis.gram, found.basis.whitening.matrix
+def _slopes_on_points(data: PairData, fitted: FittedKernel, each: bool) -> FloatArray:
+    """Σ H ∘ dK for a basis of other points: K = Φ K_rr⁻¹ Φᵀ moves with Φ and with K_rr."""
+    pull, turned, total = _item_terms(data, fitted)
+    X, points = (seen_rows(fitted.kernel, rows, each=each) for rows in (data.features, fitted.basis.points))
+    phi, gram, white = fitted.basis.features(data.features), fitted.basis.gram, fitted.basis.whitening.matrix
     back = (phi @ white) @ white.T  # Φ K_rr⁻¹
     moved = pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.transposed(total[:, None] * data.apply(back))
-    first = _distances(moved * phi, X, points, each)
-    second = _distances((back.T @ moved) * gram, points, points, each)
-    return found.amplitude * (2 * first - second)
+    first = weighted_distances(moved * phi, X, points, each=each)
+    second = weighted_distances((back.T @ moved) * gram, points, points, each=each)
+    return fitted.amplitude * (2 * first - second)
 
 
-def _seen(kernel: Kernel, rows: Array, each: bool) -> Array:
-    """Rows as the kernel weighs them; dense where every column is looked at for itself."""
-    X = kernel.seen(float64(rows))
-    return X.toarray() if each and is_sparse(X) else X
-
-
-def _distances(weights: Array, X: Array, Z: Array, each: bool) -> FloatArray:
-    """Σ_ij weights_ij (x_i − z_j)², one a column (dense rows) or of all columns (1,)."""
-    xp = namespace(weights)
-    rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
-    if each:
-        return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))
-    total = rows @ squared_norms(X) + columns @ squared_norms(Z) - 2 * xp.sum(weights * product(X, Z))
-    return np.asarray([float(total)])
-
-
-# ---- the search
+# ---------------------------------------------------------------- the search
 
 
 @dataclass(frozen=True)
@@ -182,11 +164,11 @@ class EvidenceSearch:
     """What is learned from the evidence.
 
     amplitude : a variance, None to learn it
-    widths : "given" (that of the kernel), "one" to learn it, "each" to learn one a column
+    widths : whether the width is given, or one is learned for all columns or for each
     """
 
     amplitude: float | None = None
-    widths: str = "given"
+    widths: Widths = "given"
 
     @property
     def learns(self) -> bool:
@@ -207,25 +189,24 @@ def learn(task: PreferenceTask, search: EvidenceSearch) -> PreferenceSolution:
     """The kernel parameters of largest evidence: a first look at several widths, then L-BFGS with the gradient.
 
     Answers that do not contradict each other leave the amplitude open: a wide prior on it keeps a few of them from
-    making the model sure of everything. Where the basis is large the search is made on a few of its points first: what
-    is left is a step or two. Sites are carried from one evaluation to the next.
+    making the model sure of everything. Where the basis is large the search is made on a few of its points first, after
+    which the whole basis takes a step or two. Sites are carried from one evaluation to the next.
     """
     ascent = Ascent(task, search)
     place, unit = np.zeros(ascent.size), np.ones(ascent.size)
     if search.learns:
         rough = ascent
-        if task.basis.size > 2 * FEW and not task.basis.kernel.precomputed:
-            rough = Ascent(task.thinned(FEW), search)
+        if task.basis.size > 2 * FEW_POINTS and not task.basis.kernel.precomputed:
+            rough = Ascent(task.thinned(FEW_POINTS), search)
         place, unit = rough.highest(rough.first_look())
         if rough is not ascent:
             ascent.sites, ascent.sweeps = rough.sites, rough.sweeps
             place, _ = ascent.climb(place, unit)
-    found = ascent.fitted(place)
-    return PreferenceSolution(found, ascent.at_bounds(place), ascent.sweeps)
+    return PreferenceSolution(ascent.fitted(place), ascent.at_bounds(place), ascent.sweeps)
 
 
 class Ascent:
-    """log evidence, with a wide prior on the function's variance, by its logarithm and those of the widths.
+    """The log evidence as a function of log variance and log widths, with a wide prior on the function's variance.
 
     The variance is amplitude times that of the kernel, which is 1 for rbf and has the units of X for others.
     """
@@ -238,41 +219,41 @@ class Ascent:
         self.variance = 1.0 if self.kernel.name == "rbf" else _usual_variance(task)
         self.sites: Sites | None = None
         self.sweeps = 0
-        ends = float(np.log(AMPLITUDES[0])), float(np.log(AMPLITUDES[1]))
-        reach = float(np.log(REACH))
+        low, high = (float(np.log(end)) for end in AMPLITUDE_RANGE)
+        reach = float(np.log(MAX_WIDTH_FACTOR))
         self.bounds: list[tuple[float, float]] = [
-            *[ends] * (self.size - self.n_widths),
+            *[(low, high)] * (self.size - self.n_widths),
             *[(-reach, reach)] * self.n_widths,
         ]
 
     def split(self, parameters: FloatArray) -> tuple[float, Kernel]:
         """The amplitude, and the kernel with its widths."""
-        own, kernel = self.search.amplitude, self.kernel
-        widths = parameters if own is not None else parameters[1:]
+        amplitude, kernel, widths = self.search.amplitude, self.kernel, parameters
+        if amplitude is None:
+            amplitude, widths = float(np.exp(parameters[0])) / self.variance, parameters[1:]
         if self.search.widths == "one":
-            assert kernel.gamma is not None
-            kernel = replace(kernel, gamma=kernel.gamma * float(np.exp(widths[0])))
+            kernel = widened(kernel, float(widths[0]))
         elif self.search.widths == "each":
             kernel = kernel.stretched(widths)
-        return float(np.exp(parameters[0])) / self.variance if own is None else own, kernel
+        return amplitude, kernel
 
     def fitted(self, parameters: FloatArray, **how: float) -> FittedKernel:
-        """The posterior there."""
+        """The posterior at these parameters."""
         amplitude, kernel = self.split(parameters)
-        found = fit_kernel(self.task, kernel, amplitude, self.sites, **how)
-        self.sites = found.posterior.sites
-        self.sweeps += found.posterior.sweeps
-        return found
+        fitted = fit_kernel(self.task, kernel, amplitude, self.sites, **how)
+        self.sites = fitted.posterior.sites
+        self.sweeps += fitted.posterior.sweeps
+        return fitted
 
     def highest(self, starts: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """The best of what `climb` finds from several starts."""
-        found = [self.climb(start, np.ones(self.size)) for start in starts]
-        return min(found, key=lambda one: self.descent(one[0])[0]) if len(found) > 1 else found[0]
+        """The highest of the peaks that `climb` reaches from several starts."""
+        peaks = [self.climb(start, np.ones(self.size)) for start in starts]
+        return min(peaks, key=lambda peak: self.descent(peak[0])[0]) if len(peaks) > 1 else peaks[0]
 
     def climb(self, start: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """From a start to the largest evidence: where it is, and how wide the peak is in each parameter.
+        """From a start to the largest evidence: its place, and the width of the peak in each parameter.
 
-        unit : how wide it is thought to be: the first step is measured by it, and no longer than 1
+        unit : the width that the peak is thought to have; the first step is measured by it, and no longer than 1
         """
         here = self.descent(start)
         unit = np.minimum(unit, 1 / np.sqrt(np.maximum(np.abs(here[1]), 1.0)))
@@ -288,61 +269,60 @@ class Ascent:
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip((low - start) / unit, (high - start) / unit, strict=True)),
-            options={"maxiter": STEPS, "ftol": 1e-7},
+            options={"maxiter": SEARCH_STEPS, "ftol": 1e-7},
         )
         widths = unit * np.sqrt(np.clip(np.diag(result.hess_inv @ np.eye(self.size)), 1e-4, 1e4))
         return np.clip(start + unit * result.x, low, high), np.minimum(widths, 1.0)
 
     def descent(self, parameters: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log evidence and its gradient."""
-        found = self.fitted(parameters, tolerance=ON_THE_WAY, sweeps=SWEEPS_ON_THE_WAY)
-        prior, pull = self._prior(found.amplitude)
-        slopes = [amplitude_slope(found) + pull] if self.search.amplitude is None else []
+        fitted = self.fitted(parameters, tolerance=SEARCH_TOLERANCE, sweeps=SEARCH_SWEEPS)
+        prior, prior_slope = self._prior(fitted.amplitude)
+        slopes = [amplitude_slope(fitted) + prior_slope] if self.search.amplitude is None else []
         if self.n_widths:
-            slopes.extend(self._width_slopes(parameters, found))
-        return -found.posterior.log_evidence - prior, -np.asarray(slopes)
+            slopes.extend(self._width_slopes(parameters, fitted))
+        return -fitted.posterior.log_evidence - prior, -np.asarray(slopes)
 
     def _prior(self, amplitude: float) -> tuple[float, float]:
         """The log density of an amplitude before any answer, up to a constant, and its slope in log amplitude."""
         if self.search.amplitude is not None:
             return 0.0, 0.0
-        away = (float(np.log(amplitude * self.variance)) - USUAL) / SPREAD
-        return -0.5 * away**2, -away / SPREAD
+        away = (float(np.log(amplitude * self.variance)) - USUAL_LOG_VARIANCE) / LOG_VARIANCE_SPREAD
+        return -0.5 * away**2, -away / LOG_VARIANCE_SPREAD
 
-    def _width_slopes(self, parameters: FloatArray, found: FittedKernel) -> FloatArray:
+    def _width_slopes(self, parameters: FloatArray, fitted: FittedKernel) -> FloatArray:
+        """d log evidence / d log width: by formula for rbf, else by differences of evidences to the last digit."""
         if self.kernel.name == "rbf":
-            return width_slopes(self.task, found, each=self.search.widths == "each")
+            return width_slopes(self.task, fitted, each=self.search.widths == "each")
         slopes = []
         for position in range(self.size - self.n_widths, self.size):
             step = np.zeros(self.size)
-            step[position] = 1e-3
-            ends = [
-                self.fitted(parameters + sign * step).posterior.log_evidence for sign in (1, -1)
-            ]  # to the last digit
-            slopes.append((ends[0] - ends[1]) / 2e-3)
+            step[position] = SLOPE_STEP
+            above, below = (self.fitted(parameters + sign * step).posterior.log_evidence for sign in (1, -1))
+            slopes.append((above - below) / (2 * SLOPE_STEP))
         return np.asarray(slopes)
 
     def first_look(self) -> list[FloatArray]:
-        """Where to begin: the best of several widths and amplitudes, found roughly.
+        """Places to start from: the best of several widths and amplitudes, judged roughly.
 
-        With one width a column there are several peaks: the best place of every amplitude is a start.
+        With one width per column there are several peaks: the best place of every amplitude is a start.
         """
-        widths = np.log(WIDTHS) if self.n_widths else np.zeros(1)
-        amplitudes = np.log([1.0, 16.0]) if self.search.amplitude is None else np.zeros(1)
+        widths = np.log(FIRST_WIDTHS) if self.n_widths else np.zeros(1)
+        amplitudes = np.log(FIRST_AMPLITUDES) if self.search.amplitude is None else np.zeros(1)
         best: dict[float, tuple[float, FloatArray]] = {}
         for width in widths:
             for amplitude in amplitudes:
                 there = np.concatenate([[amplitude] * (self.size - self.n_widths), [width] * self.n_widths])
-                found = self.fitted(there, tolerance=ROUGHLY)
-                value = found.posterior.log_evidence + self._prior(found.amplitude)[0]
+                fitted = self.fitted(there, tolerance=ROUGH_TOLERANCE)
+                value = fitted.posterior.log_evidence + self._prior(fitted.amplitude)[0]
                 if value > best.get(amplitude, (-np.inf, there))[0]:
                     best[amplitude] = value, there
-        ranked = [place for _, place in sorted(best.values(), key=lambda one: -one[0])]
+        ranked = [place for _, place in sorted(best.values(), key=lambda entry: -entry[0])]
         return ranked if self.search.widths == "each" else ranked[:1]
 
     def at_bounds(self, parameters: FloatArray) -> tuple[str, ...]:
-        """The parameters that the search would have driven further."""
-        low, high = np.asarray(self.bounds).reshape(-1, 2).T  # none where nothing is learned
+        """Names of the parameters at the end of their range, which the search would have driven further."""
+        low, high = np.asarray(self.bounds).reshape(-1, 2).T  # empty where nothing is learned
         below, above = parameters < low + 1e-6, parameters > high - 1e-6
         if self.search.widths == "each":  # a column that plays no part is no reason to warn
             below[-self.n_widths :] &= below[-self.n_widths :].all()
@@ -351,43 +331,43 @@ class Ascent:
 
 
 def _usual_variance(task: PreferenceTask) -> float:
-    """Of the function under the kernel to begin with: the same everywhere, else half that of the compared differences."""
+    """The variance of a function under the kernel at the start, or half that of differences where it is not constant."""
     basis, data = task.basis, task.data
-    own = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
-    if float(np.ptp(own)) <= 1e-9 * float(own.max()):
-        return float(own[0]) or 1.0
+    variances = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
+    if float(np.ptp(variances)) <= 1e-9 * float(variances.max()):
+        return float(variances[0]) or 1.0
     features = data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
     return 0.5 * float(np.mean(to_numpy(squared_norms(features)))) or 1.0 if len(data) else 1.0
 
 
-# ---- averaging over widths
+# ---------------------------------------------------------------- averaging over widths
 
 
 def average(task: PreferenceTask, best: FittedKernel) -> list[tuple[float, FittedKernel]]:
     """The best width, then those around it, with their shares: the evidence under a prior flat in log width.
 
-    Out to where the evidence has fallen by a factor exp(FALL), both ways, within the range of the search (002 Fig. 1).
+    Out to where the evidence has fallen by MAX_EVIDENCE_FALL, both ways, within the range of the search
+    ([Tsivtsivadze2009] fig. 1).
     """
-    found, gamma, start = [best], best.kernel.gamma, task.basis.kernel.gamma
-    assert gamma is not None
+    kernels, start = [best], task.basis.kernel.gamma
     assert start is not None
     for direction in (1.0, -1.0):
         sites = best.posterior.sites
-        for step in range(1, SIDEWAYS + 1):
-            kernel = replace(best.kernel, gamma=gamma * float(np.exp(direction * STEP * step)))
+        for step in range(1, MAX_AVERAGE_STEPS + 1):
+            kernel = widened(best.kernel, direction * AVERAGE_STEP * step)
             assert kernel.gamma is not None
-            if not 1 / REACH <= kernel.gamma / start <= REACH:
+            if not 1 / MAX_WIDTH_FACTOR <= kernel.gamma / start <= MAX_WIDTH_FACTOR:
                 break
-            one = fit_kernel(task, kernel, best.amplitude, sites)
-            if one.posterior.log_evidence < best.posterior.log_evidence - FALL:
+            fitted = fit_kernel(task, kernel, best.amplitude, sites)
+            if fitted.posterior.log_evidence < best.posterior.log_evidence - MAX_EVIDENCE_FALL:
                 break
-            found.append(one)
-            sites = one.posterior.sites
-    return shared_out(found)
+            kernels.append(fitted)
+            sites = fitted.posterior.sites
+    return with_shares(kernels)
 
 
-def shared_out(found: list[FittedKernel]) -> list[tuple[float, FittedKernel]]:
-    """Posteriors with their shares, which are as their evidence."""
-    logs = np.asarray([one.posterior.log_evidence for one in found])
+def with_shares(kernels: list[FittedKernel]) -> list[tuple[float, FittedKernel]]:
+    """Fitted kernels with their shares, which are in proportion to their evidence and sum to 1."""
+    logs = np.asarray([fitted.posterior.log_evidence for fitted in kernels])
     shares = np.exp(logs - logs.max())
-    return [(float(share), one) for share, one in zip(shares / shares.sum(), found, strict=True)]
+    return [(float(share), fitted) for share, fitted in zip(shares / shares.sum(), kernels, strict=True)]

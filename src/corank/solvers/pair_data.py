@@ -1,4 +1,7 @@
-"""Who beat whom, each pair of winner and loser once: from explicit comparisons, or from scores within queries."""
+"""Who beat whom, each pair of winner and loser once: from explicit comparisons, or from scores within queries.
+
+Also how the items of new comparisons are matched with those that are there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from corank.model_files.packing import storable
 class PairData:
     """Comparisons between items, each pair of winner and loser once.
 
-    features : (n, d) the items that take part; winners, losers : (N,) rows of it; counts : (N,) how often, whole numbers
+    features : (n, d) the items
+    winners, losers : (N,) row numbers of the items
+    counts : (N,) how often each comparison was made, whole numbers
     """
 
     features: Array
@@ -28,7 +33,7 @@ class PairData:
 
     @classmethod
     def merged(cls, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:
-        """From comparisons of which several may be the same."""
+        """From comparisons in which a pair may come several times."""
         n = int(features.shape[0])
         codes, places = np.unique(winners * n + losers, return_inverse=True)
         return cls(
@@ -46,20 +51,20 @@ class PairData:
         return take(rows, self.winners) - take(rows, self.losers)
 
     def transposed(self, values: Array) -> Array:
-        """Its transpose: (N, c) → (n, c)."""
+        """The transpose of `apply`: (N, c) → (n, c)."""
         n = int(self.features.shape[0])
         ends = [like(rows, values, "int64") for rows in (self.winners, self.losers)]
         return segment_sum(values, ends[0], n) - segment_sum(values, ends[1], n)
 
     @property
     def n_parts(self) -> int:
-        """Into how many parts the compared items fall that are not compared with each other, however indirectly."""
+        """Number of groups of items that no chain of comparisons connects; items without comparisons do not count."""
         n = int(self.features.shape[0])
         graph = sparse.csr_array((np.ones(len(self)), (self.winners, self.losers)), shape=(n, n))
         return len(np.unique(connected_components(graph, directed=False)[1][self.winners]))
 
     def extended(self, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:
-        """More comparisons, between items (m, d), which may be known ones."""
+        """With more comparisons, between items (m, d) that may be among those that are there."""
         items, places = joined_items(self.features, features, np.concatenate([winners, losers]))
         first, second = places[: len(winners)], places[len(winners) :]
         return PairData.merged(
@@ -70,33 +75,33 @@ class PairData:
         )
 
 
-def joined_items(known: Array, features: Array, rows: Index) -> tuple[Array, Index]:
-    """Items (n, d) and those `rows` (k,) of others (m, d) that are not among them; where the rows are then found (k,).
+def joined_items(items: Array, features: Array, rows: Index) -> tuple[Array, Index]:
+    """Items (n, d) with those `rows` (k,) of other items (m, d) that are not among them, and the places of the rows (k,).
 
-    Items with the very same features are the same.
+    Items with equal features are one item.
     """
     used, ends = np.unique(rows, return_inverse=True)
     features = take(features, used)
-    if is_sparse(known) != is_sparse(features):
-        features = sparse.csr_array(features) if is_sparse(known) else features.toarray()
+    if is_sparse(items) != is_sparse(features):
+        features = sparse.csr_array(features) if is_sparse(items) else features.toarray()
     if not is_sparse(features):
-        features = like(features, known, dtype_name(known))
-    numbers = {key: row for row, key in reversed(list(enumerate(_keys(known))))}
+        features = like(features, items, dtype_name(items))
+    numbers = {key: row for row, key in reversed(list(enumerate(_keys(items))))}
     places = np.zeros(len(used), dtype=np.int64)
-    fresh: list[int] = []
+    new_rows: list[int] = []
     for row, key in enumerate(_keys(features)):
         if key not in numbers:
-            numbers[key] = int(known.shape[0]) + len(fresh)
-            fresh.append(row)
+            numbers[key] = int(items.shape[0]) + len(new_rows)
+            new_rows.append(row)
         places[row] = numbers[key]
-    if fresh:
-        both = [known, take(features, np.asarray(fresh, dtype=np.int64))]
-        known = sparse.vstack(both, format="csr") if is_sparse(known) else namespace(known).concat(both)
-    return known, places[ends]
+    if new_rows:
+        both = [items, take(features, np.asarray(new_rows, dtype=np.int64))]
+        items = sparse.vstack(both, format="csr") if is_sparse(items) else namespace(items).concat(both)
+    return items, places[ends]
 
 
 def _keys(features: Array) -> list[bytes]:
-    """What tells rows apart: their bytes, and for CSR those of their entries in order of columns."""
+    """One key per row, equal for equal rows: its bytes, and for CSR those of its entries in order of columns."""
     if is_sparse(features):
         tidy = sparse.csr_array(features)
         tidy.sum_duplicates()
@@ -109,7 +114,7 @@ def _keys(features: Array) -> list[bytes]:
 def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int, first_new: int = 0) -> tuple[Index, Index]:
     """Winners and losers: pairs of rows of one query with different scores, each once; a seeded sample of `most`.
 
-    Pairs of two rows before `first_new` are left out. None is listed that is not taken: O(n log n + most).
+    Pairs of two rows before `first_new` are left out. Pairs that are not taken are not listed: O(n log n + most).
     """
     order = np.lexsort((scores, queries))
     new = order >= first_new
@@ -131,7 +136,7 @@ def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int, first
 
 
 def _begins(*keys: np.ndarray[Any, Any]) -> Index:
-    """Where the run of equal keys begins that each place belongs to: (n,)."""
+    """For each of n places the beginning of its run of equal keys: (n,)."""
     n = len(keys[0])
     starts = np.zeros(n, dtype=bool)
     starts[:1] = True

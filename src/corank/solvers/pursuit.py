@@ -1,13 +1,9 @@
-"""Pursuit: atoms enter one by one, each the one that lowers ‖J (s − f)‖² most (003 fig. 1; Vincent & Bengio 2002).
+"""Pursuit: atoms enter one by one, each the one that lowers ‖J (s − f)‖² most, and how many of them there shall be.
 
-Every way of refitting is the same loop. Correlations c = Dᵀ L r are kept up to date by one product with D a step, and
-so is what the atoms chosen so far leave of every atom's length. Runs over several sets of rows go side by side, so that
-all folds cost little more than one.
-
-From training data and settings to one sparse solution: kernel width and number of atoms chosen, weights solved.
-
-Folds are redone greedily, side by side with the run on all rows: the model of any number of atoms is the beginning of
-that run. Rows that are left out are no atoms either: an atom of their own would say nothing about new rows.
+`PursuitRun` is one greedy run over a set of rows, whatever the way of refitting (docs/mathematics.md, section 3.9;
+[Tsivtsivadze2013] fig. 1, [Vincent2002]). `pursue` goes from training data and settings to a sparse solution: all folds
+are run side by side with the run on all rows, whose beginning is the model for any number of atoms. Rows that are held
+out are no atoms either: an atom at a held-out row would say nothing about new rows.
 """
 
 from __future__ import annotations
@@ -19,74 +15,35 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from corank._arrays import Array, FloatArray, Index, device, like, namespace, segment_sum, take, to_numpy
+from corank._arrays import Array, FloatArray, Index, device, like, namespace, segment_sum, take
 from corank.kernels import Kernel
 from corank.problem import ScoredRows
+from corank.solvers.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solvers.dictionary import Atoms, Dictionary, RowSet
 from corank.solvers.folds import Splits, default_folding, fold_splits, read_splits
-from corank.solvers.holdout import HeldOut, Scoring, chosen_position, errors_of, pooled
-from corank.solvers.tuning import Path, Training, constant_error, kernels_to_try
+from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
+from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try
 
 Refit: TypeAlias = Literal["back", "basic", "final", "pre"]
 REFITS: tuple[Refit, ...] = ("back", "basic", "final", "pre")
 
-DEAD = 1e-10  # squared length of an atom, beside the longest one's or its own at the start, that counts as nothing
-TIE = 1e-10  # gains that differ by less are equal: the smallest number enters
-NOTHING = 1e-20  # share of the loss at the start that is no gain any more
+GAIN_TIE = 1e-10  # share of a gain: others that fall short of it by less are equal, and the first atom enters
+NEGLIGIBLE_GAIN = 1e-20  # share of the loss at the start: a step that takes less away fits rounding
+PATIENCE_STEPS = 10  # without a lower held-out error, after which a search for the number of atoms ends
+MAX_TUNED_STEPS = 1_000  # that such a search tries at most
+NO_SPREAD = 1e-14  # share of the level of the scores: scores that spread by less are alike but for rounding
 
 
-class Directions:
-    """Root columns made orthonormal one after the other, A = Q R, and what they are at rows that are only watched.
-
-    Gram–Schmidt, twice: O(n k) for the k-th column.
-    """
-
-    def __init__(self, reference: Array, n_watched: int) -> None:
-        xp = namespace(reference)
-        place = {"dtype": xp.float64, "device": device(reference)}
-        self._unit = xp.zeros((8, reference.shape[0]), **place)  # Qᵀ, filled from above
-        self._watched = xp.zeros((8, n_watched), **place)
-        self.upper: list[FloatArray] = []  # the columns of R
-
-    def add(self, column: Array, watched: Array) -> tuple[Array, Array] | None:
-        """The next direction (n,) and its values at the watched rows; None where the column adds none."""
-        xp, k = namespace(column), len(self.upper)
-        q, known = column, self._unit[:k, :]
-        size = float(xp.sum(column * column))
-        projection = 0.0 * known[:, 0]
-        for _ in range(2 if k else 0):
-            again = known @ q
-            q = q - again @ known
-            projection = projection + again
-        length = float(xp.sum(q * q))
-        if length <= DEAD * size:
-            return None
-        length **= 0.5
-        q = q / length
-        elsewhere = (watched - projection @ self._watched[:k, :]) / length
-        if k == self._unit.shape[0]:
-            self._unit, self._watched = (
-                xp.concat([rows, xp.zeros_like(rows)], axis=0) for rows in (self._unit, self._watched)
-            )
-        self._unit[k, :] = q
-        self._watched[k, :] = elsewhere
-        self.upper.append(np.append(to_numpy(projection), length))
-        return q, elsewhere
-
-    def inverse(self) -> FloatArray:
-        """R⁻¹: (k, k)."""
-        k = len(self.upper)
-        factor = np.zeros((k, k))
-        for column, entries in enumerate(self.upper):
-            factor[: column + 1, column] = entries
-        return np.asarray(scipy.linalg.solve_triangular(factor, np.eye(k)) if k else factor)
+# ---------------------------------------------------------------- one greedy run
 
 
 class PursuitRun:
     """One greedy run over a set of rows.
 
     "basic" gives a weight to the atom that enters and may pick it again; "final" picks the same atoms and refits all
-    weights at the end; "back" refits after every step; "pre" picks the atom that is best after refitting.
+    weights at the end; "back" refits after every step; "pre" picks the atom that is best after refitting. Correlations
+    Dᵀ L (s − f) are kept up to date by one product with D per step, and so is what the chosen atoms leave of every
+    atom's length.
 
     Parameters
     ----------
@@ -99,8 +56,9 @@ class PursuitRun:
     Attributes
     ----------
     steps : atoms, in order of entry
+    entered : the distinct ones
     losses : ‖J (s − f)‖² of 0, 1, … steps
-    predictions : (m,) at the watched rows, one entry a step
+    predictions : (m,) at the watched rows, one entry per step
     """
 
     def __init__(
@@ -116,20 +74,20 @@ class PursuitRun:
     ) -> None:
         xp = namespace(target)
         self._rows, self._n_rows, self._refit, self._watched = rows, n_rows, refit, watched
-        self._start = self._left = lengths
+        self._lengths = self._lengths_left = lengths
         self._numbers = xp.arange(lengths.shape[0], device=device(lengths))
-        self._floor = DEAD * float(xp.max(lengths)) if alike else 0.0
+        self._shortest = NEGLIGIBLE_SHARE * float(xp.max(lengths)) if alike else 0.0
         self._residual = self._refitted = target
         self._correlations = xp.zeros_like(lengths)
         self._pending: tuple[Array, float] | None = (target, -1.0)  # c −= amount · Dᵀ Jᵀ direction, not yet done
         n_watched = 0 if watched is None else len(watched)
         self._values = xp.zeros(n_watched, dtype=xp.float64, device=device(target))
-        self.directions = Directions(target, n_watched)
+        self._columns = GrowingColumns(target, n_watched)
         self.steps: list[int] = []
-        self.entered: list[int] = []  # distinct atoms
+        self.entered: list[int] = []
         self._amounts: list[float] = []  # of the steps ("basic") or of the directions
         self._bearers: list[int] = []  # which entered atom each direction came with
-        self._widths: list[int] = []  # directions after each step
+        self._n_directions: list[int] = []  # after each step
         self.losses = [float(xp.sum(target * target))]
         self.predictions: list[Array] = []
         self.ended = False
@@ -140,7 +98,8 @@ class PursuitRun:
         if self._pending is None:
             return None
         direction, _ = self._pending
-        return _spread(self._rows.operator.root_transposed(direction[:, None])[:, 0], self._rows.rows, self._n_rows)
+        values = self._rows.operator.root_transposed(direction[:, None])[:, 0]
+        return values if self._rows.rows is None else scattered_sums(values, self._rows.rows, self._n_rows)
 
     def absorb(self, product: Array) -> None:
         """Take in that product (N,): correlations with the new residual, and what is left of every atom."""
@@ -148,52 +107,55 @@ class PursuitRun:
         _, amount = self._pending
         self._correlations = self._correlations - amount * product
         if self._refit in ("back", "pre") and self.steps:
-            self._left = self._left - product * product
-            self._drop(self.steps[-1])
+            self._lengths_left = self._lengths_left - product * product
+            self._bar(self.steps[-1])
         self._pending = None
 
-    def _drop(self, atom: int) -> None:
-        self._left = namespace(self._left).where(self._numbers == atom, 0.0 * self._left, self._left)
+    def _bar(self, atom: int) -> None:
+        """Let an atom never enter again."""
+        lengths = self._lengths_left
+        self._lengths_left = namespace(lengths).where(self._numbers == atom, 0.0 * lengths, lengths)
 
     def choose(self) -> int | None:
-        """The atom to enter next: the largest gain (kᵀ L r)² / kᵀ L k; None where there is none to be had."""
-        xp, c = namespace(self._left), self._correlations
-        live = (self._start > self._floor) & (self._left > DEAD * self._start)
-        lengths = self._left if self._refit == "pre" else self._start
-        gains = xp.where(live, c * c / xp.where(live, lengths, xp.ones_like(lengths)), -xp.ones_like(lengths))
+        """The atom to enter next, that of the largest gain (dᵀ L (s − f))² / dᵀ L d; None where none gains anything."""
+        xp, correlations = namespace(self._lengths), self._correlations
+        live = (self._lengths > self._shortest) & (self._lengths_left > NEGLIGIBLE_SHARE * self._lengths)
+        lengths = self._lengths_left if self._refit == "pre" else self._lengths
+        safe_lengths = xp.where(live, lengths, xp.ones_like(lengths))
+        gains = xp.where(live, correlations * correlations / safe_lengths, -xp.ones_like(lengths))
         best = float(xp.max(gains))
-        if not best > NOTHING * self.losses[0]:
+        if not best > NEGLIGIBLE_GAIN * self.losses[0]:
             self.ended = True
             return None
-        return int(xp.argmax(xp.astype(gains >= (1 - TIE) * best, xp.int8)))
+        return int(xp.argmax(xp.astype(gains >= (1 - GAIN_TIE) * best, xp.int8)))
 
     def enter(self, atom: int, column: Array) -> None:
-        """Take in an atom, whose values at all n rows are given. O(n k)."""
+        """Take in an atom, given its values (n,) at all rows. O(n k)."""
         rows, watched = self._rows.rows, self._watched
         xp = namespace(column)
         values = self._values if watched is None else take(column, watched)
-        own = self._rows.operator.root((column if rows is None else take(column, rows))[:, None])[:, 0]
-        new = atom not in self.entered
+        root_column = self._rows.operator.root((column if rows is None else take(column, rows))[:, None])[:, 0]
+        is_new = atom not in self.entered
         if self._refit in ("basic", "final"):
-            amount = float(xp.sum(own * self._residual)) / float(xp.sum(own * own))
-            self._residual = self._residual - amount * own
-            self._pending = own, amount
+            amount = float(xp.sum(root_column * self._residual)) / float(xp.sum(root_column * root_column))
+            self._residual = self._residual - amount * root_column
+            self._pending = root_column, amount
         if self._refit == "basic":
             self._amounts.append(amount)
             self._values, self._refitted = self._values + amount * values, self._residual
-        elif new and not self._add_direction(own, values) and self._refit != "final":
-            self._drop(atom)  # rounding hid that it adds nothing
+        elif is_new and not self._add_direction(root_column, values) and self._refit != "final":
+            self._bar(atom)  # rounding hid that it adds nothing
             return
-        if new:
+        if is_new:
             self.entered.append(atom)
         self.steps.append(atom)
-        self._widths.append(len(self._bearers))
+        self._n_directions.append(len(self._bearers))
         self.losses.append(float(xp.sum(self._refitted * self._refitted)))
         self.predictions.append(self._values)
 
-    def _add_direction(self, own: Array, values: Array) -> bool:
+    def _add_direction(self, root_column: Array, values: Array) -> bool:
         """Refit on one more direction; False where the column adds none."""
-        added = self.directions.add(own, values)
+        added = self._columns.add(root_column, values)
         if added is None:
             return False
         q, elsewhere = added
@@ -208,15 +170,25 @@ class PursuitRun:
 
     def weights(self) -> FloatArray:
         """Weights of the entered atoms after 1, 2, … steps: (k, steps), all of them from one R⁻¹. O(k² steps)."""
-        found = np.zeros((len(self.entered), len(self.steps)))
+        weights = np.zeros((len(self.entered), len(self.steps)))
         if self._refit == "basic":
             for step, (atom, amount) in enumerate(zip(self.steps, self._amounts, strict=True)):
-                found[self.entered.index(atom), step:] += amount
-            return found
-        sums = np.cumsum(self.directions.inverse() * np.asarray(self._amounts), axis=1)
-        sums = np.concatenate([np.zeros((len(self._bearers), 1)), sums], axis=1)
-        found[self._bearers] = sums[:, self._widths]
-        return found
+                weights[self.entered.index(atom), step:] += amount
+            return weights
+        upper = self._columns.upper[:, self._columns.leading]
+        k = len(upper)
+        inverse = scipy.linalg.solve_triangular(upper, np.eye(k)) if k else upper
+        sums = np.cumsum(inverse * np.asarray(self._amounts), axis=1)
+        sums = np.concatenate([np.zeros((k, 1)), sums], axis=1)
+        weights[self._bearers] = sums[:, self._n_directions]
+        return weights
+
+
+def scattered_sums(values: Array, rows: Index, n: int) -> Array:
+    """Values (k,) of some rows at their places among n, zeros elsewhere; those of a row that comes twice are added."""
+    if isinstance(values, np.ndarray):
+        return np.bincount(rows, values, minlength=n)
+    return segment_sum(values[:, None], like(rows, values, "int64"), n)[:, 0]
 
 
 def start_runs(
@@ -229,13 +201,13 @@ def start_runs(
     *,
     alike: bool,
 ) -> list[PursuitRun]:
-    """A run over each set of rows, of which the first is all of them; `barred` atoms may not enter. One pass over D."""
+    """One run per set of rows, of which the first is all of them; `barred` atoms may not enter. One pass over D."""
     n, lengths = sets[0].operator.n_rows, dictionary.squared_lengths(sets)
-    open_ = np.ones((len(sets), dictionary.size))
+    free = np.ones((len(sets), dictionary.size))
     for number, atoms in enumerate(barred):
         if atoms is not None:
-            open_[number, atoms] = 0.0
-    lengths = lengths * like(open_, lengths)
+            free[number, atoms] = 0.0
+    lengths = lengths * like(free, lengths)
     return [
         PursuitRun(rows, n, target, lengths[number, ...], refit, seen, alike=alike)
         for number, (rows, target, seen) in enumerate(zip(sets, targets, watched, strict=True))
@@ -243,39 +215,28 @@ def start_runs(
 
 
 def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) -> None:
-    """Take every run to that many steps, or to its end. One product with D a step: O(n N) for all runs together."""
+    """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all runs together."""
     while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
         waiting = [(run, vector) for run in active if (vector := run.pending) is not None]
         if waiting:
             products = dictionary.products(namespace(waiting[0][1]).stack([vector for _, vector in waiting]))
             for number, (run, _) in enumerate(waiting):
                 run.absorb(products[number, ...])
-        chosen = [(run, atom) for run in active if (atom := run.choose()) is not None]
-        if chosen:
-            columns = dictionary.columns(np.asarray([atom for _, atom in chosen]))
-            for number, (run, atom) in enumerate(chosen):
+        choices = [(run, atom) for run in active if (atom := run.choose()) is not None]
+        if choices:
+            columns = dictionary.columns(np.asarray([atom for _, atom in choices]))
+            for number, (run, atom) in enumerate(choices):
                 run.enter(atom, columns[number, ...])
 
 
-def _spread(values: Array, rows: Index | None, n: int) -> Array:
-    """Values (k,) of some rows among n, zeros elsewhere; rows that come twice are added."""
-    if rows is None:
-        return values
-    if isinstance(values, np.ndarray):
-        return np.bincount(rows, values, minlength=n)
-    return segment_sum(values[:, None], like(rows, values, "int64"), n)[:, 0]
-
-
-PATIENCE = 10  # steps without a lower held-out error after which a search ends
-MOST_STEPS = 1_000  # that are tried
-UNTUNED = 10  # atoms where nothing can be held out
+# ---------------------------------------------------------------- the kernel width and the number of atoms
 
 
 @dataclass(frozen=True)
 class PursuitSettings:
     """What a learner was asked for, checked.
 
-    kernel : with gamma still open; gamma : candidates, or "scale"/"tune"
+    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
     n_atoms : steps, candidates in increasing order, or "tune"
     centred : the mean score of the rows at hand is taken out first (an intercept)
     """
@@ -302,7 +263,7 @@ class PursuitSolution:
     steps : (p,) atoms in order of entry; atoms : (k,) the distinct ones
     weights : (k, p) of the distinct atoms after 1, 2, … steps
     losses : (p + 1,) of 0, 1, … steps
-    asked : the number of steps that was wanted; path : None where nothing was tuned
+    asked : the number of steps that was to be taken; path : None where nothing was tuned
     """
 
     kernel: Kernel
@@ -317,17 +278,22 @@ class PursuitSolution:
 
 @dataclass(frozen=True)
 class _PursuitFold:
-    """Rows that are kept and rows that are left out. The features are not needed: kernels come from the dictionary."""
+    """Rows that are kept, as a set and its target, and rows that are held out, without their features."""
 
     kept: RowSet
     target: Array
-    left: ScoredRows
+    held_out: ScoredRows
     rows: Index
     offset: float
 
+    def errors(self, predictions: Array, scoring: Scoring) -> FoldErrors:
+        """Errors of predictions (m, k) of the rows held out."""
+        fold = np.zeros(len(self.rows), dtype=np.int64)
+        return errors_of(self.held_out, predictions, fold, scoring, np.full(1, self.offset))
+
 
 @dataclass(frozen=True)
-class _Candidate:
+class _PursuitTrial:
     """One kernel: the run on all rows, the numbers of steps tried and their held-out errors."""
 
     kernel: Kernel
@@ -337,44 +303,46 @@ class _Candidate:
 
 
 def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> PursuitSolution:
-    """Choose what is to be tuned by held-out error; the model is the beginning of the run on all rows."""
+    """Choose by held-out error what is to be tuned; the model is the beginning of the run on all rows."""
     problem = training.problem
     assert isinstance(problem, ScoredRows)
     tied = nothing_to_learn(problem, centred=settings.centred)
-    splits = _splits(training, settings) if settings.tunes and not tied else None
     offset = problem.mean_score if settings.centred else 0.0
-    bare = without_features(problem)
-    folds = [] if splits is None else [_fold(bare, train, test, settings.centred) for train, test in splits]
-    if folds and not _tell_apart(folds, settings.scoring):
-        folds = []
-    whole = RowSet(problem.operator)
+    folds = _folds(training, settings) if settings.tunes and not tied else []
     target = (problem.targets[:, 0] - offset * problem.targets[:, 1]) * (0.0 if tied else 1.0)
+    rank = problem.freedom(np.arange(len(problem.rows)))
 
-    def candidate(kernel: Kernel) -> _Candidate:
+    def trial(kernel: Kernel) -> _PursuitTrial:
         dictionary = atoms.dictionary(kernel, problem.features)
         runs = start_runs(
             dictionary,
-            [whole, *(fold.kept for fold in folds)],
+            [RowSet(problem.operator), *(fold.kept for fold in folds)],
             [target, *(fold.target for fold in folds)],
             [None, *(fold.rows for fold in folds)],
             settings.refit,
             [None, *(atoms.at(training.index[fold.rows]) for fold in folds)],
             alike=atoms.points is not None,
         )
-        return _tried(dictionary, runs, folds, kernel, settings, problem.freedom(np.arange(len(problem.rows))))
+        return _trial(dictionary, runs, folds, kernel, settings, rank)
 
-    constant = constant_error([problem], offset, settings.scoring) if folds else np.nan
-    kernels = _kernels(training, settings, atoms, tuned=bool(folds))
-    chosen, asked, path = _choose([candidate(kernel) for kernel in kernels], settings.scoring, constant)
-    used = min(asked, len(chosen.run.steps))
-    steps = np.asarray(chosen.run.steps[:used], dtype=np.int64)
-    distinct = len(dict.fromkeys(steps.tolist()))
+    trials = [trial(kernel) for kernel in _kernels(training, settings, atoms, tuned=bool(folds))]
+    best, asked, path = trials[0], int(trials[0].numbers[0]), None
+    if folds:
+        constant = constant_error([problem], offset, settings.scoring)
+        paths = [_path(candidate, settings.scoring, constant) for candidate in trials]
+        best = min(zip(trials, paths, strict=True), key=lambda pair: float(pair[1].error[pair[1].best]))[0]
+        path = joined_path(paths)
+        assert path.n_atoms is not None
+        asked = int(path.n_atoms[path.best])
+    used = min(asked, len(best.run.steps))
+    steps = np.asarray(best.run.steps[:used], dtype=np.int64)
+    n_distinct = len(dict.fromkeys(steps.tolist()))
     return PursuitSolution(
-        kernel=chosen.kernel,
+        kernel=best.kernel,
         steps=steps,
-        atoms=np.asarray(chosen.run.entered[:distinct], dtype=np.int64),
-        weights=chosen.run.weights()[:distinct, :used],
-        losses=np.asarray(chosen.run.losses[: used + 1]),
+        atoms=np.asarray(best.run.entered[:n_distinct], dtype=np.int64),
+        weights=best.run.weights()[:n_distinct, :used],
+        losses=np.asarray(best.run.losses[: used + 1]),
         intercept=offset,
         asked=asked,
         path=path,
@@ -385,12 +353,13 @@ def nothing_to_learn(problem: ScoredRows, *, centred: bool) -> bool:
     """Whether scores are alike, but for rounding, wherever they are compared."""
     if problem.is_tied:
         return True
-    size = float(namespace(problem.reference).max(namespace(problem.reference).abs(problem.reference)))
-    return size <= 1e-14 * abs(problem.level) if centred else size == 0
+    xp = namespace(problem.reference)
+    largest = float(xp.max(xp.abs(problem.reference)))
+    return largest <= NO_SPREAD * abs(problem.level) if centred else largest == 0
 
 
 def _kernels(training: Training, settings: PursuitSettings, atoms: Atoms, *, tuned: bool) -> list[Kernel]:
-    """The widths to try; one that needs no tuning where nothing can be held out."""
+    """The kernel with every width to try; with one that needs no tuning where nothing can be held out."""
     if atoms.points is None:
         return [Kernel("linear")]
     gamma = settings.gamma
@@ -399,38 +368,92 @@ def _kernels(training: Training, settings: PursuitSettings, atoms: Atoms, *, tun
     return kernels_to_try(training, settings.kernel, gamma, "all", settings.seed)
 
 
-def _choose(found: Sequence[_Candidate], scoring: Scoring, constant: float) -> tuple[_Candidate, int, Path | None]:
-    """The candidate of least held-out error and its number of steps; fewer among equals."""
-    if found[0].errors is None:
-        return found[0], int(found[0].numbers[0]), None
-    best, least, chosen, tried = 0, np.inf, found[0], 0
-    for candidate in found:
-        assert candidate.errors is not None
-        position = chosen_position(candidate.errors, -candidate.numbers.astype(np.float64), scoring)
-        if candidate.errors.mean[position] < least:
-            best, least, chosen = tried + position, float(candidate.errors.mean[position]), candidate
-        tried += len(candidate.numbers)
-    errors = [candidate.errors for candidate in found if candidate.errors is not None]
-    numbers = np.concatenate([candidate.numbers for candidate in found]).astype(np.float64)
-    widths = [np.nan if candidate.kernel.gamma is None else candidate.kernel.gamma for candidate in found]
-    path = Path(
+def _trial(
+    dictionary: Dictionary,
+    runs: Sequence[PursuitRun],
+    folds: Sequence[_PursuitFold],
+    kernel: Kernel,
+    settings: PursuitSettings,
+    rank: int,
+) -> _PursuitTrial:
+    """Runs, the first on all rows and then one per fold, taken as far as they must go."""
+    n_atoms, carried = settings.n_atoms, min(dictionary.size, rank)
+    tunes = isinstance(n_atoms, str)
+    given = np.atleast_1d(np.asarray(0 if tunes else n_atoms, dtype=np.int64))
+    if not folds:
+        steps = min(UNTUNED_COLUMNS, carried) if tunes else int(given[0])
+        advance(dictionary, runs, steps)
+        return _PursuitTrial(kernel, runs[0], np.asarray([steps]))
+    limit = int(given[-1])
+    if tunes:  # with "basic" and "final" an atom may come again
+        limit = MAX_TUNED_STEPS if settings.refit in ("basic", "final") else min(MAX_TUNED_STEPS, carried)
+    tables: list[HeldOut] = []
+    n_tried = 0
+    while n_tried < limit and (n_tried == 0 or not all(run.ended for run in runs[1:])):
+        upto = min(n_tried + PATIENCE_STEPS, limit)
+        advance(dictionary, runs, upto)
+        tables.append(_errors(folds, runs[1:], n_tried, upto, settings.scoring))
+        n_tried = upto
+        end = _end_of_search(np.concatenate([table.mean for table in tables])) if tunes else None
+        if end is not None:
+            n_tried = end
+            break
+    numbers = given
+    if tunes:
+        longest = max(1, max(len(run.steps) for run in runs[1:]))
+        numbers = np.arange(1, min(n_tried, longest) + 1)
+    advance(dictionary, runs[:1], int(numbers[-1]))
+    errors = np.concatenate([table.errors for table in tables], axis=1)[:, np.minimum(numbers, n_tried) - 1]
+    return _PursuitTrial(kernel, runs[0], numbers, HeldOut(errors, tables[0].sizes))
+
+
+def _end_of_search(means: FloatArray) -> int | None:
+    """The number of steps after which PATIENCE_STEPS have not lowered the error; None where it still may fall."""
+    best, since = means[0], 0
+    for step, error in enumerate(means[1:], start=2):
+        since = 0 if error < best * (1 - 1e-12) else since + 1  # less is rounding
+        best = min(best, error)
+        if since == PATIENCE_STEPS:
+            return step
+    return None
+
+
+def _path(trial: _PursuitTrial, scoring: Scoring, constant: float) -> Path:
+    """The held-out errors of one kernel; the fewest steps among equals are chosen."""
+    errors, numbers = trial.errors, trial.numbers.astype(np.float64)
+    assert errors is not None
+    width = np.nan if trial.kernel.gamma is None else trial.kernel.gamma
+    return Path(
         alpha=np.full(len(numbers), np.nan),
-        gamma=np.repeat(widths, [len(candidate.numbers) for candidate in found]).astype(np.float64),
-        error=np.concatenate([own.mean for own in errors]),
-        standard_error=np.concatenate([own.standard_error for own in errors]),
-        best=best,
+        gamma=np.full(len(numbers), width),
+        error=errors.mean,
+        standard_error=errors.standard_error,
+        best=chosen_position(errors, -numbers, scoring),
         scoring=scoring,
         constant=constant,
         n_atoms=numbers,
     )
-    return chosen, int(numbers[best]), path
 
 
-# ---------------------------------------------------------------- folds
+# ---------------------------------------------------------------- what is held out
+
+
+def _folds(training: Training, settings: PursuitSettings) -> list[_PursuitFold]:
+    """Every split as what is kept and what is held out; none where no error can be told on what is held out."""
+    splits = _splits(training, settings)
+    if splits is None:
+        return []
+    problem = training.problem
+    assert isinstance(problem, ScoredRows)
+    bare = without_features(problem)
+    folds = [_fold(bare, train, test, settings.centred) for train, test in splits]
+    constants = [0.0 * fold.held_out.reference[:, None] for fold in folds]
+    tables = [fold.errors(constant, settings.scoring) for fold, constant in zip(folds, constants, strict=True)]
+    return folds if len(pooled(tables).sizes) else []
 
 
 def _splits(training: Training, settings: PursuitSettings) -> Splits | None:
-    """What is held out: what `cv` says, else at most ten folds of queries, items or rows; None for too little."""
+    """The splits of `cv`, else at most ten folds of queries, items or rows; None where there are too few."""
     problem = training.problem
     given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
     if given is None:
@@ -441,97 +464,37 @@ def _splits(training: Training, settings: PursuitSettings) -> Splits | None:
 
 
 def without_features(problem: ScoredRows) -> ScoredRows:
-    """The same rows, so that folds of them copy no features."""
+    """A problem whose rows have no columns, so that folds of it copy no features: kernels come from the dictionary."""
     xp = namespace(problem.reference)
     nothing = xp.zeros((len(problem.rows), 0), dtype=xp.float64, device=device(problem.reference))
     return replace(problem, rows=replace(problem.rows, features=nothing))
 
 
 def _fold(problem: ScoredRows, train: Index, test: Index, centred: bool) -> _PursuitFold:
-    kept, left = problem.take(train), problem.take(test)
+    kept, held_out = problem.take(train), problem.take(test)
     offset = kept.mean_score if centred else 0.0
     target = kept.targets[:, 0] - offset * kept.targets[:, 1]
-    return _PursuitFold(RowSet(kept.operator, train, _cuts(problem, train)), target, left, test, offset)
+    return _PursuitFold(RowSet(kept.operator, train, _cuts(problem, train)), target, held_out, test, offset)
 
 
 def _cuts(problem: ScoredRows, rows: Index) -> bool:
-    """Whether the loss on these rows is the same as within all of them: whole queries, or rows one by one."""
+    """Whether the loss on these rows is made of blocks of the loss on all: whole queries, or rows one by one."""
     if not problem.comparison.needs_queries:
         return True
     if problem.groups is None:
         return False
-    counts, sizes = (np.bincount(own, minlength=problem.n_queries) for own in (problem.groups[rows], problem.groups))
+    counts, sizes = (np.bincount(g, minlength=problem.n_queries) for g in (problem.groups[rows], problem.groups))
     return len(np.unique(rows)) == len(rows) and bool(np.all((counts == 0) | (counts == sizes)))
-
-
-def _tell_apart(folds: Sequence[_PursuitFold], scoring: Scoring) -> bool:
-    """Whether an error can be told on anything that is left out."""
-    parts = []
-    for fold in folds:
-        constant = 0.0 * fold.left.reference[:, None]
-        parts.append(errors_of(fold.left, constant, np.zeros(len(fold.rows), dtype=np.int64), scoring, np.zeros(1)))
-    return len(pooled(parts).sizes) > 0
-
-
-def _tried(
-    dictionary: Dictionary,
-    runs: Sequence[PursuitRun],
-    folds: Sequence[_PursuitFold],
-    kernel: Kernel,
-    settings: PursuitSettings,
-    rank: int,
-) -> _Candidate:
-    """Runs, the first on all rows and one a fold, taken as far as they must go."""
-    wanted, carried = settings.n_atoms, min(dictionary.size, rank)
-    if not folds:
-        steps = min(UNTUNED, carried) if isinstance(wanted, str) else wanted if isinstance(wanted, int) else wanted[0]
-        advance(dictionary, runs, steps)
-        return _Candidate(kernel, runs[0], np.asarray([steps]))
-    most = MOST_STEPS if settings.refit in ("basic", "final") else min(MOST_STEPS, carried)
-    limit = most if isinstance(wanted, str) else wanted if isinstance(wanted, int) else wanted[-1]
-    parts: list[HeldOut] = []
-    done = 0
-    while done < limit and (done == 0 or not all(run.ended for run in runs[1:])):
-        upto = min(done + PATIENCE, limit)
-        advance(dictionary, runs, upto)
-        parts.append(_errors(folds, runs[1:], done, upto, settings.scoring))
-        done = upto
-        if isinstance(wanted, str) and (end := _end(np.concatenate([part.mean for part in parts]))) is not None:
-            done = end
-            break
-    if isinstance(wanted, str):
-        reached = max(1, max(len(run.steps) for run in runs[1:]))
-        numbers = np.arange(1, min(done, reached) + 1)
-    else:
-        numbers = np.atleast_1d(np.asarray(wanted, dtype=np.int64))
-    advance(dictionary, runs[:1], int(numbers[-1]))
-    errors = np.concatenate([part.errors for part in parts], axis=1)
-    return _Candidate(kernel, runs[0], numbers, HeldOut(errors[:, np.minimum(numbers, done) - 1], parts[0].sizes))
 
 
 def _errors(
     folds: Sequence[_PursuitFold], runs: Sequence[PursuitRun], begin: int, end: int, scoring: Scoring
 ) -> HeldOut:
     """Held-out errors after steps begin + 1 … end; a run that has ended stays as it is."""
-    parts = []
+    tables = []
     for fold, run in zip(folds, runs, strict=True):
-        xp = namespace(fold.left.reference)
-        nothing = xp.zeros_like(fold.left.reference)
-        values = [
-            run.predictions[min(step, len(run.steps) - 1)] if run.steps else nothing for step in range(begin, end)
-        ]
-        codes = np.zeros(len(fold.rows), dtype=np.int64)
-        predictions = xp.stack(values, axis=1) + fold.offset
-        parts.append(errors_of(fold.left, predictions, codes, scoring, np.full(1, fold.offset)))
-    return pooled(parts)
-
-
-def _end(means: FloatArray) -> int | None:
-    """The number of steps after which the error has not fallen for PATIENCE of them; None where it still may."""
-    best, since = means[0], 0
-    for step, error in enumerate(means[1:], start=2):
-        since = 0 if error < best * (1 - 1e-12) else since + 1
-        best = min(best, error)
-        if since == PATIENCE:
-            return step
-    return None
+        path = run.predictions or [namespace(fold.held_out.reference).zeros_like(fold.held_out.reference)]
+        values = [path[min(step, len(path) - 1)] for step in range(begin, end)]
+        predictions = namespace(path[0]).stack(values, axis=1) + fold.offset
+        tables.append(fold.errors(predictions, scoring))
+    return pooled(tables)

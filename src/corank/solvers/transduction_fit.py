@@ -1,4 +1,8 @@
-"""From rows with and without scores to completed scores and one function: kernel width, alpha and pull chosen, solved."""
+"""Transduction from beginning to end: kernel width, alpha and pull are chosen, scores completed, one function fitted.
+
+Kernel width and alpha are those of RankRLS on the scored queries; then the pull is chosen by hiding scored queries.
+`transduction` has the systems that are solved.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ from corank.solvers.tuning import (
     tune,
 )
 
-PULL_GRID = np.logspace(3, -3, 7)  # in units of what an unscored row weighs in the loss; the strongest first
+PULL_GRID = np.logspace(3, -3, 7)  # in units of the weight of an unscored row in the loss; the strongest first
 
 
 @dataclass(frozen=True)
@@ -60,16 +64,16 @@ class TransductionSettings:
 @storable("PullPath")
 @dataclass(frozen=True)
 class PullPath(Path):
-    """Everything that was tried, with the pulls (a,) that go with it: infinite for RankRLS on the scored queries."""
+    """Everything that was tried, with one pull per entry (a,): infinite for RankRLS on the scored queries."""
 
     pull: FloatArray | None = None
 
 
 @dataclass(frozen=True)
 class HalfScored:
-    """Rows that are all known in advance, of which some have scores.
+    """Rows that are all known in advance, of which a part has scores.
 
-    training : the scored ones; its `everything` are all N rows, X and those handed over apart
+    training : the scored rows; its `everything` are all N rows, those of X and then those of `unscored`
     queries : (N,) codes; scored and unscored rows share none
     n_given : how many of the rows are those of X
     """
@@ -91,7 +95,7 @@ class HalfScored:
 
     @cached_property
     def unscored(self) -> Index:
-        """(m,) row numbers."""
+        """Row numbers of the unscored rows: (m,)."""
         return np.setdiff1d(np.arange(len(self.queries)), self.training.index)
 
     def laid_out(self, folds: Index) -> tuple[Layout, ScoredRows]:
@@ -112,8 +116,10 @@ class HalfScored:
         return layout, ScoredRows(everything.take(like(layout.order, reference, "int64")), self.problem.comparison)
 
     def pool(self, spec: BasisSpec, kernel: Kernel, seed: int) -> Training:
-        """The rows that a basis is chosen from and a kernel width is scaled to: all, the scored ones, or for a number
-        of rows the scored ones and a sample of the others (design.md)."""
+        """The rows that a basis is chosen from and a kernel width is scaled to.
+
+        All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of the others.
+        """
         training, rows = self.training, np.arange(len(self.queries))
         if isinstance(spec, str) and spec == "scored":
             return training
@@ -127,8 +133,8 @@ class HalfScored:
             rows = np.sort(np.concatenate([rows, others]))
         features = training.everything if len(rows) == len(self.queries) else take(training.everything, rows)
         scores = like(np.zeros(len(rows)), self.problem.reference)
-        own = Rows(features, scores, None, 1, None, like(rows, scores, "int64"))
-        return Training(ScoredRows(own, self.problem.comparison), rows, training.everything)
+        pool = Rows(features, scores, None, 1, None, like(rows, scores, "int64"))
+        return Training(ScoredRows(pool, self.problem.comparison), rows, training.everything)
 
 
 @dataclass(frozen=True)
@@ -145,12 +151,12 @@ class Completed:
 
 
 def complete(data: HalfScored, settings: TransductionSettings, pull: Candidates) -> Completed:
-    """Choose what is to be tuned, then solve [Pahikkala2008] eq. (11) and fit to the completed scores.
+    """Choose what is to be tuned, then solve [Pahikkala2007] eq. (11) and fit to the completed scores.
 
-    Kernel width and alpha by what RankRLS on the scored queries makes of queries left out. Then `pull`, where it is not
-    given: each fold of scored queries in turn counts as unscored together with the rows that are. Of the pulls whose
-    completed scores come nearest to the true ones the strongest: within one standard error of the least error, paired
-    by what was held out, since few queries cannot tell what a weak pull gains from luck.
+    Kernel width and alpha have the least error of RankRLS on scored queries that are left out. Then `pull` is chosen,
+    where it is not given: each fold of scored queries in turn counts as unscored together with the rows that are. The
+    strongest pull is taken whose completed scores err, within one standard error, no more than those of any other; the
+    differences are paired by what was held out, since few queries cannot tell from luck what a weak pull gains.
 
     Parameters
     ----------
@@ -172,9 +178,9 @@ def complete(data: HalfScored, settings: TransductionSettings, pull: Candidates)
     chosen = pull if isinstance(pull, float) else scale if isinstance(pull, str) else max(pull)
     if tunes_pull:
         pulls = PULL_GRID * scale if isinstance(pull, str) else np.sort(np.asarray(pull))[::-1]
-        tried = _tried(system, everything.take(np.arange(n)), layout, inductive, pulls, settings.scoring)
-        if tried is not None and tried.pull is not None:
-            path, chosen = tried, float(tried.pull[tried.best])
+        pull_path = _pull_path(system, everything.take(np.arange(n)), layout, inductive, pulls, settings.scoring)
+        if pull_path is not None and pull_path.pull is not None:
+            path, chosen = pull_path, float(pull_path.pull[pull_path.best])
     unscored = take(everything.features, slice(n, len(layout.order)))
     predicted = predict_in_blocks(inductive.view.basis, inductive.coefficients, unscored)
     completion = system.solve(alpha, chosen, predicted)
@@ -282,7 +288,7 @@ def _system(spec: BasisSpec, inductive: _Inductive, layout: Layout, everything: 
     return PrimalTransduction(everything, basis, layout)
 
 
-def _tried(
+def _pull_path(
     system: Transduction,
     scored: ScoredRows,
     layout: Layout,
@@ -296,15 +302,16 @@ def _tried(
     """
     alpha, width = inductive.alpha, inductive.kernel.gamma
     roots = system.held_out(alpha, pulls)
-    found = pooled([errors_of(scored, scored.operator.unroot(roots), layout.folds, scoring, np.zeros(layout.n_folds))])
-    if len(found.sizes) == 0:
+    completed = scored.operator.unroot(roots)
+    errors = pooled([errors_of(scored, completed, layout.folds, scoring, np.zeros(layout.n_folds))])
+    if len(errors.sizes) == 0:
         return None
-    best, k = chosen_position(found, pulls, "rescaled"), len(pulls)
-    own = PullPath(
+    best, k = chosen_position(errors, pulls, "rescaled"), len(pulls)
+    path = PullPath(
         alpha=np.full(k, alpha),
         gamma=np.full(k, np.nan if width is None else width),
-        error=found.mean,
-        standard_error=found.standard_error,
+        error=errors.mean,
+        standard_error=errors.standard_error,
         best=best,
         scoring=scoring,
         constant=constant_error([scored], 0.0, scoring),
@@ -312,8 +319,8 @@ def _tried(
     )
     before = inductive.path
     if before is None:
-        return own
+        return path
     alone = np.full(len(before.alpha), np.inf)
     names = ("alpha", "gamma", "error", "standard_error")
-    joined: Any = {name: np.concatenate([getattr(before, name), getattr(own, name)]) for name in names}
-    return replace(own, **joined, best=len(alone) + best, pull=np.concatenate([alone, pulls]))
+    joined: Any = {name: np.concatenate([getattr(before, name), getattr(path, name)]) for name in names}
+    return replace(path, **joined, best=len(alone) + best, pull=np.concatenate([alone, pulls]))

@@ -466,7 +466,7 @@ def joined_path(paths: Sequence[Any]) -> Any:
         return paths[0] if paths else None
     errors = [float(path.error[path.best]) for path in paths]
     best = int(np.argmin(errors))
-    names = ("alpha", "gamma", "error", "standard_error", "agreement", "n_atoms")
+    names = ("alpha", "gamma", "error", "standard_error", "agreement", "n_components", "n_atoms")
     columns = {name: [getattr(path, name) for path in paths] for name in names}
     joined: Any = {name: np.concatenate(parts) for name, parts in columns.items() if parts[0] is not None}
     return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)
