@@ -207,7 +207,7 @@ def test_without_unscored_rows_there_is_no_agreement_to_choose(auto):
 def test_with_too_few_scores_the_simplest_model_is_taken_and_said_so(auto, n):
     y = np.where(np.arange(N + M) < n, Y, np.nan)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that alpha was not tuned
+        warnings.simplefilter("ignore")  # that nothing was tuned
         model = auto(VIEWS).fit(X, y)
     assert (model.chosen_, model.candidates_) == ("supervised", [])
     assert "too few scores" in model.reason_
