@@ -18,6 +18,7 @@ from brute_force import (
     small_problem,
 )
 from brute_force.components import components, held_out, held_out_comparisons, nystrom
+from brute_force.views import item_folds
 from edited_files import round_trip
 from scipy import sparse
 from sklearn.base import clone
@@ -536,7 +537,7 @@ def test_disagreement_of_rows_left_out_one_by_one_is_that_of_all_of_them():
     np.testing.assert_allclose(model.path_.error, expected, rtol=1e-12)
 
 
-ITEMS = leave_groups_out(balanced_folds(N, min(10, N // 2), np.random.default_rng(0)))
+ITEMS = leave_groups_out(item_folds(Y))
 
 
 @every_weighting
@@ -561,7 +562,7 @@ def test_weighted_items_of_a_nameless_query_equal_refitting(weighting, alpha):
 @pytest.mark.parametrize("n", [4, 5, 6, 7])
 def test_the_weight_of_a_nameless_query_follows_the_items_that_are_kept(weighting, n):
     model = KPCRank(alpha=[0.3, 2.0], weighting=weighting, kernel="linear").fit(X[:n], Y[:n])
-    splits = leave_groups_out(balanced_folds(n, n // 2, np.random.default_rng(0)))
+    splits = leave_groups_out(item_folds(Y[:n]))
     found = between(LINEAR, X[:n])
     expected = [held_out(Y[:n], splits, found, alpha, Loss(weighting)) for alpha in (0.3, 2.0)]
     np.testing.assert_allclose(model.path_.error, np.concatenate(expected), rtol=1e-8)
@@ -692,7 +693,7 @@ def test_held_out_errors_stay_as_they_are_once_the_kept_rows_are_used_up(seed):
     n = int(rng.integers(8, 20))
     rows, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     model = KPCRank(gamma=0.5).fit(rows, y)
-    folds = balanced_folds(n, min(10, n // 2), np.random.default_rng(0))
+    folds = item_folds(y)
     expected = held_out(y, leave_groups_out(folds), between(kernel("rbf", 0.5), rows, rows), 0.0, Loss())
     np.testing.assert_allclose(model.path_.error, expected, rtol=1e-6)
     least = n - np.bincount(folds).max() - 1  # what the other rows of the largest fold carry

@@ -91,7 +91,7 @@ class ViewBases:
         whole = any(_is(spec, "all") for spec in asked)
         others, other_features = rows.sample(m if whole else max(limit - n, 0), learner._seed)
         # views that were drawn and see all columns differ in their rows only, also where a number of views was asked for
-        drawn = not isinstance(learner.views, list | tuple) and len(views) > 1
+        drawn = len(views) > 1 and not isinstance(learner.views, list | tuple)
         drawn = drawn and all(len(view.columns) == features.shape[1] for view in views)
         total = m + (n if n_scored is None else n_scored)
         auto_limit, auto_size = learner._auto_basis

@@ -7,6 +7,7 @@ case M = 1: its fitted attributes are arrays, those of learners with several vie
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
-from corank.basis import KernelBasis
+from corank.basis import KernelBasis, check_basis
 from corank.kernels import WITH_GAMMA, Kernel
 from corank.learners._bases import ViewBases, check_scanned
 from corank.learners._learner import (
@@ -205,7 +206,8 @@ class GivenScores:
             problems.append(problem)
             index.append(row_numbers)
             if not one_query and queries is not None:
-                groups.append(queries[np.flatnonzero(self.given[:, column])])
+                mask = self.given[:, column]
+                groups.append(queries if mask.all() else queries[mask])
             elif not loss.needs_queries:
                 groups.append(row_numbers)
         shown = problems[0] if len(by_column) == 1 else ScoredRows(self._scored_anywhere(level), loss, level)
@@ -216,6 +218,8 @@ class GivenScores:
         if (queries := self.queries) is None:
             return None
         scored = self.given.any(axis=1)
+        if scored.all():
+            return queries
         codes = np.full(len(queries), -1, dtype=np.int64)
         codes[scored] = first_appearance(queries[scored])[0]
         return codes
@@ -249,13 +253,6 @@ class _KernelLearner(Learner):
     """Kernel least squares. A learner adds its loss, its parameters and its score."""
 
     _contents: ClassVar[Contents] = ONE_VIEW
-    # what learners with one view do not ask of their users
-    views: Any = 1
-    agreement: Any = 0.0
-    solver: Any = "direct"
-    max_iter: Any = 1000
-    tol: Any = 1e-8
-
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
@@ -272,7 +269,9 @@ class _KernelLearner(Learner):
 
     @property
     def _pairwise(self) -> bool:
-        views: Any = [View(kernel=self.kernel)] if self.views == 1 else self.views
+        views: Any = getattr(self, "views", 1)
+        if not isinstance(views, list | tuple) and views == 1:
+            views = [View(kernel=self.kernel)]
         if not isinstance(views, list | tuple) or len(views) != 1 or not isinstance(views[0], View):
             return False
         return views[0].columns is None and isinstance(views[0].kernel, str) and views[0].kernel == "precomputed"
@@ -301,22 +300,29 @@ class _KernelLearner(Learner):
         centred = self._centred
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
+        if isinstance(self.basis, str | numbers.Integral):  # refuses what no number of rows could make right
+            check_basis(self.basis, sys.maxsize, sys.maxsize)
+        read_shared_parameters(self)
+        settings = Settings(
+            alpha=candidates(self.alpha, "alpha", ("tune",)),
+            scoring=self.scoring or self._own_scoring,
+            centred=centred,
+            seed=self._seed,
+            way=self._way,
+        )
+        if not self._several:
+            return settings
         check_choice(self.solver, "solver", SOLVERS)
         if not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}.")
         if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
             raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}.")
-        read_shared_parameters(self)
-        return Settings(
-            alpha=candidates(self.alpha, "alpha", ("tune",)),
+        return replace(
+            settings,
             agreement=candidates(self.agreement, "agreement", ("tune",), zero=True),
-            scoring=self.scoring or self._own_scoring,
-            centred=centred,
-            seed=self._seed,
             solver=self.solver,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
-            way=self._way,
         )
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
@@ -328,7 +334,7 @@ class _KernelLearner(Learner):
         views = read_views(self.views, n_columns, names, rng)
         if not isinstance(self.views, list | tuple):
             views = [replace(view, kernel=self.kernel, gamma=self.gamma) for view in views]
-        if self.solver == "partitioned" and len(views) != 2:
+        if getattr(self, "solver", "direct") == "partitioned" and len(views) != 2:
             raise ValueError(f"solver='partitioned' is for two views, got {len(views)}; use solver='direct'.")
         self.views_ = views
 
@@ -451,20 +457,22 @@ class _KernelLearner(Learner):
     ) -> Self:
         """Fit checked rows."""
         views = self._view_list
+        scored_index = scored.index[0]
+        if any(index is not scored_index for index in scored.index):
+            scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
         bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
         bases.check_columns(scored.problems[0].operator.n_roots)
         choices = bases.width_choices()
         agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
-        scored_index = np.unique(np.concatenate(scored.index))
         splits = None
         if settings.tunes or self._several:
             splits = read_splits(self._cv, scored.shown, scored_index, bases.n_rows)
         problem = HeldProblem(
             choices=bases.view_data(choices, bases.seen_problems(scored.problems), scored.groups),
             unscored=Unscored(self._unscored_comparison(), rows) if rows.n_rows else None,
-            dual=self.solver == "direct" and bases.dual,
+            dual=settings.solver == "direct" and bases.dual,
             splits=splits,
         )
         solution = tune(problem, settings)
@@ -575,8 +583,8 @@ class _KernelLearner(Learner):
 
     def _warn(self, rows: UnscoredRows, solution: Solution, settings: Settings) -> None:
         """Say what came out otherwise than asked for."""
-        plain = isinstance(self.agreement, numbers.Real) and float(self.agreement) == 0
-        if self._several and not plain:
+        agreement: Any = getattr(self, "agreement", 0.0)
+        if self._several and not (isinstance(agreement, numbers.Real) and float(agreement) == 0):
             if len(self.views_) == 1:
                 warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
             elif rows.n_rows == 0:
@@ -584,14 +592,12 @@ class _KernelLearner(Learner):
                     "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
                 )
         if settings.tunes and solution.path is None:
-            agreement = f", agreement to {self.agreement_:.3g}" if self._several else ""
-            warn_user(
-                f"nothing was tuned: too little to hold anything out. alpha was set to {self.alpha_:.3g}{agreement}."
-            )
+            more = f", agreement to {self.agreement_:.3g}" if self._several else ""
+            warn_user(f"nothing was tuned: too little to hold anything out. alpha was set to {self.alpha_:.3g}{more}.")
         if solution.gradient:
             warn_user(
-                f"solver={self.solver!r} stopped after {solution.n_iter} sweeps with the gradient at "
-                f"{solution.gradient:.2g} of the right-hand side, above tol={self.tol:g}; raise max_iter, lower "
+                f"solver={settings.solver!r} stopped after {solution.n_iter} sweeps with the gradient at "
+                f"{solution.gradient:.2g} of the right-hand side, above tol={settings.tol:g}; raise max_iter, lower "
                 "agreement, or use solver='direct'.",
                 ConvergenceWarning,
             )

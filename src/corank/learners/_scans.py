@@ -10,7 +10,6 @@ import numbers
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ import pyarrow as pa
 
 from corank._arrays import FloatArray, Index, dtype_name, is_sparse, namespace, to_numpy
 from corank._messages import warn_user
-from corank.basis import check_basis
 from corank.learners._bases import asked_bases, check_scanned, n_candidates
 from corank.metrics import disagreement_error
 from corank.rows import encode_queries, is_collection, is_frame, read_unscored
@@ -142,9 +140,6 @@ def survey_scan(model: Any, scan: Scan, passes: Passes) -> tuple[Survey, list[An
     model._set_views(scan.n_features, scan.feature_names)
     _refuse_precomputed(model)
     asked = asked_bases(model, model._view_list)
-    for spec in asked:
-        if isinstance(spec, str | numbers.Integral):  # refuses what no number of rows could make right
-            check_basis(spec, sys.maxsize, sys.maxsize)
     look = run_survey(scan, passes, SurveyJob(n_candidates(asked), model._seed), "X", contiguous=True)
     if look.n_scored == 0:
         raise ValueError("the scan has no scored row: its score column is empty.")
