@@ -43,7 +43,9 @@ SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
 Way: TypeAlias = Literal["auto", "kernel", "inverse", "sums", "refit"]
 
 MAX_FOLDS_WITH_SUMS = 20  # more of them are left out one by one, or summed in several passes: sums take memory
-ROUNDING = 1e-22  # predictions whose squares are less than this share of the scores' are zero but for rounding
+# Predictions whose squares are less than this share of the squared scores are zero but for rounding, which grows with the
+# level of the scores: 1e-22 where they lie 1e4 times their spread from zero.
+ROUNDING = 1e-20
 
 
 # ---------------------------------------------------------------- errors and choices
