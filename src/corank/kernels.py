@@ -1,6 +1,7 @@
 """Kernel blocks: dense values of a kernel between two sets of rows, from dense or CSR features.
 
-linear, rbf, polynomial and cosine run on every array library; the other kernels of scikit-learn on NumPy and CSR only.
+linear, rbf, laplacian, polynomial and cosine run on every array library; the other kernels of scikit-learn on NumPy and
+CSR only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan_distances
 
 from corank._arrays import (
     Array,
@@ -32,7 +36,7 @@ from corank.model_files.packing import NAMED_FUNCTIONS, storable
 
 KernelFunction = Callable[..., Any]
 
-NATIVE = ("linear", "rbf", "poly", "polynomial", "cosine")
+NATIVE = ("linear", "rbf", "laplacian", "poly", "polynomial", "cosine")
 MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
 DIAGONAL_ROWS = 64  # per block of which only the diagonal is used
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
@@ -141,6 +145,9 @@ class Kernel:
             return product(_unit_rows(X), _unit_rows(Z))
         if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
             return RbfPoints.of(self, Z).values(X)
+        if self.name == "laplacian":
+            assert self.gamma is not None
+            return namespace(X if not is_sparse(X) else np.empty(0)).exp(-self.gamma * manhattan_distances(X, Z))
         values = product(X, Z)
         if self.name == "linear":
             return values
@@ -167,7 +174,7 @@ class Kernel:
         if self.precomputed:
             return float64(xp.linalg.diagonal(X)) if not is_sparse(X) else X.diagonal()
         ones = like(np.ones(X.shape[0]), X if not is_sparse(X) else np.empty(0))
-        if self.name == "rbf":
+        if self.name in ("rbf", "laplacian"):
             return ones
         if self.name in NATIVE:
             norms = squared_norms(self.seen(float64(X)))
@@ -259,6 +266,18 @@ def product(X: Array, Z: Array) -> Array:
         values = X @ Z.T
         return values.toarray() if is_sparse(values) else np.asarray(values)
     return X @ namespace(X).matrix_transpose(Z)
+
+
+def manhattan_distances(X: Array, Z: Array) -> Array:
+    """Σ |x − z| over the columns, for dense or CSR X (n, d) and Z (r, d): (n, r). O(n r d)."""
+    if is_sparse(X) or is_sparse(Z):
+        return sparse_manhattan_distances(sparse.csr_array(X), sparse.csr_array(Z))
+    if isinstance(X, np.ndarray):
+        return cdist(X, Z, "cityblock")
+    if hasattr(X, "new_empty"):  # a tensor
+        return namespace(X).cdist(X, Z, p=1.0)
+    xp = namespace(X)
+    return xp.stack([xp.sum(xp.abs(X - z[None, :]), axis=1) for z in Z], axis=1)
 
 
 def squared_norms(X: Array) -> Array:

@@ -1,0 +1,1 @@
+"""The average of many closed-form models: what AutoRanker and AutoRegressor fit."""

@@ -1,0 +1,134 @@
+"""The candidates of an average: which encoding, which kernel, how wide, of which views. The list is data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from corank.average.encoding import AS_GIVEN, ENCODINGS, QUERY_RANKS, RANKS, STANDARD
+from corank.model_files.packing import storable
+
+Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
+
+KERNELS = ("linear", "cosine", "rbf", "laplacian")
+WIDE_KERNELS = ("rbf", "laplacian")  # those that have a width
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
+WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
+RELEVANCE_WIDTHS = (1.0, 4.0)
+STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+
+
+@storable("Candidate")
+@dataclass(frozen=True)
+class Candidate:
+    """One closed-form model of the average.
+
+    Parameters
+    ----------
+    encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
+    kernel : "linear", "cosine", "rbf" or "laplacian"
+    width : of rbf and laplacian kernels, in units of the median distance between scored rows
+    views : "all" (all columns at once), "one" (the view numbered `view`), "sum" or "product" (of the kernels of all
+        views), or "agreement" (views that agree on unscored rows)
+    view : number of the view, for views="one"
+    strength : of the agreement: the weight of one unscored row, where the kernel of a row with itself is 1
+    relevance : whether columns are scaled by how well they go with the scores
+    """
+
+    encoding: str = STANDARD
+    kernel: str = "rbf"
+    width: float = 1.0
+    views: Combination = "all"
+    view: int = 0
+    strength: float = 0.0
+    relevance: bool = False
+
+    def describe(self, view_names: Sequence[str] = ()) -> str:
+        """The candidate in a few words."""
+        text = f"{self.kernel}, {self.encoding} columns"
+        if self.kernel in WIDE_KERNELS:
+            text = f"{self.kernel} of width {self.width:g}, {self.encoding} columns"
+        if self.relevance:
+            text += " scaled by relevance"
+        if self.views == "one":
+            name = view_names[self.view] if self.view < len(view_names) else f"view {self.view + 1}"
+            return f"{text} of {name}"
+        if self.views == "agreement":
+            return f"{text}, views that agree (strength {self.strength:g})"
+        return text if self.views == "all" else f"{text}, {self.views} of views"
+
+
+def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
+    """Refuse candidates that cannot be built."""
+    if not isinstance(candidates, Sequence) or not candidates:
+        raise ValueError(f"candidates must be None or a list of Candidate, got {candidates!r}.")
+    for candidate in candidates:
+        if not isinstance(candidate, Candidate):
+            raise TypeError(f"candidates must hold Candidate objects, got {candidate!r}.")
+        if candidate.encoding not in ENCODINGS:
+            raise ValueError(f"candidates: encoding {candidate.encoding!r} is not known; use {', '.join(ENCODINGS)}.")
+        if candidate.kernel not in KERNELS:
+            raise ValueError(f"candidates: kernel {candidate.kernel!r} is not known; use {', '.join(KERNELS)}.")
+        if not candidate.width > 0 or not candidate.strength >= 0:
+            raise ValueError(f"candidates: width must be above 0 and strength at least 0, got {candidate!r}.")
+        if candidate.views not in ("all", "one", "sum", "product", "agreement"):
+            raise ValueError(f"candidates: views {candidate.views!r} is not known.")
+        if candidate.views != "all" and (n_views < 1 or candidate.view >= n_views):
+            raise ValueError(f"candidates: {candidate!r} needs views that were not declared; give views=.")
+        if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
+            raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
+
+
+def default_candidates(
+    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False
+) -> list[Candidate]:
+    """The candidates of AutoRanker and AutoRegressor where none are given.
+
+    Parameters
+    ----------
+    is_csr : whether features are CSR
+    has_queries : whether encodings within queries can be had
+    view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands for several kernels
+    agree : whether there are unscored rows for views to agree on
+    """
+    encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
+    families = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
+    if not view_kernels:
+        plain = [
+            Candidate(encoding, kernel, width)
+            for encoding in encodings
+            for kernel in families
+            for width in _widths(kernel, WIDTHS)
+        ]
+        relevant = [
+            Candidate(STANDARD, kernel, width, relevance=True)
+            for kernel in ("linear", "rbf", "laplacian")
+            for width in _widths(kernel, RELEVANCE_WIDTHS)
+        ]
+        return plain if is_csr else plain + relevant
+    declared = {kernel for kernel in view_kernels if kernel != "rbf"}
+    if len(declared) == 1 and "rbf" not in view_kernels:
+        families = tuple(declared)
+        if "linear" in declared or "cosine" in declared:
+            encodings = [encoding for encoding in encodings if encoding in (STANDARD, AS_GIVEN)]
+    candidates = []
+    for encoding in encodings:
+        for kernel in families:
+            for width in _widths(kernel, WIDTHS_OF_VIEWS):
+                candidates.append(Candidate(encoding, kernel, width))
+                candidates.append(Candidate(encoding, kernel, width, "sum"))
+                candidates += [Candidate(encoding, kernel, width, "one", view) for view in range(len(view_kernels))]
+                if kernel in WIDE_KERNELS:
+                    candidates.append(Candidate(encoding, kernel, width, "product"))
+            if agree and len(view_kernels) > 1 and encoding != QUERY_RANKS:
+                candidates += [
+                    Candidate(encoding, kernel, width, "agreement", strength=strength)
+                    for width in _widths(kernel, (1.0, 4.0))
+                    for strength in STRENGTHS
+                ]
+    return candidates
+
+
+def _widths(kernel: str, widths: tuple[float, ...]) -> tuple[float, ...]:
+    return widths if kernel in WIDE_KERNELS else (1.0,)

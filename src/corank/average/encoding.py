@@ -1,0 +1,179 @@
+"""What columns become before a kernel sees them: standardised, normal scores over all rows, normal scores within queries.
+
+An encoding learns from all rows, scored or not, and never from scores. Columns that do not vary are dropped. CSR columns
+are only scaled, so that the matrix stays sparse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from corank._arrays import Array, FloatArray, Index, is_sparse
+from corank.model_files.packing import storable
+
+STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = "standardised", "normal scores", "normal scores within queries", "as given"
+ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, AS_GIVEN)
+
+MAX_KNOTS = 200  # per column of normal scores: finer steps cannot be told apart with few scores
+MAX_RANKED_ENTRIES = 5e7  # of a matrix whose columns are sorted; a larger one is only standardised
+REACH = 10.0  # spans between the 5 % and the 95 % quantile beyond which a value is cut off
+LEAST_SPREAD = 1e-10  # of a column relative to its size; below it the column counts as constant
+
+
+@storable("ScaledColumns")
+@dataclass(frozen=True)
+class ScaledColumns:
+    """Columns (x cut to [low, high] − centre) / scale.
+
+    columns : (k,) numbers of the columns that vary; low, high, centre, scale : (k,)
+    """
+
+    name: str
+    columns: Index
+    low: FloatArray
+    high: FloatArray
+    centre: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def fit(cls, X: Array, name: str, *, centred: bool = True) -> ScaledColumns:
+        """Mean and spread of the columns of all rows X (n, d); a column of CSR has its root mean square as scale."""
+        d = int(X.shape[1])
+        if is_sparse(X):
+            size = np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
+            columns = np.flatnonzero(size > 0)
+            scale = np.ones(len(columns)) if name == AS_GIVEN else size[columns]
+            far = np.full(len(columns), np.inf)
+            return cls(name, columns, -far, far, np.zeros(len(columns)), scale)
+        low, high = _limits(X)
+        cut = np.clip(X, low, high)
+        centre, scale = cut.mean(axis=0), cut.std(axis=0)
+        columns = np.flatnonzero(scale > LEAST_SPREAD * np.maximum(np.abs(centre), np.finfo(float).tiny))
+        if name == AS_GIVEN:
+            centre, scale = np.zeros(d), np.ones(d)
+        if not centred:
+            centre = np.zeros(d)
+        return cls(name, columns, low[columns], high[columns], centre[columns], scale[columns])
+
+    def encode(self, X: Array, queries: Index | None) -> Array:
+        """The encoded columns of X: (n, k)."""
+        if is_sparse(X):
+            kept = X if len(self.columns) == X.shape[1] else X.tocsc()[:, self.columns]
+            return sparse.csr_array(kept @ sparse.diags_array(1 / self.scale))
+        return (np.clip(X[:, self.columns], self.low, self.high) - self.centre) / self.scale
+
+
+@storable("NormalScores")
+@dataclass(frozen=True)
+class NormalScores:
+    """Normal quantiles of ranks over all rows; new values lie between those of their neighbours.
+
+    columns : (k,); knots : (k, q) values of the columns in ascending order; quantiles : (k, q) their normal quantiles
+    """
+
+    name: str
+    columns: Index
+    knots: FloatArray
+    quantiles: FloatArray
+
+    @classmethod
+    def fit(cls, X: FloatArray) -> NormalScores:
+        """Ranks of the columns of all rows X (n, d), equal values with the mean of their ranks. O(d n log n)."""
+        n = len(X)
+        columns = np.flatnonzero(X.min(axis=0) < X.max(axis=0))
+        knots, quantiles = [], []
+        for column in columns:
+            values, counts = np.unique(X[:, column], return_counts=True)
+            ranks = np.cumsum(counts) - counts / 2
+            if len(values) > MAX_KNOTS:
+                chosen = np.unique(np.linspace(0, len(values) - 1, MAX_KNOTS).round().astype(int))
+                values, ranks = values[chosen], ranks[chosen]
+            knots.append(values)
+            quantiles.append(ndtri(ranks / n))
+        width = max(map(len, knots), default=1)
+        return cls(RANKS, columns, _padded(knots, width), _padded(quantiles, width))
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k); values outside those of `fit` count as the nearest."""
+        encoded = np.empty((len(X), len(self.columns)))
+        for at, column in enumerate(self.columns):
+            encoded[:, at] = np.interp(X[:, column], self.knots[at], self.quantiles[at])
+        return encoded
+
+
+@storable("QueryNormalScores")
+@dataclass(frozen=True)
+class QueryNormalScores:
+    """Normal quantiles of ranks among the rows of the same query.
+
+    columns : (k,) numbers of the columns that vary within some query
+    """
+
+    name: str
+    columns: Index
+
+    @classmethod
+    def fit(cls, X: FloatArray, queries: Index) -> QueryNormalScores:
+        """Find the columns that vary within some query."""
+        order = np.argsort(queries, kind="stable")
+        starts = np.flatnonzero(np.diff(queries[order], prepend=-1))
+        grouped = X[order]
+        spans = np.maximum.reduceat(grouped, starts) - np.minimum.reduceat(grouped, starts)
+        return cls(QUERY_RANKS, np.flatnonzero(spans.max(axis=0) > 0))
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k)."""
+        assert queries is not None
+        encoded = np.empty((len(X), len(self.columns)))
+        order = np.argsort(queries, kind="stable")
+        starts = np.flatnonzero(np.diff(queries[order], prepend=-1))
+        for rows in np.split(order, starts[1:]):
+            ranks = rankdata(X[np.ix_(rows, self.columns)], axis=0)
+            encoded[rows] = ndtri((ranks - 0.5) / len(rows))
+        return encoded
+
+
+Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores
+
+
+def fit_encoding(name: str, X: Array, queries: Index | None, *, centred: bool = True) -> Encoding | None:
+    """The encoding of that name, learned from all rows X (n, d); None where it cannot be had or has no column.
+
+    Parameters
+    ----------
+    name : one of ENCODINGS
+    X : (n, d) float64 or CSR
+    queries : (n,) query codes, None without queries
+    centred : whether standardised columns have mean 0
+    """
+    encoding: Encoding
+    if name in (STANDARD, AS_GIVEN):
+        encoding = ScaledColumns.fit(X, name, centred=centred)
+    elif is_sparse(X) or X.size > MAX_RANKED_ENTRIES or (name == QUERY_RANKS and queries is None):
+        return None
+    elif name == RANKS:
+        encoding = NormalScores.fit(X)
+    else:
+        assert queries is not None
+        encoding = QueryNormalScores.fit(X, queries)
+    return encoding if len(encoding.columns) else None
+
+
+def _limits(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds per column beyond which a value is an outlier that would hide all others: (d,) each."""
+    low, high = np.quantile(X, (0.05, 0.95), axis=0)
+    span = REACH * (high - low)
+    varies = span > 0
+    return np.where(varies, low - span, -np.inf), np.where(varies, high + span, np.inf)
+
+
+def _padded(rows: list[Any], width: int) -> FloatArray:
+    """Arrays of different lengths as one matrix, the last number of each repeated."""
+    padded = [np.pad(row, (0, width - len(row)), mode="edge") for row in rows]
+    return np.asarray(padded) if padded else np.zeros((0, width))

@@ -1,0 +1,399 @@
+"""Fit the average: weigh candidates, fit those that carry weight, and say how large the error on new rows is.
+
+Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More than MAX_WEIGHED rows:
+candidates are weighed on a sample of them, then fitted on all rows with their alphas. More than MAX_DUAL rows: the
+heaviest candidates are fitted on all rows in a basis of some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from corank._arrays import FloatArray, Index, segment_sum, take
+from corank.average.candidates import Candidate
+from corank.average.closed_form import LEAST_SCALE, Units
+from corank.average.encoding import QUERY_RANKS
+from corank.average.similarity import Distances, Similarity, Space
+from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix
+from corank.model_files.packing import storable
+
+MAX_WEIGHED = 400  # rows by which candidates are weighed: the weights of more rows are the same but for noise
+MAX_DUAL = 2_000  # rows that are all points of the model
+N_BASIS = 500  # rows that span the model beyond
+MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
+NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
+PRIOR_RESIDUALS = 3.0  # standardised residuals of size 1 that are added to those that were observed
+BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
+JITTER = 1e-10  # of the mean of the diagonal of a matrix that is factorised
+
+
+@storable("FittedCandidate")
+@dataclass(frozen=True)
+class FittedCandidate:
+    """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
+
+    weights, multipliers : with and without query labels
+    alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
+    error : held-out, in squared units of the scores
+    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree
+    gram : (r, r) of the basis, over all rows; None where the points are all rows
+    """
+
+    candidate: Candidate
+    similarities: list[Similarity]
+    weights: tuple[float, float]
+    multipliers: tuple[float, float]
+    alpha: float
+    amplitude: float
+    error: float
+    coefficients: FloatArray
+    view_coefficients: FloatArray | None
+    level: float
+    gram: FloatArray | None = None
+
+    def values(self, points: Distances, unscored: Distances) -> FloatArray:
+        """The function at rows, from their distances to the points and to the unscored rows: (n,)."""
+        if self.view_coefficients is None:
+            values = [points.kernel(similarity) @ self.coefficients for similarity in self.similarities]
+        else:
+            shares = self.coefficients / len(self.similarities) ** 2
+            values = [
+                points.kernel(similarity) @ shares + unscored.kernel(similarity) @ coefficients
+                for similarity, coefficients in zip(self.similarities, self.view_coefficients, strict=True)
+            ]
+        return np.asarray(np.sum(values, axis=0) + self.level)
+
+
+@dataclass(frozen=True)
+class FittedAverage:
+    """What a fit finds out.
+
+    candidates : those that carry weight, heaviest first
+    table : (what, weight, held-out error) of every candidate that was tried
+    points : (r,) numbers of the scored rows that are points of the model
+    base : mean score, to which functions are added; low, high : between which predictions lie
+    residual_factor : by which standard deviations are multiplied
+    held_out_squares : (N,) squared held-out residuals of the average, the fold that is predicted taking no part
+    held_out_order : (N,) its held-out predictions
+    """
+
+    candidates: list[FittedCandidate]
+    table: list[tuple[Candidate, float, float]]
+    points: Index
+    base: float
+    low: float
+    high: float
+    residual_factor: float
+    held_out: FloatArray
+    judged_units: Units
+    judged_folds: list[Index]
+
+
+def fit_average(space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int) -> FittedAverage:
+    """Weigh and fit candidates.
+
+    Parameters
+    ----------
+    space : encoded scored rows, or items
+    candidates : all of them can be built
+    units : what is fitted
+    ranks : whether only the order counts
+    seed : for samples of rows
+    """
+    sampled, sample_space = _sample(space, units, seed)
+    judged = judge(sample_space, candidates, sampled)
+    mixtures = _mixtures(judged, sampled, ranks=ranks)
+    factor = _residual_factor(judged, mixtures[0], sampled, ranks=ranks)
+    folds = coarse_folds(sampled, n_outer_folds(sampled))
+    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    chosen = _carriers(mixtures)
+    points = np.arange(units.n_points)
+    if sampled is units:
+        fitted = [_fit_closed(judged, mixtures, number, units, space) for number in chosen]
+    elif units.n_points <= MAX_DUAL:
+        fitted = [_fit_dual(judged, mixtures, number, units, space) for number in chosen]
+    else:
+        points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
+        fitted = [
+            _fit_basis(judged, mixtures, number, units, space, points) for number in chosen[:MAX_BASIS_CANDIDATES]
+        ]
+    weights = mixtures[0].weights
+    table = [(judgement.candidate, float(w), float(e)) for judgement, w, e in zip(judged, weights, mixtures[0].errors, strict=True)]
+    low, high = bounds(units)
+    return FittedAverage(
+        candidates=_normalised(fitted),
+        table=sorted(table, key=lambda line: -line[1]),
+        points=points,
+        base=base_score(units),
+        low=low,
+        high=high,
+        residual_factor=factor,
+        held_out=held_out,
+        judged_units=sampled,
+        judged_folds=folds,
+    )
+
+
+def base_score(units: Units) -> float:
+    """The mean score, to which functions without a level are added; 0 where no level is free."""
+    if units.groups is None:
+        return 0.0
+    weights = units.roots**2
+    return float(weights @ units.scores / weights.sum())
+
+
+def n_outer_folds(units: Units) -> int:
+    """Folds that the average is judged by."""
+    return 5 if len(units) < MAX_WEIGHED else 3
+
+
+def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
+    """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of all rows."""
+    if len(units) <= MAX_WEIGHED:
+        return units, space
+    rng = np.random.default_rng([seed, 1])
+    order = rng.permutation(int(units.folds.max()) + 1)
+    sizes = np.bincount(units.folds)[order]
+    whole = order[np.cumsum(sizes) <= MAX_WEIGHED]
+    if len(whole) >= min(len(order), 8):
+        chosen = np.flatnonzero(np.isin(units.folds, whole))
+    else:
+        chosen = np.sort(rng.choice(len(units), MAX_WEIGHED, replace=False))
+    sample = units.take(chosen)
+    rows = np.unique(sample.first if sample.second is None else np.concatenate([sample.first, sample.second]))
+    return sample.renumbered(rows), space.take(rows)
+
+
+def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> tuple[Mixture, Mixture]:
+    """Weights where rows come with query labels, and where they do not."""
+    mixture = mix(judged, units, ranks=ranks)
+    without = np.asarray([judgement.candidate.encoding != QUERY_RANKS for judgement in judged])
+    if without.all() or not without.any():
+        return mixture, mixture
+    return mixture, mix(judged, units, ranks=ranks, allowed=without)
+
+
+def _carriers(mixtures: tuple[Mixture, Mixture]) -> Index:
+    """The candidates that carry weight, heaviest first; the others weigh next to nothing together."""
+    carrying = np.zeros(len(mixtures[0].weights), dtype=bool)
+    for mixture in mixtures:
+        order = np.argsort(mixture.weights)
+        carrying[order[np.cumsum(mixture.weights[order]) > NEGLIGIBLE]] = True
+    chosen = np.flatnonzero(carrying)
+    return chosen[np.argsort(-mixtures[0].weights[chosen], kind="stable")]
+
+
+def _normalised(fitted: list[FittedCandidate]) -> list[FittedCandidate]:
+    totals = [max(sum(candidate.weights[side] for candidate in fitted), LEAST_SCALE) for side in (0, 1)]
+    return [
+        replace(candidate, weights=(candidate.weights[0] / totals[0], candidate.weights[1] / totals[1]))
+        for candidate in fitted
+    ]
+
+
+# ---------------------------------------------------------------- coefficients
+
+
+def _fitted(
+    judged: Sequence[Judged],
+    mixtures: tuple[Mixture, Mixture],
+    number: int,
+    coefficients: FloatArray,
+    space: Space,
+    level: float,
+    gram: FloatArray | None = None,
+) -> FittedCandidate:
+    judgement = judged[number]
+    candidate, similarities = judgement.candidate, judgement.similarities
+    view_coefficients = None
+    if candidate.views == "agreement":
+        agreement = space.agreement(candidate, similarities)
+        view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
+    shares = _alpha_shares(mixtures, number)
+    first, second = mixtures
+    return FittedCandidate(
+        candidate=candidate,
+        similarities=list(similarities),
+        weights=(float(first.weights[number]), float(second.weights[number])),
+        multipliers=(float(first.multipliers[number]), float(second.multipliers[number])),
+        alpha=mean_alpha(judgement, shares),
+        amplitude=float(judgement.form.amplitude @ shares),
+        error=float(first.errors[number]),
+        coefficients=coefficients,
+        view_coefficients=view_coefficients,
+        level=level,
+        gram=gram,
+    )
+
+
+def _alpha_shares(mixtures: tuple[Mixture, Mixture], number: int) -> FloatArray:
+    """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,), their sum is 1."""
+    shares = next((m.shares[number] for m in mixtures if m.shares[number].sum() > 0), mixtures[0].shares[number])
+    total = float(shares.sum())
+    return shares / total if total > 0 else np.full(len(shares), 1 / len(shares))
+
+
+def mean_alpha(judgement: Judged, shares: FloatArray) -> float:
+    """The geometric mean of the alphas of a candidate, by their shares."""
+    return float(np.exp(np.log(judgement.form.alphas) @ shares))
+
+
+def _centre(values: FloatArray, units: Units) -> float:
+    """What makes the mean of values at points (n_points,) over the units 0; 0 where no level is free."""
+    if units.second is not None:
+        return -float(np.mean(values))
+    if units.groups is None:
+        return 0.0
+    weights = units.roots**2
+    return -float(weights @ values[units.first] / weights.sum())
+
+
+def _fit_closed(
+    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], number: int, units: Units, space: Space
+) -> FittedCandidate:
+    """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
+    judgement = judged[number]
+    coefficients = units.root_transposed(judgement.form.dual(_alpha_shares(mixtures, number)))
+    kernel = space.kernel(judgement.candidate, judgement.similarities)
+    return _fitted(judged, mixtures, number, coefficients, space, _centre(kernel @ coefficients, units))
+
+
+def _fit_dual(
+    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], number: int, units: Units, space: Space
+) -> FittedCandidate:
+    """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
+    judgement = judged[number]
+    kernel = Space(space.scored, space.unscored, space.view_columns).kernel(judgement.candidate, judgement.similarities)
+    alpha = mean_alpha(judgement, _alpha_shares(mixtures, number))
+    factor = dual_factor(kernel, units, alpha)
+    coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
+    return _fitted(judged, mixtures, number, coefficients, space, _centre(kernel @ coefficients, units))
+
+
+def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of A K Aᵀ + alpha I, for K (n_points, n_points)."""
+    matrix = units.matrix(kernel)
+    matrix.flat[:: len(matrix) + 1] += alpha
+    factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    return factor
+
+
+def _fit_basis(
+    judged: Sequence[Judged],
+    mixtures: tuple[Mixture, Mixture],
+    number: int,
+    units: Units,
+    space: Space,
+    points: Index,
+) -> FittedCandidate:
+    """Coefficients of r points from all rows, block by block: (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t. O(n r (r + d))."""
+    judgement = judged[number]
+    candidate, similarities = judgement.candidate, judgement.similarities
+    basis = space.take(points)
+    r = len(points)
+    gram, right, totals = np.zeros((r, r)), np.zeros(r), np.zeros(r)
+    squares = units.roots**2
+    n_groups = max(units.n_groups, 1)
+    sums, weights = np.zeros((n_groups, r)), np.zeros(n_groups)
+    step = max(r, BLOCK_ENTRIES // r)
+    for begin in range(0, len(units), step):
+        block = np.arange(begin, min(begin + step, len(units)))
+        features = _unit_features(space, basis, candidate, similarities, units, block)
+        weighted = features * squares[block, None]
+        gram += weighted.T @ features
+        right += weighted.T @ units.scores[block]
+        totals += weighted.sum(axis=0)
+        if units.groups is not None:
+            sums += segment_sum(weighted, units.groups[block], n_groups)
+            weights += np.bincount(units.groups[block], squares[block], minlength=n_groups)
+    if units.groups is not None:  # take the level of every query out
+        means = sums / weights[:, None]
+        levels = np.bincount(units.groups, squares * units.scores, minlength=n_groups)
+        gram -= sums.T @ means
+        right -= means.T @ levels
+    kernel = basis.kernel(candidate, similarities)
+    alpha = mean_alpha(judgement, _alpha_shares(mixtures, number))
+    coefficients = scipy.linalg.cho_solve(basis_factor(gram, kernel, alpha), right, check_finite=False)
+    level = 0.0 if units.groups is None and units.second is None else -float(totals @ coefficients / squares.sum())
+    return _fitted(judged, mixtures, number, coefficients, basis, level, gram)
+
+
+def basis_factor(gram: FloatArray, kernel: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of the system of a basis, Gram matrix and kernel (r, r)."""
+    system = gram + alpha * kernel
+    system.flat[:: len(system) + 1] += JITTER * max(float(np.trace(system)) / len(system), LEAST_SCALE)
+    factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+    return factor
+
+
+def _unit_features(
+    space: Space,
+    basis: Space,
+    candidate: Candidate,
+    similarities: Sequence[Similarity],
+    units: Units,
+    block: Index,
+) -> FloatArray:
+    """Kernel values between units and the points of a basis: (b, r)."""
+
+    def kernel(rows: Index) -> FloatArray:
+        encoded = {name: take(matrix, rows) for name, matrix in space.scored.items() if name == candidate.encoding}
+        return basis.cross_kernel(candidate, similarities, encoded)
+
+    values = kernel(units.first[block])
+    return values if units.second is None else values - kernel(units.second[block])
+
+
+# ---------------------------------------------------------------- honest errors
+
+
+def honest_predictions(
+    space: Space, candidates: Sequence[Candidate], units: Units, folds: Sequence[Index], *, ranks: bool
+) -> FloatArray:
+    """Held-out predictions of the average (N,), as `Units.left_out` gives them.
+
+    Weights and alphas are chosen without the fold that is predicted.
+    """
+    predictions = np.full(len(units), np.nan)
+    everything = np.arange(len(units))
+    for fold in folds:
+        kept = np.setdiff1d(everything, fold)
+        train, left = units.take(kept), units.take(fold)
+        if int(train.folds.max()) < 1:
+            continue
+        predictions[fold] = left.left_out(values_at_points(space, candidates, train, ranks=ranks))
+    return predictions
+
+
+def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool) -> FloatArray:
+    """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
+    judged = judge(space, candidates, units)
+    mixture = mix(judged, units, ranks=ranks)
+    base, (low, high) = base_score(units), bounds(units)
+    total = np.zeros(units.n_points)
+    for number in np.flatnonzero(mixture.weights > 0):
+        judgement = judged[number]
+        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares((mixture, mixture), int(number))))
+        values = space.kernel(judgement.candidate, judgement.similarities) @ coefficients
+        values = mixture.multipliers[number] * (values + _centre(values, units))
+        total += mixture.weights[number] * np.clip(base + values, low, high)
+    return total
+
+
+def _residual_factor(judged: Sequence[Judged], mixture: Mixture, units: Units, *, ranks: bool) -> float:
+    """By how much standard deviations must be multiplied to fit the held-out residuals."""
+    truth = units.centred(units.truth) if ranks else units.truth
+    mean, square = np.zeros(len(units)), np.zeros(len(units))
+    for number in np.flatnonzero(mixture.weights > 0):
+        shares, judgement = mixture.shares[number], judged[number]
+        multiplier = mixture.multipliers[number]
+        held_out = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out)
+        mean += held_out @ shares
+        square += (multiplier**2 * judgement.form.variance + held_out**2) @ shares
+    variance = np.maximum(square - mean**2, LEAST_SCALE)
+    residuals = np.sum((truth - mean) ** 2 / variance)
+    return float(np.sqrt((PRIOR_RESIDUALS + residuals) / (PRIOR_RESIDUALS + units.n_free)))

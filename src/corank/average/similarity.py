@@ -1,0 +1,321 @@
+"""Kernels of candidates between encoded rows: of all columns, of one view, of sums and products of views, of agreement.
+
+Views that agree on unscored rows are one kernel too. Let F = (f_1 … f_M) be independent Gaussian processes, one per view,
+and f their mean. Observing that all f_v are equal on the unscored rows, with noise of variance 1/strength, gives f the
+covariance
+
+    k(x, x') = Σ_v k_v(x, x') / M² − r(x)ᵀ (P + I/strength)⁻¹ r(x'),
+
+where P is the covariance of the contrasts between views on the unscored rows and r that of f with them [Sindhwani2008].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from corank._arrays import Array, FloatArray, Index, is_sparse, take
+from corank.average.candidates import Candidate
+from corank.average.closed_form import Units
+from corank.average.encoding import Encoding
+from corank.kernels import manhattan_distances, product, squared_norms
+from corank.model_files.packing import storable
+
+Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
+
+METRICS = {"linear": "product", "cosine": "cosine", "rbf": "squared distance", "laplacian": "distance"}
+LEAST_DISTANCE = 1e-150  # stands for 0 where widths are divided by it
+MAX_MEDIAN_ROWS = 400  # whose distances to each other are looked at for widths
+
+
+@storable("Sight")
+@dataclass(frozen=True)
+class Sight:
+    """Encoded columns as a kernel sees them.
+
+    name : differs between sights of one model
+    encoding : name of the encoding
+    columns : (k,) numbers of encoded columns, None for all
+    factors : (k,) what they are multiplied by, None for ones
+    """
+
+    name: str
+    encoding: str
+    columns: Index | None = None
+    factors: FloatArray | None = None
+
+    def rows(self, encoded: Encoded) -> Array:
+        """The columns that are seen of encoded rows: (n, k)."""
+        rows = encoded[self.encoding]
+        if self.columns is not None:
+            rows = sparse.csr_array(rows.tocsc()[:, self.columns]) if is_sparse(rows) else rows[:, self.columns]
+        if self.factors is None:
+            return rows
+        return sparse.csr_array(rows @ sparse.diags_array(self.factors)) if is_sparse(rows) else rows * self.factors
+
+
+@storable("Similarity")
+@dataclass(frozen=True)
+class Similarity:
+    """A kernel on a sight: scale · k(x, x'), about 1 for a row with itself."""
+
+    sight: Sight
+    kernel: str
+    gamma: float
+    scale: float
+
+
+class Distances:
+    """Products and distances between two sets of encoded rows, each computed once for all widths."""
+
+    def __init__(self, left: Encoded, right: Encoded) -> None:
+        self.left, self.right = left, right
+        self._seen: dict[tuple[str, str], FloatArray] = {}
+
+    def values(self, sight: Sight, kernel: str) -> FloatArray:
+        """What the kernel is a function of: inner products, cosines, squared or city-block distances (n, r)."""
+        key = (sight.name, METRICS[kernel])
+        if key not in self._seen:
+            self._seen[key] = _metric(kernel, sight.rows(self.left), sight.rows(self.right))
+        return self._seen[key]
+
+    def kernel(self, similarity: Similarity) -> FloatArray:
+        """Kernel values (n, r)."""
+        values = self.values(similarity.sight, similarity.kernel)
+        if similarity.kernel in ("rbf", "laplacian"):
+            scaled = values * -similarity.gamma
+            return np.exp(scaled, out=scaled)
+        return similarity.scale * values
+
+
+def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
+    if kernel == "laplacian":
+        return np.asarray(manhattan_distances(left, right))
+    if kernel == "cosine":
+        left, right = _unit_rows(left), _unit_rows(right)
+    values = product(left, right)
+    if kernel == "rbf":
+        values = squared_norms(left)[:, None] + squared_norms(right)[None, :] - 2 * values
+        np.maximum(values, 0.0, out=values)
+    return np.asarray(values)
+
+
+def _unit_rows(rows: Array) -> Array:
+    norms = np.sqrt(squared_norms(rows))
+    inverse = 1 / np.where(norms > 0, norms, 1.0)
+    return sparse.csr_array(sparse.diags_array(inverse) @ rows) if is_sparse(rows) else rows * inverse[:, None]
+
+
+def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
+    """The kernel of every row with itself: (n,)."""
+    seen = similarity.sight.rows(rows)
+    norms = squared_norms(seen)
+    if similarity.kernel == "linear":
+        return similarity.scale * norms
+    return np.where(norms > 0, 1.0, 0.0) if similarity.kernel == "cosine" else np.ones(len(norms))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What unscored rows say about views, with one strength: k is Σ_v k_v / M² less `roots`(x) `roots`(x')ᵀ.
+
+    similarities : one per view; contrasts : (M, M − 1) orthonormal, each summing to 0
+    vectors : (k, k) eigenvectors of P; shrinkage : (k,) 1 / (eigenvalue + 1/strength)
+    """
+
+    similarities: Sequence[Similarity]
+    contrasts: FloatArray
+    vectors: FloatArray
+    shrinkage: FloatArray
+
+    def roots(self, unscored: Distances) -> FloatArray:
+        """(n, k), for distances between n rows and the unscored rows."""
+        return self._mean_contrast(unscored) @ (self.vectors * np.sqrt(self.shrinkage))
+
+    def _mean_contrast(self, unscored: Distances) -> FloatArray:
+        kernels = [unscored.kernel(similarity) / len(self.similarities) for similarity in self.similarities]
+        return np.hstack([_mixed(kernels, contrast) for contrast in self.contrasts.T])
+
+    def view_coefficients(self, coefficients: FloatArray, unscored: Distances) -> FloatArray:
+        """Coefficients of the unscored rows in every view: (M, u), for those of the scored rows (n,).
+
+        unscored : distances between the scored and the unscored rows
+        """
+        cross = self._mean_contrast(unscored)
+        answer = self.vectors @ (self.shrinkage * (self.vectors.T @ (cross.T @ coefficients)))
+        per_contrast = answer.reshape(self.contrasts.shape[1], -1)
+        return -self.contrasts @ per_contrast / len(self.similarities)
+
+
+def _mixed(kernels: Sequence[FloatArray], shares: FloatArray) -> FloatArray:
+    return np.sum([share * kernel for share, kernel in zip(shares, kernels, strict=True)], axis=0)
+
+
+@dataclass
+class Space:
+    """Encoded scored rows (or items) and unscored rows, and the kernels of candidates between them.
+
+    scored, unscored : by the name of the encoding; of unscored rows those on which views agree
+    view_columns : by the name of the encoding, the encoded columns of every view
+    """
+
+    scored: Encoded
+    unscored: Encoded = field(default_factory=dict)
+    view_columns: Mapping[str, Sequence[Index]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.distances = Distances(self.scored, self.scored)
+        self.to_unscored = Distances(self.scored, self.unscored)
+        self._among_unscored = Distances(self.unscored, self.unscored)
+        self._kernels: dict[Candidate, FloatArray] = {}
+        self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
+
+    def take(self, rows: Index) -> Space:
+        """The space with some of the scored rows."""
+        scored = {name: take(matrix, rows) for name, matrix in self.scored.items()}
+        return Space(scored, self.unscored, self.view_columns)
+
+    def can_build(self, candidate: Candidate) -> bool:
+        """Whether the rows have what the candidate is made of."""
+        if candidate.encoding not in self.scored:
+            return False
+        if candidate.relevance and is_sparse(self.scored[candidate.encoding]):
+            return False
+        if candidate.views == "all":
+            return True
+        columns = self.view_columns[candidate.encoding]
+        used = [columns[candidate.view]] if candidate.views == "one" else columns
+        enough = all(len(numbers) for numbers in used)
+        return enough and (candidate.views != "agreement" or candidate.encoding in self.unscored)
+
+    def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
+        """The kernels that the candidate is made of: one, or one per view.
+
+        factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
+        """
+        name, kernel = candidate.encoding, candidate.kernel
+        if candidate.relevance:
+            return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
+        if candidate.views == "all":
+            return [self._similarity(Sight(name, name), candidate)]
+        sights = [Sight(f"{name}, view {at}", name, columns) for at, columns in enumerate(self.view_columns[name])]
+        if candidate.views == "one":
+            return [self._similarity(sights[candidate.view], candidate)]
+        if candidate.views == "product":
+            return [self._similarity(self._joined(sights, kernel), candidate)]
+        return [self._similarity(sight, candidate) for sight in sights]
+
+    def _joined(self, sights: Sequence[Sight], kernel: str) -> Sight:
+        """The columns of all views, scaled so that every view has the same median distance: a product of kernels."""
+        columns = np.concatenate([sight.columns for sight in sights if sight.columns is not None])
+        medians = [self._median(sight, kernel) ** (0.5 if kernel == "rbf" else 1.0) for sight in sights]
+        factors = np.concatenate([
+            np.full(len(sight.columns), 1 / median)
+            for sight, median in zip(sights, medians, strict=True)
+            if sight.columns is not None
+        ])
+        return Sight(f"{sights[0].encoding}, product of {METRICS[kernel]}", sights[0].encoding, columns, factors)
+
+    def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
+        kernel = candidate.kernel
+        # relevance differs between folds: its distances must not be taken for each other's
+        space = self if not candidate.relevance else Space(self.scored)
+        if kernel in ("rbf", "laplacian"):
+            power = 2 if kernel == "rbf" else 1
+            gamma = 1 / (candidate.width**power * space._median(sight, kernel))
+            return Similarity(sight, kernel, gamma, 1.0)
+        mean = float(np.mean(squared_norms(sight.rows(self.scored)))) if kernel == "linear" else 1.0
+        return Similarity(sight, kernel, 0.0, 1 / max(mean, LEAST_DISTANCE))
+
+    def _median(self, sight: Sight, kernel: str) -> float:
+        """The median distance (rbf: squared) between scored rows that differ."""
+        values = self.distances.values(sight, kernel)[:MAX_MEDIAN_ROWS, :MAX_MEDIAN_ROWS]
+        apart = values[np.triu_indices(len(values), k=1)]
+        apart = apart[apart > 1e-12 * np.max(apart, initial=0.0)]
+        return max(float(np.median(apart)), LEAST_DISTANCE) if len(apart) else 1.0
+
+    def agreement(self, candidate: Candidate, similarities: Sequence[Similarity]) -> Agreement:
+        """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding, kernel and width."""
+        n_views = len(similarities)
+        contrasts = _contrasts(n_views)
+        key = (candidate.encoding, candidate.kernel, candidate.width)
+        if key not in self._eigensystems:
+            kernels = [self._among_unscored.kernel(similarity) for similarity in similarities]
+            blocks = [[_mixed(kernels, a * b) for b in contrasts.T] for a in contrasts.T]
+            self._eigensystems[key] = np.linalg.eigh(np.block(blocks))
+        values, vectors = self._eigensystems[key]
+        shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(candidate.strength, LEAST_DISTANCE))
+        return Agreement(similarities, contrasts, vectors, shrinkage)
+
+    def kernel(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+        """The kernel of the candidate between scored rows: (n, n)."""
+        if candidate.relevance:  # scaled differently from fold to fold
+            return self._between(
+                candidate, similarities, Distances(self.scored, self.scored), self.to_unscored, self.to_unscored
+            )
+        if candidate not in self._kernels:
+            self._kernels[candidate] = self._between(
+                candidate, similarities, self.distances, self.to_unscored, self.to_unscored
+            )
+        return self._kernels[candidate]
+
+    def cross_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
+        """The kernel of the candidate between other rows and the scored rows: (m, n)."""
+        to_unscored = Distances(rows, self.unscored)
+        return self._between(candidate, similarities, Distances(rows, self.scored), to_unscored, self.to_unscored)
+
+    def square_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
+        """The kernel of the candidate between other rows: (m, m)."""
+        to_unscored = Distances(rows, self.unscored)
+        return self._between(candidate, similarities, Distances(rows, rows), to_unscored, to_unscored)
+
+    def _between(
+        self,
+        candidate: Candidate,
+        similarities: Sequence[Similarity],
+        distances: Distances,
+        left_to_unscored: Distances,
+        right_to_unscored: Distances,
+    ) -> FloatArray:
+        share = 1.0 if candidate.views != "agreement" else 1 / len(similarities) ** 2
+        kernel = share * distances.kernel(similarities[0])
+        for similarity in similarities[1:]:
+            kernel = kernel + share * distances.kernel(similarity)
+        if candidate.views != "agreement":
+            return kernel
+        agreement = self.agreement(candidate, similarities)
+        left = agreement.roots(left_to_unscored)
+        right = left if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
+        return kernel - left @ right.T
+
+    def variances(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
+        """The kernel of every row with itself: (m,)."""
+        total = np.sum([own_kernel(similarity, rows) for similarity in similarities], axis=0)
+        if candidate.views != "agreement":
+            return np.asarray(total)
+        roots = self.agreement(candidate, similarities).roots(Distances(rows, self.unscored))
+        return np.asarray(total / len(similarities) ** 2 - np.sum(roots**2, axis=1))
+
+
+def _contrasts(n_views: int) -> FloatArray:
+    """Orthonormal contrasts between views: (M, M − 1)."""
+    basis = np.linalg.qr(np.eye(n_views) - 1 / n_views)[0][:, : n_views - 1]
+    return np.asarray(basis)
+
+
+def relevance(units: Units, rows: FloatArray) -> FloatArray:
+    """How well encoded columns (n_points, k) go with the scores: max(r² − 1/N, 0), for correlations r over N units."""
+    columns = units.root(rows)
+    lengths = np.sqrt(np.sum(columns**2, axis=0)) * np.sqrt(np.sum(units.targets**2))
+    correlations = (columns.T @ units.targets) / np.maximum(lengths, LEAST_DISTANCE)
+    factors = np.maximum(correlations**2 - 1 / max(units.n_free, 1), 0.0)
+    return factors if factors.any() else np.ones(len(factors))
+
+
+def view_positions(encoding: Encoding, views: Sequence[Any]) -> list[Index]:
+    """The encoded columns of every view."""
+    return [np.flatnonzero(np.isin(encoding.columns, view.columns)) for view in views]

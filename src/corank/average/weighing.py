@@ -1,0 +1,201 @@
+"""What candidates weigh: by held-out errors and evidence (regression), or by held-out errors alone (ranking)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from corank._arrays import FloatArray, Index, Mask
+from corank.average.candidates import Candidate
+from corank.average.closed_form import ALPHAS, LEAST_SCALE, ClosedForm, Units, solve_kernel
+from corank.average.similarity import Similarity, Space, relevance
+from corank.solvers.folds import fold_blocks
+
+N_CROSS_FITS = 5  # folds in which relevance is computed without the rows that it is judged by
+LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
+BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its closed form, and held-out predictions that took no part in making it.
+
+    similarities : what its kernel is made of
+    held_out : (N, a) as in `Units.left_out`, cut to the range of the scores and one spread beyond
+    errors : (a,) mean squared held-out errors
+    """
+
+    candidate: Candidate
+    similarities: Sequence[Similarity]
+    form: ClosedForm
+    held_out: FloatArray
+    errors: FloatArray
+
+    @property
+    def best(self) -> int:
+        """The alpha of least held-out error."""
+        return int(np.argmin(self.errors))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The weights of candidates.
+
+    shares : (C, a) of every alpha of every candidate; they sum to 1
+    multipliers : (C,) what the predictions of a candidate are multiplied by
+    errors : (C,) held-out errors that the weights come from
+    """
+
+    shares: FloatArray
+    multipliers: FloatArray
+    errors: FloatArray
+
+    @property
+    def weights(self) -> FloatArray:
+        """(C,), their sum is 1."""
+        return self.shares.sum(axis=1)
+
+
+def bounds(units: Units) -> tuple[float, float]:
+    """The range of the scores and one spread beyond; infinite where scores have no level."""
+    if units.groups is None and units.second is not None:
+        return -np.inf, np.inf
+    low, high, spread = float(units.scores.min()), float(units.scores.max()), float(units.scores.std())
+    return low - spread, high + spread
+
+
+def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[Judged]:
+    """The closed form and the held-out errors of every candidate. O(C N³)."""
+    judged = []
+    total = float(np.sum(units.roots**2))
+    for candidate in candidates:
+        factors = relevance(units, space.scored[candidate.encoding]) if candidate.relevance else None
+        similarities = space.similarities(candidate, factors)
+        form = solve_kernel(space.kernel(candidate, similarities), units)
+        held_out = _cross_fitted(space, candidate, units) if candidate.relevance else form.held_out
+        held_out = _cut(held_out, units)
+        errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
+        judged.append(Judged(candidate, similarities, form, held_out, errors))
+    return judged
+
+
+def _cut(held_out: FloatArray, units: Units) -> FloatArray:
+    """Held-out predictions within the bounds; of whole queries none farther from 0 than the range of the scores."""
+    if units.whole:
+        low, high = bounds(units)
+        reach = units.roots[:, None] * (high - low)
+        return np.clip(held_out, -reach, reach)
+    limits = bounds(units)
+    return np.clip(held_out, units.roots[:, None] * limits[0], units.roots[:, None] * limits[1])
+
+
+def _cross_fitted(space: Space, candidate: Candidate, units: Units) -> FloatArray:
+    """Held-out predictions (N, a), relevance computed without the units that are predicted."""
+    rows = space.scored[candidate.encoding]
+    predictions = np.zeros((len(units), len(ALPHAS)))
+    for block in coarse_folds(units, N_CROSS_FITS):
+        train = units.take(np.setdiff1d(np.arange(len(units)), block))
+        left = units.take(block)
+        similarities = space.similarities(candidate, relevance(train, rows))
+        kernel = space.kernel(candidate, similarities)
+        form = solve_kernel(kernel, train, with_held_out=False)
+        for at in range(len(form.alphas)):
+            coefficients = train.root_transposed(form.dual(np.eye(len(form.alphas))[at]))
+            values = kernel @ coefficients
+            predictions[block, at] = left.left_out(values + train.level(values))
+    return predictions
+
+
+def coarse_folds(units: Units, n_folds: int) -> list[Index]:
+    """At most so many unions of folds, neighbours by score kept apart, each the numbers of its units."""
+    count = int(units.folds.max()) + 1
+    n_folds = min(n_folds, count)
+    means = np.bincount(units.folds, units.scores) / np.bincount(units.folds)
+    ranks = np.argsort(np.argsort(means, kind="stable"), kind="stable")
+    return [block for block in fold_blocks((ranks % n_folds)[units.folds], n_folds) if len(block)]
+
+
+def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | None = None) -> Mixture:
+    """The weights of the candidates that are allowed.
+
+    ranks : whether only the order within queries counts: then predictions are divided by their spread, and evidence,
+        whose noise is not that of grades, has no say
+    """
+    mask = np.ones(len(judged), dtype=bool) if allowed is None else allowed
+    if ranks:
+        return _mix_by_order(judged, units, mask)
+    least = np.asarray([c.errors[c.best] for c in judged])
+    by_error = _error_weights(least, units, mask)
+    log_evidence = np.stack([c.form.log_evidence for c in judged])
+    # the evidence of relevance has seen the scores twice
+    log_evidence[~mask | [c.candidate.relevance for c in judged]] = -np.inf
+    shares = np.zeros_like(log_evidence)
+    has_evidence = bool(np.isfinite(log_evidence).any())
+    if has_evidence:
+        shares = 0.5 * softmax(log_evidence / 2)
+    for number, candidate in enumerate(judged):
+        shares[number, candidate.best] += (0.5 if has_evidence else 1.0) * by_error[number]
+    held_out = np.stack([c.held_out[:, c.best] for c in judged])
+    squares = (units.truth - held_out) ** 2
+    shares *= _belief(judged, squares, least, units, shares.sum(axis=1), mask)[:, None]
+    return Mixture(shares, np.ones(len(judged)), least)
+
+
+def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture:
+    truth = units.centred(units.truth)
+    held_out = np.stack([units.centred(c.held_out[:, c.best]) for c in judged])
+    spreads = np.sqrt(np.mean(held_out**2, axis=1))
+    usable = mask & (spreads > 1e-8 * spreads.max(initial=0.0)) & (spreads > 0)
+    if not usable.any():
+        usable, spreads = mask, np.ones(len(judged))
+    scaled = held_out / np.where(usable, spreads, 1.0)[:, None]
+    slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST_SCALE), 0.0)
+    squares = (truth - slopes[:, None] * scaled) ** 2
+    errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
+    weights = _error_weights(errors, units, usable)
+    weights = weights * _belief(judged, squares, errors, units, weights, usable)
+    combined = weights @ scaled
+    square = float(np.mean(combined**2))
+    slope = float(np.mean(combined * truth)) / max(square, LEAST_SCALE)
+    least = LEAST_SLOPE * np.sqrt(np.mean(truth**2) / max(square, LEAST_SCALE))
+    multipliers = np.where(usable, max(slope, least) / np.where(usable, spreads, 1.0), 0.0)
+    shares = np.zeros((len(judged), len(judged[0].errors)))
+    shares[np.arange(len(judged)), [c.best for c in judged]] = weights
+    return Mixture(shares, multipliers, errors)
+
+
+def _error_weights(errors: FloatArray, units: Units, mask: Mask) -> FloatArray:
+    """(error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
+    exponent = np.sqrt(int(units.folds.max()) + 1)
+    logarithms = -exponent * np.log(np.maximum(errors, LEAST_SCALE))
+    return np.asarray(softmax(np.where(mask, logarithms, -np.inf)))
+
+
+def _belief(
+    judged: Sequence[Judged],
+    squares: FloatArray,
+    errors: FloatArray,
+    units: Units,
+    weights: FloatArray,
+    mask: Mask,
+) -> FloatArray:
+    """What weights are multiplied by, because declared views are believed: (C,).
+
+    Agreement has half of the weight at least, unless its best candidate is worse than the best without agreement by more
+    than one standard error of the difference between folds; then it has none.
+    """
+    agreeing = np.asarray([c.candidate.views == "agreement" for c in judged]) & mask
+    plain = ~agreeing & mask
+    if not agreeing.any() or not plain.any():
+        return np.ones(len(judged))
+    first = int(np.flatnonzero(agreeing)[np.argmin(errors[agreeing])])
+    second = int(np.flatnonzero(plain)[np.argmin(errors[plain])])
+    gaps = np.bincount(units.folds, squares[first] - squares[second])
+    against = gaps.sum() > np.sqrt(len(gaps)) * gaps.std()
+    total = float(weights[agreeing].sum())
+    share = 0.0 if against else max(total, BELIEF)
+    factors = np.where(agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE))
+    return np.asarray(factors)
