@@ -17,12 +17,14 @@ import numpy as np
 import scipy.linalg
 
 from corank._arrays import FloatArray, Index, segment_sum
+from corank.model_files.packing import storable
 from corank.solvers.folds import fold_blocks
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
 LEAST_SCALE = 1e-300  # stands for 0 where a logarithm is taken
 
 
+@storable("Units")
 @dataclass(frozen=True)
 class Units:
     """Scored rows or comparisons, and what is held out together.
@@ -35,6 +37,7 @@ class Units:
     folds : (N,) codes of the folds
     whole : whether folds are made of whole groups, so that held-out predictions have no level
     n_points : number of rows or items
+    queries : (N,) codes of the queries that were given, None without
     """
 
     scores: FloatArray
@@ -45,6 +48,7 @@ class Units:
     folds: Index
     whole: bool
     n_points: int
+    queries: Index | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -59,6 +63,7 @@ class Units:
             second=None if self.second is None else self.second[units],
             groups=None if self.groups is None else np.unique(self.groups[units], return_inverse=True)[1],
             folds=np.unique(self.folds[units], return_inverse=True)[1],
+            queries=None if self.queries is None else self.queries[units],
         )
 
     def renumbered(self, points: Index) -> Units:

@@ -25,6 +25,7 @@ MAX_WEIGHED = 400  # rows by which candidates are weighed: the weights of more r
 MAX_DUAL = 2_000  # rows that are all points of the model
 N_BASIS = 500  # rows that span the model beyond
 MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
+LEARNING_RATE = 0.5  # the squared error falls with the number of units to that power
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 PRIOR_RESIDUALS = 3.0  # standardised residuals of size 1 that are added to those that were observed
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
@@ -77,8 +78,9 @@ class FittedAverage:
     points : (r,) numbers of the scored rows that are points of the model
     base : mean score, to which functions are added; low, high : between which predictions lie
     residual_factor : by which standard deviations are multiplied
-    held_out_squares : (N,) squared held-out residuals of the average, the fold that is predicted taking no part
-    held_out_order : (N,) its held-out predictions
+    held_out : (N,) held-out predictions of the average for the units that candidates were weighed by, each without its
+        fold in weights, alphas and coefficients; NaN where they were not wanted
+    judged_units, judged_folds : those units, and their folds
     """
 
     candidates: list[FittedCandidate]
@@ -92,8 +94,22 @@ class FittedAverage:
     judged_units: Units
     judged_folds: list[Index]
 
+    @property
+    def learning_curve(self) -> float:
+        """What the error of models without a fold is multiplied by, because the model itself has seen all units."""
+        n = len(self.judged_units)
+        return (1 - float(np.mean([len(fold) for fold in self.judged_folds])) / n) ** LEARNING_RATE
 
-def fit_average(space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int) -> FittedAverage:
+    @property
+    def residuals(self) -> FloatArray:
+        """Held-out residuals in units of the scores: (N,)."""
+        units = self.judged_units
+        return (units.truth - self.held_out) / units.roots
+
+
+def fit_average(
+    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int, honest: bool = True
+) -> FittedAverage:
     """Weigh and fit candidates.
 
     Parameters
@@ -103,13 +119,16 @@ def fit_average(space: Space, candidates: Sequence[Candidate], units: Units, *, 
     units : what is fitted
     ranks : whether only the order counts
     seed : for samples of rows
+    honest : whether to find out how large the error on new rows is
     """
     sampled, sample_space = _sample(space, units, seed)
     judged = judge(sample_space, candidates, sampled)
     mixtures = _mixtures(judged, sampled, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, ranks=ranks)
     folds = coarse_folds(sampled, n_outer_folds(sampled))
-    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    held_out = np.full(len(sampled), np.nan)
+    if honest:
+        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     chosen = _carriers(mixtures)
     points = np.arange(units.n_points)
     if sampled is units:

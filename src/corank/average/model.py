@@ -1,0 +1,502 @@
+"""The fitted average as one model: what goes into a file, predictions, their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+from scipy.special import ndtr
+
+from corank._arrays import Array, FloatArray, Index, is_sparse, take
+from corank.average.candidates import Candidate, check_candidates, default_candidates
+from corank.average.closed_form import LEAST_SCALE, Units
+from corank.average.encoding import QUERY_RANKS, Encoding, fit_encoding
+from corank.average.fitting import (
+    BLOCK_ENTRIES,
+    JITTER,
+    FittedAverage,
+    FittedCandidate,
+    base_score,
+    basis_factor,
+    dual_factor,
+    fit_average,
+)
+from corank.average.similarity import Distances, Encoded, Space, view_positions
+from corank.model_files.packing import storable
+from corank.views import View
+
+MAX_AGREEING = 800  # unscored rows on which views agree: more say little more
+MAX_KEPT = 20_000  # scored rows that are kept for an update
+MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
+MIN_BLOCK_ROWS = 64
+LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
+LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
+
+
+@dataclass(frozen=True)
+class ScoredTable:
+    """Rows with their scores.
+
+    features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None; weights : (n,) or None
+    """
+
+    features: Array
+    scores: FloatArray
+    queries: Index | None = None
+    weights: FloatArray | None = None
+
+    @property
+    def scored(self) -> Index:
+        """Numbers of the rows that have a score and a weight above 0."""
+        counted = ~np.isnan(self.scores)
+        if self.weights is not None:
+            counted &= self.weights > 0
+        return np.flatnonzero(counted)
+
+    def take(self, rows: Index) -> ScoredTable:
+        """The chosen rows."""
+        return ScoredTable(
+            take(self.features, rows),
+            self.scores[rows],
+            None if self.queries is None else self.queries[rows],
+            None if self.weights is None else self.weights[rows],
+        )
+
+
+@dataclass(frozen=True)
+class AverageSettings:
+    """What an average is made of.
+
+    ranks : whether only the order within queries counts
+    views : with columns as numbers
+    candidates : None for the default list
+    """
+
+    ranks: bool
+    fit_intercept: bool = True
+    views: Sequence[View] = ()
+    candidates: Sequence[Candidate] | None = None
+    seed: int = 0
+
+
+@storable("AverageModel")
+@dataclass(frozen=True)
+class AverageModel:
+    """A fitted average.
+
+    encodings : what columns become
+    points : encoded rows of the functions, by the name of the encoding; unscored : those on which views agree
+    view_columns : by the name of the encoding, the encoded columns of every view
+    candidates : those that carry weight, heaviest first; none where there is nothing to learn
+    base, low, high : mean score, and between what predictions lie
+    factor : by which standard deviations are multiplied; least_deviation : what they are at least
+    units : what was fitted, None where the rows are too many to keep
+    scored : encoded scored rows, as `points` where those are all rows
+    """
+
+    encodings: list[Encoding]
+    points: Mapping[str, Array]
+    unscored: Mapping[str, Array]
+    view_columns: Mapping[str, Sequence[Index]]
+    candidates: list[FittedCandidate]
+    base: float
+    low: float
+    high: float
+    factor: float
+    least_deviation: float
+    units: Units | None
+    scored: Mapping[str, Array] | None
+
+    # ---------------------------------------------------------------- predictions
+
+    def predict(self, features: Array, queries: Index | None) -> FloatArray:
+        """Predictions (n,). O(n r d), in blocks."""
+        side = 0 if queries is not None else 1
+        result = np.full(int(features.shape[0]), self.base)
+        if not self.candidates:
+            return result
+        used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
+        for rows, encoded in self._blocks(features, queries):
+            values = self._values(encoded, used, side)
+            weights = np.asarray([candidate.weights[side] for candidate in used])
+            result[rows] = weights @ values
+        return result
+
+    def _values(self, encoded: Encoded, used: Sequence[FittedCandidate], side: int) -> FloatArray:
+        """The prediction of every candidate, within the bounds: (C, n)."""
+        points, unscored = Distances(encoded, self.points), Distances(encoded, self.unscored)
+        values = [candidate.multipliers[side] * candidate.values(points, unscored) for candidate in used]
+        return np.clip(self.base + np.asarray(values), self.low, self.high)
+
+    def encode(self, features: Array, queries: Index | None) -> dict[str, Array]:
+        """Rows by the name of the encoding; those within queries only where there are query codes."""
+        return {
+            encoding.name: encoding.encode(features, queries)
+            for encoding in self.encodings
+            if queries is not None or encoding.name != QUERY_RANKS
+        }
+
+    def _blocks(self, features: Array, queries: Index | None, width: int = 0) -> Iterator[tuple[slice, Encoded]]:
+        """Encoded rows in runs whose kernel values fit into a block."""
+        whole = {e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None}
+        others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
+        n = int(features.shape[0])
+        step = width or max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // 4 // max(1, self._n_points))
+        for begin in range(0, n, step):
+            rows = slice(begin, min(begin + step, n))
+            block = take(features, rows)
+            encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
+            yield rows, encoded | {name: matrix[rows] for name, matrix in whole.items()}
+
+    @property
+    def _n_points(self) -> int:
+        return len(self.candidates[0].coefficients)
+
+    # ---------------------------------------------------------------- uncertainty
+
+    @cached_property
+    def _space(self) -> Space:
+        return Space(self.points, self.unscored, self.view_columns)
+
+    @cached_property
+    def _posteriors(self) -> dict[int, CandidatePosterior]:
+        return {}
+
+    def _posterior(self, number: int) -> CandidatePosterior:
+        if number not in self._posteriors:
+            self._posteriors[number] = CandidatePosterior.of(self.candidates[number], self._space, self.units)
+        return self._posteriors[number]
+
+    def _heaviest(self, side: int) -> tuple[list[int], FloatArray]:
+        """The candidates whose posteriors make up the uncertainty, and their weights, which sum to 1."""
+        order = sorted(range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side])
+        chosen = [number for number in order[:MAX_POSTERIORS] if self.candidates[number].weights[side] > 0]
+        weights = np.asarray([self.candidates[number].weights[side] for number in chosen])
+        return chosen, weights / weights.sum()
+
+    def deviations(self, features: Array, queries: Index | None) -> FloatArray:
+        """Standard deviations (n,) of new scores of the rows, noise included."""
+        n = int(features.shape[0])
+        if not self.candidates:
+            return np.full(n, self.least_deviation / LEAST_DEVIATION)
+        side = 0 if queries is not None else 1
+        chosen, weights = self._heaviest(side)
+        result = np.empty(n)
+        for rows, encoded in self._blocks(features, queries):
+            values = self._values(encoded, [self.candidates[number] for number in chosen], side)
+            between = weights @ (values - weights @ values) ** 2
+            within = np.zeros(values.shape[1])
+            for number, weight in zip(chosen, weights, strict=True):
+                candidate = self.candidates[number]
+                scale = candidate.amplitude * candidate.multipliers[side] ** 2
+                within += weight * scale * (self._posterior(number).variances(encoded) + candidate.alpha)
+            result[rows] = self.factor * np.sqrt(within + between)
+        return np.maximum(result, self.least_deviation)
+
+    def belief(self, features: Array, queries: Index | None) -> tuple[FloatArray, FloatArray, float]:
+        """Mean (n,) and covariance (n, n) of the function at rows, and the noise variance of a score."""
+        n = int(features.shape[0])
+        side = 0 if queries is not None else 1
+        if not self.candidates:
+            return np.full(n, self.base), np.eye(n), 1.0
+        chosen, weights = self._heaviest(side)
+        encoded = self.encode(features, queries)
+        values = self._values(encoded, [self.candidates[number] for number in chosen], side)
+        mean = weights @ values
+        covariance = (values - mean).T @ ((values - mean) * weights[:, None])
+        noise = 0.0
+        for number, weight in zip(chosen, weights, strict=True):
+            candidate = self.candidates[number]
+            scale = weight * candidate.amplitude * candidate.multipliers[side] ** 2
+            covariance = covariance + scale * self._posterior(number).covariance(encoded)
+            noise += scale * candidate.alpha
+        return mean, self.factor**2 * covariance, self.factor**2 * noise
+
+    def chances(self, first: Array, second: Array, *, observed: bool) -> FloatArray:
+        """The probability (n,) that rows of `first` are above those of `second`, row by row."""
+        n = int(first.shape[0])
+        result = np.full(n, 0.5)
+        if not self.candidates:
+            return result
+        chosen, weights = self._heaviest(1)
+        used = [self.candidates[number] for number in chosen]
+        pairs = zip(self._blocks(first, None, MIN_BLOCK_ROWS), self._blocks(second, None, MIN_BLOCK_ROWS), strict=True)
+        for (rows, left), (_, right) in pairs:
+            gaps = self._values(left, used, 1) - self._values(right, used, 1)
+            mean = weights @ gaps
+            variance = weights @ (gaps - mean) ** 2
+            for number, weight in zip(chosen, weights, strict=True):
+                candidate = self.candidates[number]
+                scale = weight * candidate.amplitude * candidate.multipliers[1] ** 2
+                variance += scale * self._posterior(number).difference_variances(left, right)
+                variance += scale * 2 * candidate.alpha * observed
+            deviation = self.factor * np.sqrt(np.maximum(variance, LEAST_SCALE))
+            result[rows] = ndtr(mean / deviation)
+        return result
+
+
+@dataclass(frozen=True)
+class CandidatePosterior:
+    """The posterior of the function of a candidate, in units of its amplitude, around its mean over the units.
+
+    root : (k, r) turns kernel values with the points into what the units explain, by its squares
+    mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean; mean_square : meanᵀ K mean
+    """
+
+    fitted: FittedCandidate
+    space: Space
+    root: FloatArray
+    kernel_mean: FloatArray
+    mean: FloatArray
+    mean_square: float
+    basis_root: FloatArray | None = None
+
+    @classmethod
+    def of(cls, fitted: FittedCandidate, space: Space, units: Units | None) -> CandidatePosterior:
+        """Factorise the system of a fitted candidate again. O(r³)."""
+        kernel = space.kernel(fitted.candidate, fitted.similarities)
+        r = len(kernel)
+        identity = np.eye(r)
+        if fitted.gram is not None:
+            lower = basis_factor(fitted.gram, kernel, fitted.alpha)[0]
+            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, identity, lower=True)
+            jitter = JITTER * np.trace(kernel) / r + LEAST_SCALE
+            inner = scipy.linalg.cholesky(kernel + 1e4 * jitter * identity, lower=True)
+            basis_root = scipy.linalg.solve_triangular(inner, identity, lower=True)
+            return cls(fitted, space, root, np.zeros(r), np.zeros(r), 0.0, basis_root)
+        assert units is not None
+        lower = dual_factor(kernel, units, fitted.alpha)[0]
+        root = scipy.linalg.solve_triangular(np.tril(lower), units.root(identity), lower=True)
+        mean = np.zeros(r)
+        if units.second is not None:
+            mean = np.full(r, 1 / r)
+        elif units.groups is not None:
+            np.add.at(mean, units.first, units.roots**2 / np.sum(units.roots**2))
+        kernel_mean = kernel @ mean
+        return cls(fitted, space, root, kernel_mean, mean, float(mean @ kernel_mean))
+
+    def _cross(self, encoded: Encoded) -> FloatArray:
+        return self.space.cross_kernel(self.fitted.candidate, self.fitted.similarities, encoded)
+
+    def variances(self, encoded: Encoded) -> FloatArray:
+        """(n,)."""
+        cross = self._cross(encoded)
+        prior = self.space.variances(self.fitted.candidate, self.fitted.similarities, encoded)
+        prior = prior - 2 * cross @ self.mean + self.mean_square
+        return np.maximum(self._explained(prior, cross - self.kernel_mean), 0.0)
+
+    def _explained(self, prior: FloatArray, cross: FloatArray) -> FloatArray:
+        squares = np.sum((cross @ self.root.T) ** 2, axis=1)
+        if self.basis_root is None:
+            return prior - squares
+        outside = np.maximum(prior - np.sum((cross @ self.basis_root.T) ** 2, axis=1), 0.0)
+        return outside + squares
+
+    def covariance(self, encoded: Encoded) -> FloatArray:
+        """(n, n)."""
+        cross = self._cross(encoded)
+        prior = self.space.square_kernel(self.fitted.candidate, self.fitted.similarities, encoded)
+        levels = cross @ self.mean
+        prior = prior - levels[:, None] - levels[None, :] + self.mean_square
+        roots = (cross - self.kernel_mean) @ self.root.T
+        if self.basis_root is None:
+            return prior - roots @ roots.T
+        inner = cross @ self.basis_root.T
+        return prior - inner @ inner.T + roots @ roots.T
+
+    def difference_variances(self, left: Encoded, right: Encoded) -> FloatArray:
+        """Variances of the differences between rows of two blocks, row by row: (n,)."""
+        candidate, similarities = self.fitted.candidate, self.fitted.similarities
+        joined = {name: stacked_rows(left[name], right[name]) for name in left}
+        square = self.space.square_kernel(candidate, similarities, joined)
+        n = len(square) // 2
+        diagonal = np.diag(square)
+        prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
+        cross = self._cross(left) - self._cross(right)
+        return np.maximum(self._explained(prior, cross), 0.0)
+
+
+def stacked_rows(first: Array, second: Array) -> Array:
+    """Rows of one matrix and then those of another, both dense or both CSR."""
+    if is_sparse(first):
+        return sparse.csr_array(sparse.vstack([first, second]))
+    return np.vstack([first, second])
+
+
+# ---------------------------------------------------------------- from rows to a model
+
+
+def score_units(scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings) -> Units:
+    """Scored rows as units.
+
+    Rankers: the level of every query is free and queries are held out; rows of the only query are held out one by one.
+    Regressors: one level is free, unless there is no intercept; rows are held out one by one, or with their queries.
+    """
+    n = len(scores)
+    roots = np.ones(n) if weights is None else np.sqrt(weights)
+    groups: Index | None = np.zeros(n, dtype=np.int64)
+    folds, whole = np.arange(n), False
+    codes = None if queries is None else np.unique(queries, return_inverse=True)[1]
+    several = codes is not None and int(codes.max()) > 0
+    if settings.ranks and several:
+        groups, folds, whole = codes, codes, True
+    elif not settings.ranks:
+        groups = groups if settings.fit_intercept else None
+        folds = codes if codes is not None and several else folds
+    assert folds is not None
+    return Units(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
+
+
+def compared_units(
+    winners: Index, losers: Index, margins: FloatArray, weights: FloatArray, groups: Index, n_items: int
+) -> Units:
+    """Comparisons as units; `groups` (p,) are held out together."""
+    folds = np.unique(groups, return_inverse=True)[1]
+    return Units(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
+
+
+def comparable(scores: FloatArray, queries: Index | None) -> Index:
+    """The rows that can be compared with another one of their query; all rows where there is none."""
+    if queries is None:
+        return np.arange(len(scores))
+    codes = np.unique(queries, return_inverse=True)[1]
+    chosen = np.flatnonzero(np.bincount(codes)[codes] > 1)
+    return chosen if len(chosen) else np.arange(len(scores))
+
+
+def fit_table(table: ScoredTable, settings: AverageSettings, *, honest: bool = True) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to the scored rows of a table, with encodings from all its rows.
+
+    The second value is None where there is nothing to learn: one scored row, or scores that are all tied.
+    """
+    scored = table.scored
+    if settings.ranks and table.queries is not None:
+        scored = scored[comparable(table.scores[scored], table.queries[scored])]
+    unscored = np.flatnonzero(np.isnan(table.scores))
+    queries = table.queries if settings.ranks else None
+    candidates = _candidates(table.features, settings, has_queries=queries is not None, agree=len(unscored) > 0)
+    encodings = _encodings(candidates, table.features, queries, centred=settings.fit_intercept)
+    encoded = {e.name: e.encode(table.features, queries) for e in encodings}
+    chosen = table.take(scored)
+    units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
+    rng = np.random.default_rng([settings.seed, 3])
+    if len(unscored) > MAX_AGREEING:
+        unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
+    agreeing = {candidate.encoding for candidate in candidates if candidate.views == "agreement"}
+    space = Space(
+        {name: take(matrix, scored) for name, matrix in encoded.items()},
+        {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
+        {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
+    )
+    return fit_space(space, encodings, candidates, units, settings, honest=honest)
+
+
+def fit_items(
+    features: Array, unscored: Array, units: Units, settings: AverageSettings
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to comparisons of items, with encodings from compared items and others."""
+    n = int(features.shape[0])
+    everything = stacked_rows(features, unscored) if int(unscored.shape[0]) else features
+    candidates = _candidates(features, settings, has_queries=False, agree=int(unscored.shape[0]) > 0)
+    encodings = _encodings(candidates, everything, None, centred=True)
+    encoded = {encoding.name: encoding.encode(everything, None) for encoding in encodings}
+    others = np.arange(n, int(everything.shape[0]))
+    if len(others) > MAX_AGREEING:
+        others = np.sort(np.random.default_rng([settings.seed, 3]).choice(others, MAX_AGREEING, replace=False))
+    space = Space(
+        {name: take(matrix, slice(0, n)) for name, matrix in encoded.items()},
+        {name: take(matrix, others) for name, matrix in encoded.items()} if len(others) and settings.views else {},
+        {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
+    )
+    return fit_space(space, encodings, candidates, units, settings)
+
+
+def fit_space(
+    space: Space,
+    encodings: Sequence[Encoding],
+    candidates: Sequence[Candidate],
+    units: Units,
+    settings: AverageSettings,
+    *,
+    honest: bool = True,
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to units between encoded rows."""
+    usable = [candidate for candidate in candidates if space.can_build(candidate)]
+    constant = AverageModel(
+        encodings=list(encodings),
+        points=space.scored,
+        unscored=space.unscored,
+        view_columns=space.view_columns,
+        candidates=[],
+        base=base_score(units),
+        low=-np.inf,
+        high=np.inf,
+        factor=1.0,
+        least_deviation=LEAST_DEVIATION * max(float(units.scores.std()), 0.0),
+        units=units if units.n_points <= MAX_KEPT else None,
+        scored=space.scored if units.n_points <= MAX_KEPT else None,
+    )
+    spread = float(np.max(np.abs(units.targets), initial=0.0))
+    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
+    if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
+        return constant, None
+    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest)
+    residuals = average.residuals
+    size = float(np.sqrt(np.nanmean(residuals**2))) if np.isfinite(residuals).any() else 0.0
+    model = replace(
+        constant,
+        candidates=average.candidates,
+        low=average.low,
+        high=average.high,
+        factor=average.residual_factor,
+        least_deviation=LEAST_DEVIATION * size,
+        points=space.scored
+        if len(average.points) == units.n_points
+        else {name: take(matrix, average.points) for name, matrix in space.scored.items()},
+    )
+    return model, average
+
+
+def _candidates(features: Array, settings: AverageSettings, *, has_queries: bool, agree: bool) -> list[Candidate]:
+    if settings.candidates is not None:
+        check_candidates(settings.candidates, len(settings.views))
+        return list(settings.candidates)
+    kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
+    return default_candidates(
+        is_csr=is_sparse(features), has_queries=has_queries, view_kernels=kernels, agree=agree
+    )
+
+
+def _encodings(
+    candidates: Sequence[Candidate], features: Array, queries: Index | None, *, centred: bool
+) -> list[Encoding]:
+    names = dict.fromkeys(candidate.encoding for candidate in candidates)
+    fitted = [fit_encoding(name, features, queries, centred=centred) for name in names]
+    return [encoding for encoding in fitted if encoding is not None]
+
+
+def extended(model: AverageModel, table: ScoredTable, settings: AverageSettings) -> tuple[AverageModel, FittedAverage | None]:
+    """The average fitted anew to the rows that a model has kept and those of a table; encodings stay."""
+    assert model.units is not None
+    assert model.scored is not None
+    units = model.units
+    rows = table.scored
+    encoded = model.encode(table.features, table.queries if settings.ranks else None)
+    scored = {name: stacked_rows(matrix, take(encoded[name], rows)) for name, matrix in model.scored.items()}
+    new = table.take(rows)
+    n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
+    queries = None
+    if units.queries is not None and new.queries is not None:
+        queries = np.concatenate([units.queries, n_queries + new.queries])
+    weights = np.concatenate([units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights])
+    joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
+    space = Space(scored, model.unscored, model.view_columns)
+    candidates = _candidates(
+        table.features, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored)
+    )
+    return fit_space(space, model.encodings, candidates, joined, settings)
