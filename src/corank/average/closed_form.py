@@ -98,6 +98,8 @@ class Units:
         if self.groups is None:
             return values
         columns = values.reshape(len(self), -1)
+        if self.n_groups == 1:
+            return (columns - np.outer(self.directions, self.directions @ columns)).reshape(values.shape)
         levels = segment_sum(columns, self.groups, self.n_groups, self.directions)
         return (columns - self.directions[:, None] * levels[self.groups]).reshape(values.shape)
 
@@ -124,16 +126,16 @@ class Units:
         matrix = self.root(half.T)
         return (matrix + matrix.T) / 2
 
-    def level(self, values: FloatArray) -> float:
-        """What is missing from predictions at points (n_points,) to the mean score; 0 where no level is free."""
+    def level(self, values: FloatArray) -> FloatArray:
+        """What is missing from predictions at points (n_points, a) to the mean score: (a,); 0 where no level is free."""
         if self.groups is None:
-            return 0.0
-        weights = self.roots**2
-        return float(weights @ (self.scores - values[self.first]) / weights.sum())
+            return np.zeros(values.shape[1:])
+        weights = self.roots**2 / np.sum(self.roots**2)
+        return weights @ self.scores - weights @ values[self.first]
 
     def left_out(self, predictions: FloatArray) -> FloatArray:
-        """Predictions at points (n_points,) as those of held-out units: weighted, and centred where folds are whole."""
-        values = self.roots * self.differences(predictions)
+        """Predictions at points (n_points, …) as those of held-out units: weighted, and centred where folds are whole."""
+        values = (self.roots * self.differences(predictions).T).T
         return self.centred(values) if self.whole else values
 
     @property
@@ -148,7 +150,7 @@ class ClosedForm:
 
     alphas : (a,); log_evidence : (a,); amplitude : (a,) variance of the function in units of the kernel
     held_out : (N, a) held-out predictions, as `Units.left_out` gives them; variance : (N, a) of their residuals
-    values, vectors, projections : the eigensystem of M, and the targets in it
+    duals : (N, a) u
     """
 
     alphas: FloatArray
@@ -156,14 +158,11 @@ class ClosedForm:
     amplitude: FloatArray
     held_out: FloatArray
     variance: FloatArray
-    values: FloatArray
-    vectors: FloatArray
-    projections: FloatArray
+    duals: FloatArray
 
     def dual(self, shares: FloatArray) -> FloatArray:
         """u (N,), the mean over alphas by their shares (a,)."""
-        curve = (1 / (self.values[:, None] + self.alphas)) @ shares
-        return self.vectors @ (curve * self.projections)
+        return self.duals @ shares
 
 
 def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True) -> ClosedForm:
@@ -196,7 +195,7 @@ def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True
     if with_held_out:
         residuals, variances = _held_out_residuals(vectors, inverse, duals, size + alphas, units)
     predictions = units.truth[:, None] - residuals
-    return ClosedForm(alphas, evidence, amplitude, predictions, variances * amplitude, values, vectors, projections)
+    return ClosedForm(alphas, evidence, amplitude, predictions, variances * amplitude, duals)
 
 
 def _held_out_residuals(

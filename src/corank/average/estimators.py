@@ -509,7 +509,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
             return float("nan"), float("nan")
         error = float(np.average(average.residuals[judged] ** 2, weights=weights[judged]))
         mean = np.average(units.scores, weights=weights)
-        return average.learning_curve * error, float(np.average((units.scores - mean) ** 2, weights=weights))
+        return error, float(np.average((units.scores - mean) ** 2, weights=weights))
 
     def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
         squares = (table.scores - predictions) ** 2

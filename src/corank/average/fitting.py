@@ -25,7 +25,6 @@ MAX_WEIGHED = 400  # rows by which candidates are weighed: the weights of more r
 MAX_DUAL = 2_000  # rows that are all points of the model
 N_BASIS = 500  # rows that span the model beyond
 MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
-LEARNING_RATE = 0.5  # the squared error falls with the number of units to that power
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 PRIOR_RESIDUALS = 3.0  # standardised residuals of size 1 that are added to those that were observed
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
@@ -93,12 +92,6 @@ class FittedAverage:
     held_out: FloatArray
     judged_units: Units
     judged_folds: list[Index]
-
-    @property
-    def learning_curve(self) -> float:
-        """What the error of models without a fold is multiplied by, because the model itself has seen all units."""
-        n = len(self.judged_units)
-        return (1 - float(np.mean([len(fold) for fold in self.judged_folds])) / n) ** LEARNING_RATE
 
     @property
     def residuals(self) -> FloatArray:

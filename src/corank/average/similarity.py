@@ -172,6 +172,7 @@ class Space:
         self.to_unscored = Distances(self.scored, self.unscored)
         self._among_unscored = Distances(self.unscored, self.unscored)
         self._kernels: dict[Candidate, FloatArray] = {}
+        self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
 
     def take(self, rows: Index) -> Space:
@@ -233,10 +234,12 @@ class Space:
 
     def _median(self, sight: Sight, kernel: str) -> float:
         """The median distance (rbf: squared) between scored rows that differ."""
-        values = self.distances.values(sight, kernel)[:MAX_MEDIAN_ROWS, :MAX_MEDIAN_ROWS]
-        apart = values[np.triu_indices(len(values), k=1)]
-        apart = apart[apart > 1e-12 * np.max(apart, initial=0.0)]
-        return max(float(np.median(apart)), LEAST_DISTANCE) if len(apart) else 1.0
+        key = (sight.name, kernel)
+        if key not in self._medians:
+            values = self.distances.values(sight, kernel)[:MAX_MEDIAN_ROWS, :MAX_MEDIAN_ROWS]
+            apart = values[values > 1e-12 * np.max(values, initial=0.0)]
+            self._medians[key] = max(float(np.median(apart)), LEAST_DISTANCE) if len(apart) else 1.0
+        return self._medians[key]
 
     def agreement(self, candidate: Candidate, similarities: Sequence[Similarity]) -> Agreement:
         """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding, kernel and width."""

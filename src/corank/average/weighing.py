@@ -102,10 +102,8 @@ def _cross_fitted(space: Space, candidate: Candidate, units: Units) -> FloatArra
         similarities = space.similarities(candidate, relevance(train, rows))
         kernel = space.kernel(candidate, similarities)
         form = solve_kernel(kernel, train, with_held_out=False)
-        for at in range(len(form.alphas)):
-            coefficients = train.root_transposed(form.dual(np.eye(len(form.alphas))[at]))
-            values = kernel @ coefficients
-            predictions[block, at] = left.left_out(values + train.level(values))
+        values = kernel @ train.root_transposed(form.duals)
+        predictions[block] = left.left_out(values + train.level(values))
     return predictions
 
 
