@@ -18,7 +18,7 @@ from corank.average.candidates import Candidate
 from corank.average.closed_form import LEAST_SCALE, Units
 from corank.average.encoding import QUERY_RANKS
 from corank.average.similarity import Distances, Similarity, Space
-from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix
+from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
 from corank.model_files.packing import storable
 
 MAX_WEIGHED = 400  # rows by which candidates are weighed: the weights of more rows are the same but for noise
@@ -135,7 +135,7 @@ def fit_average(
         ]
     weights = mixtures[0].weights
     table = [(judgement.candidate, float(w), float(e)) for judgement, w, e in zip(judged, weights, mixtures[0].errors, strict=True)]
-    low, high = bounds(units)
+    low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
         candidates=_normalised(fitted),
         table=sorted(table, key=lambda line: -line[1]),
@@ -385,7 +385,7 @@ def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units
     """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
     judged = judge(space, candidates, units)
     mixture = mix(judged, units, ranks=ranks)
-    base, (low, high) = base_score(units), bounds(units)
+    base, (low, high) = base_score(units), bounds(units, trust_in(mixture, units))
     total = np.zeros(units.n_points)
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]

@@ -59,12 +59,21 @@ class Mixture:
         return self.shares.sum(axis=1)
 
 
-def bounds(units: Units) -> tuple[float, float]:
-    """The range of the scores and one spread beyond; infinite where scores have no level."""
-    if units.groups is None and units.second is not None:
+def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
+    """The range of the scores and one standard deviation beyond, two for a model that explains everything.
+
+    trust : share of the variance of held-out scores that is explained. Comparisons have no bounds.
+    """
+    if units.second is not None:
         return -np.inf, np.inf
-    low, high, spread = float(units.scores.min()), float(units.scores.max()), float(units.scores.std())
-    return low - spread, high + spread
+    reach = (1 + trust) * float(units.scores.std())
+    return float(units.scores.min()) - reach, float(units.scores.max()) + reach
+
+
+def trust_in(mixture: Mixture, units: Units) -> float:
+    """The share of the variance of held-out scores that the best candidate explains, 0 to 1."""
+    variance = float(np.sum(units.centred(units.truth) ** 2) / np.sum(units.roots**2))
+    return float(np.clip(1 - np.min(mixture.errors) / max(variance, LEAST_SCALE), 0.0, 1.0))
 
 
 def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[Judged]:
