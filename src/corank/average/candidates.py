@@ -16,7 +16,7 @@ WIDE_KERNELS = ("rbf", "laplacian")  # those that have a width
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 4.0)
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 @storable("Candidate")
@@ -34,6 +34,7 @@ class Candidate:
     view : number of the view, for views="one"
     strength : of the agreement: the weight of one unscored row, where the kernel of a row with itself is 1
     relevance : whether columns are scaled by how well they go with the scores
+    second_order : whether rows are alike that are similar to the same unscored rows, instead of to each other
     """
 
     encoding: str = STANDARD
@@ -43,6 +44,12 @@ class Candidate:
     view: int = 0
     strength: float = 0.0
     relevance: bool = False
+    second_order: bool = False
+
+    @property
+    def needs_unscored(self) -> bool:
+        """Whether it is made of unscored rows too."""
+        return self.second_order or self.views == "agreement"
 
     def describe(self, view_names: Sequence[str] = ()) -> str:
         """The candidate in a few words."""
@@ -51,6 +58,8 @@ class Candidate:
             text = f"{self.kernel} of width {self.width:g}, {self.encoding} columns"
         if self.relevance:
             text += " scaled by relevance"
+        if self.second_order:
+            text += ", similar to the same unscored rows"
         if self.views == "one":
             name = view_names[self.view] if self.view < len(view_names) else f"view {self.view + 1}"
             return f"{text} of {name}"
@@ -76,6 +85,8 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(f"candidates: views {candidate.views!r} is not known.")
         if candidate.views != "all" and (n_views < 1 or candidate.view >= n_views):
             raise ValueError(f"candidates: {candidate!r} needs views that were not declared; give views=.")
+        if candidate.second_order and (candidate.relevance or candidate.views == "agreement"):
+            raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
             raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
 
@@ -90,7 +101,7 @@ def default_candidates(
     is_csr : whether features are CSR
     has_queries : whether encodings within queries can be had
     view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands for several kernels
-    agree : whether there are unscored rows for views to agree on
+    agree : whether there are unscored rows, for views to agree on and for similarities of the second order
     """
     encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
     families = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
@@ -106,7 +117,9 @@ def default_candidates(
             for kernel in ("linear", "rbf", "laplacian")
             for width in _widths(kernel, RELEVANCE_WIDTHS)
         ]
-        return plain if is_csr else plain + relevant
+        if not is_csr:
+            return plain + relevant
+        return plain + [Candidate(encoding, "cosine", second_order=True) for encoding in encodings if agree]
     declared = {kernel for kernel in view_kernels if kernel != "rbf"}
     if len(declared) == 1 and "rbf" not in view_kernels:
         families = tuple(declared)
@@ -121,6 +134,12 @@ def default_candidates(
                 candidates += [Candidate(encoding, kernel, width, "one", view) for view in range(len(view_kernels))]
                 if kernel in WIDE_KERNELS:
                     candidates.append(Candidate(encoding, kernel, width, "product"))
+            if agree and kernel == "cosine":
+                candidates.append(Candidate(encoding, kernel, views="sum", second_order=True))
+                candidates += [
+                    Candidate(encoding, kernel, views="one", view=view, second_order=True)
+                    for view in range(len(view_kernels))
+                ]
             if agree and len(view_kernels) > 1 and encoding != QUERY_RANKS:
                 candidates += [
                     Candidate(encoding, kernel, width, "agreement", strength=strength)

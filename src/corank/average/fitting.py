@@ -17,7 +17,7 @@ from corank._arrays import FloatArray, Index, segment_sum, take
 from corank.average.candidates import Candidate
 from corank.average.closed_form import LEAST_SCALE, Units
 from corank.average.encoding import QUERY_RANKS
-from corank.average.similarity import Distances, Similarity, Space
+from corank.average.similarity import Distances, Similarity, Space, second_order_features
 from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
 from corank.model_files.packing import storable
 
@@ -39,7 +39,8 @@ class FittedCandidate:
     weights, multipliers : with and without query labels
     alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
     error : held-out, in squared units of the scores
-    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree
+    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
+        rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
     gram : (r, r) of the basis, over all rows; None where the points are all rows
     """
 
@@ -54,10 +55,13 @@ class FittedCandidate:
     view_coefficients: FloatArray | None
     level: float
     gram: FloatArray | None = None
+    means: FloatArray | None = None
 
     def values(self, points: Distances, unscored: Distances) -> FloatArray:
         """The function at rows, from their distances to the points and to the unscored rows: (n,)."""
-        if self.view_coefficients is None:
+        if self.means is not None and self.view_coefficients is not None:
+            values = [second_order_features(self.similarities, self.means, unscored) @ self.view_coefficients[0]]
+        elif self.view_coefficients is None:
             values = [points.kernel(similarity) @ self.coefficients for similarity in self.similarities]
         else:
             shares = self.coefficients / len(self.similarities) ** 2
@@ -221,7 +225,11 @@ def _fitted(
 ) -> FittedCandidate:
     judgement = judged[number]
     candidate, similarities = judgement.candidate, judgement.similarities
-    view_coefficients = None
+    view_coefficients = means = None
+    if candidate.second_order:
+        means = space.unscored_means(candidate, similarities)
+        features = second_order_features(similarities, means, space.to_unscored)
+        view_coefficients = (features.T @ coefficients)[None, :]
     if candidate.views == "agreement":
         agreement = space.agreement(candidate, similarities)
         view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
@@ -239,6 +247,7 @@ def _fitted(
         view_coefficients=view_coefficients,
         level=level,
         gram=gram,
+        means=means,
     )
 
 

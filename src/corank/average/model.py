@@ -30,7 +30,7 @@ from corank.average.similarity import Distances, Encoded, Space, view_positions
 from corank.model_files.packing import storable
 from corank.views import View
 
-MAX_AGREEING = 800  # unscored rows on which views agree: more say little more
+MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
 MAX_KEPT = 20_000  # scored rows that are kept for an update
 MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
 MIN_BLOCK_ROWS = 64
@@ -387,7 +387,7 @@ def fit_table(table: ScoredTable, settings: AverageSettings, *, honest: bool = T
     rng = np.random.default_rng([settings.seed, 3])
     if len(unscored) > MAX_AGREEING:
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
-    agreeing = {candidate.encoding for candidate in candidates if candidate.views == "agreement"}
+    agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
     space = Space(
         {name: take(matrix, scored) for name, matrix in encoded.items()},
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
@@ -408,9 +408,10 @@ def fit_items(
     others = np.arange(n, int(everything.shape[0]))
     if len(others) > MAX_AGREEING:
         others = np.sort(np.random.default_rng([settings.seed, 3]).choice(others, MAX_AGREEING, replace=False))
+    agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
     space = Space(
         {name: take(matrix, slice(0, n)) for name, matrix in encoded.items()},
-        {name: take(matrix, others) for name, matrix in encoded.items()} if len(others) and settings.views else {},
+        {name: take(encoded[name], others) for name in agreeing & set(encoded)} if len(others) else {},
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
     return fit_space(space, encodings, candidates, units, settings)

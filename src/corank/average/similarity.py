@@ -186,12 +186,14 @@ class Space:
             return False
         if candidate.relevance and is_sparse(self.scored[candidate.encoding]):
             return False
+        if candidate.needs_unscored and candidate.encoding not in self.unscored:
+            return False
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
         used = [columns[candidate.view]] if candidate.views == "one" else columns
         enough = all(len(numbers) for numbers in used)
-        return enough and (candidate.views != "agreement" or candidate.encoding in self.unscored)
+        return enough
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
@@ -254,6 +256,11 @@ class Space:
         shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(candidate.strength, LEAST_DISTANCE))
         return Agreement(similarities, contrasts, vectors, shrinkage)
 
+    def unscored_means(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+        """The mean similarity of every unscored row to all of them: (u,)."""
+        kernel = np.sum([self._among_unscored.kernel(similarity) for similarity in similarities], axis=0)
+        return np.asarray(kernel.mean(axis=0))
+
     def kernel(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
         """The kernel of the candidate between scored rows: (n, n)."""
         if candidate.relevance:  # scaled differently from fold to fold
@@ -284,6 +291,12 @@ class Space:
         left_to_unscored: Distances,
         right_to_unscored: Distances,
     ) -> FloatArray:
+        if candidate.second_order:
+            means = self.unscored_means(candidate, similarities)
+            left = second_order_features(similarities, means, left_to_unscored)
+            if left_to_unscored is right_to_unscored:
+                return left @ left.T
+            return left @ second_order_features(similarities, means, right_to_unscored).T
         share = 1.0 if candidate.views != "agreement" else 1 / len(similarities) ** 2
         kernel = share * distances.kernel(similarities[0])
         for similarity in similarities[1:]:
@@ -291,17 +304,32 @@ class Space:
         if candidate.views != "agreement":
             return kernel
         agreement = self.agreement(candidate, similarities)
-        left = agreement.roots(left_to_unscored)
-        right = left if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
-        return kernel - left @ right.T
+        roots = agreement.roots(left_to_unscored)
+        right = roots if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
+        return kernel - roots @ right.T
 
     def variances(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of every row with itself: (m,)."""
+        if candidate.second_order:
+            return np.ones(len(own_kernel(similarities[0], rows)))
         total = np.sum([own_kernel(similarity, rows) for similarity in similarities], axis=0)
         if candidate.views != "agreement":
             return np.asarray(total)
         roots = self.agreement(candidate, similarities).roots(Distances(rows, self.unscored))
         return np.asarray(total / len(similarities) ** 2 - np.sum(roots**2, axis=1))
+
+
+def second_order_features(
+    similarities: Sequence[Similarity], means: FloatArray, unscored: Distances
+) -> FloatArray:
+    """Rows as what they are similar to: centred similarities to the unscored rows, of length 1: (n, u).
+
+    means : (u,) mean similarity of every unscored row to all of them
+    """
+    values = np.sum([unscored.kernel(similarity) for similarity in similarities], axis=0)
+    values = values - values.mean(axis=1, keepdims=True) - means + means.mean()
+    lengths = np.sqrt(np.sum(values**2, axis=1, keepdims=True))
+    return np.asarray(values / np.maximum(lengths, LEAST_DISTANCE))
 
 
 def _contrasts(n_views: int) -> FloatArray:
