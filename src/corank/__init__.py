@@ -9,7 +9,8 @@ from corank.learners.registry import learner_records
 if TYPE_CHECKING:
     from corank.auto import AutoRanker as AutoRanker
     from corank.auto import AutoRegressor as AutoRegressor
-    from corank.auto import Candidate as Candidate
+    from corank.auto import WeighedCandidate as WeighedCandidate
+    from corank.average.candidates import Candidate as Candidate
     from corank.describe import Summary as Summary
     from corank.encoder import TableEncoder as TableEncoder
     from corank.kernels import register_kernel as register_kernel
@@ -38,13 +39,14 @@ if TYPE_CHECKING:
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
 _MODULES = ("datasets", "experiments", "federated", "metrics", "report")
 _OTHERS = {
-    "Candidate": "corank.auto",
+    "Candidate": "corank.average.candidates",
     "Explanation": "corank.learners.explanation",
     "Path": "corank.solvers.tuning",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encoder",
     "UnscoredEffect": "corank.solvers.unscored_effect",
     "View": "corank.views",
+    "WeighedCandidate": "corank.auto",
     "load": "corank.model_files",
     "random_bases": "corank.views",
     "random_split": "corank.views",

@@ -1,331 +1,638 @@
-"""Choosing between learners: AutoRanker and AutoRegressor use unscored rows where the scores show that they help."""
+"""AutoRanker and AutoRegressor: the average of many closed-form models, weighed by held-out errors and evidence."""
 
 from __future__ import annotations
 
-import os
-import warnings
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, take, to_numpy
-from corank.describe import Summary
-from corank.encoder import TableEncoder
-from corank.learners._learner import QueryEstimator, R2Mixin, RankerMixin, read_comparison, seed
-from corank.learners.co_rls import CoRankRLS, CoRLS
-from corank.learners.rls import RLS, RankRLS
-from corank.rows import encode_queries, read_features, read_scores, read_weights
-from corank.solvers.holdout import HeldOut
-from corank.solvers.unscored_effect import UnscoredEffect, difference
-from corank.views import View
+from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._messages import count, warn_user
+from corank.average.candidates import Candidate
+from corank.average.encoding import QUERY_RANKS
+from corank.average.fitting import FittedAverage, n_outer_folds
+from corank.average.model import (
+    AverageModel,
+    AverageSettings,
+    ScoredTable,
+    compared_units,
+    extended,
+    fit_items,
+    fit_table,
+    score_units,
+    stacked_rows,
+)
+from corank.average.weighing import coarse_folds
+from corank.describe import Summary, summarise
+from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
+from corank.learners._suggest import check_question, sample, shortlist
+from corank.metrics import disagreement_error
+from corank.model_files import Saveable
+from corank.model_files.packing import storable
+from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, floats, names, several, size, stored
+from corank.rows import encode_queries, is_frame, read_comparisons, read_features, read_scores, read_unscored, read_weights
+from corank.solvers.active_learning import pairs_to_measure, rows_to_score
+from corank.solvers.unscored_effect import UnscoredEffect
+from corank.views import View, read_views
 
-CAUTION = 1.0  # standard errors by which a less simple model must be better
+SURE = 2.0  # standard errors from which on unscored rows are said to help or to hurt
+MAX_REASONS = 3  # candidates that `reason_` names
 
 
+@storable("WeighedCandidate")
 @dataclass(frozen=True)
-class Candidate:
-    """One way to learn, judged on folds that chose none of its parameters.
+class WeighedCandidate:
+    """One line of `candidates_`.
 
     Attributes
     ----------
-    name : "supervised" (one model on all columns), "average" (of one model a view) or "agreement" (views that agree)
-    error, standard_error : held-out
-    gain : error of the model it was compared with minus its own, paired by what was held out
-    gain_error : the standard error of that
-    beside : the model it was compared with: the one kept so far
+    candidate : what was fitted
+    what : the same in words
+    weight : its share in the average
+    error : held-out squared error of its scores; for rankers of score differences within queries, at their best scale
     """
 
-    name: str
+    candidate: Candidate
+    what: str
+    weight: float
     error: float
-    standard_error: float
-    gain: float = float("nan")
-    gain_error: float = float("nan")
-    beside: str = ""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Auto(QueryEstimator):
-    """Fits the candidates, judges them, keeps one."""
+class _AverageLearner(Saveable, QueryEstimator):
+    """What AutoRanker and AutoRegressor share."""
 
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _learned = "best_estimator_"
+    __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
+    _learned = "candidates_"
+    _ranks: ClassVar[bool]
 
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: Any = None
-    basis_selection: Any = "pivoted"
-    scoring: Any = None
-    random_state: Any = None
+    _contents: ClassVar[Contents] = {
+        "n_columns": ("n_features_in_", size("d")),
+        "column_names": ("feature_names_in_", names("d") | None),
+        "model": ("_model", stored("AverageModel")),
+        "candidates": ("candidates_", several(stored("WeighedCandidate"))),
+        "views": ("_views", several(stored("View"))),
+        "error": ("held_out_error_", NUMBER),
+        "constant_error": ("_constant_error", NUMBER),
+        "with_queries": ("_with_queries", FLAG),
+        "kind": ("_kind", TEXT),
+        "rows_seen": ("_n_seen", COUNT),
+        "rows_scored": ("_n_scored", COUNT),
+        "rows_unscored": ("_n_unscored", COUNT),
+        "queries": ("_n_queries", COUNT),
+        "n_comparisons": ("_n_comparisons", COUNT),
+        "effect": ("_effect", stored("UnscoredEffect") | None),
+    }
 
-    def _own(self) -> dict[str, Any]:
-        """The parameters that regressors or rankers have alone."""
-        raise AssertionError("a learner says what its candidates share")
-
-    def _learners(self) -> tuple[Any, Any]:
-        """The classes for one view and for several."""
-        raise AssertionError("a learner says what its candidates are")
+    # ---------------------------------------------------------------- fit
 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         qid: Any = None,
         sample_weight: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
-        """Fit the candidates and keep one of them.
+        """Fit the average on the rows that have a score; the others say what columns look like and where views agree.
 
         Parameters
         ----------
         X : (n, d) array, frame, CSR or tensor
         y : (n,) scores, NaN = unscored
-        qid : (n,) query labels; None = one query
-        sample_weight : (n,) weights
-        unscored : more rows without scores, as in `CoRankRLS.fit`
-        unscored_qid : their query labels
+        qid : (n,) query labels, any hashable, in any order; None = one query
+        sample_weight : (n,) weights of the squared errors
+        unscored : (m, d) more rows without scores
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
 
         Returns
         -------
         self
         """
-        rows: dict[str, Any] = {"qid": qid, "sample_weight": sample_weight}
-        unscored_rows = {"unscored": unscored, "unscored_qid": unscored_qid}
-        self._compare(X, y, **rows, **unscored_rows)
-        self.best_estimator_ = self._fit_chosen(X, y, rows, unscored_rows)
-        return self
-
-    def _compare(
-        self, X: Any, y: Any, *, qid: Any, sample_weight: Any = None, unscored: Any = None, unscored_qid: Any = None
-    ) -> None:
-        """Fit and judge the candidates; the chosen one is not fitted yet, unless its views agree."""
+        features = read_features(self, X, reset=True)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        features = read_features(self, X, reset=True)
-        scores = to_numpy(read_scores(y, int(features.shape[0]), np.empty(0)))
-        scored = np.flatnonzero(~np.isnan(scores))
-        if len(scored) == 0:
-            raise ValueError("y has no scored row: every score is NaN.")
-        given = [view.kernel for view in self.views] if isinstance(self.views, list | tuple) else []
-        if any(isinstance(kernel, str) and kernel == "precomputed" for kernel in (self.kernel, *given)):
-            raise ValueError(
-                f"{type(self).__name__} does not take precomputed kernels: there is no model on all columns to compare "
-                "with. Fit the learner with several views itself and look at its unscored_effect_."
-            )
-        _, several = self._learners()
-        shared = {**self._own(), **self._kernel_parameters()}
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*nothing to agree on.*")
-            together = several(self.views, basis=self.basis, **shared)
-            together.fit(X, y, qid=qid, sample_weight=sample_weight, unscored=unscored, unscored_qid=unscored_qid)
-            whole = View(kernel=self.kernel, gamma=self.gamma)
-            alone = several([whole], agreement=0.0, basis=self._single_basis(len(scored)), **shared)
-            queries = None if qid is None else to_numpy(encode_queries(qid, len(scores))[0])[scored]
-            weights = read_weights(sample_weight, len(scores), np.empty(0))
-            own = {"qid": queries, "sample_weight": None if weights is None else weights[scored]}
-            alone.fit(take(features, scored), scores[scored], **own)
-        self.candidates_, self.chosen_ = _choose(alone, together)
+        table = self._read_table(features, y, qid, sample_weight)
+        if len(table.scored) == 0:
+            given = not np.isnan(table.scores).all()
+            cause = "sample_weight leaves no scored row: all weights are zero." if given else None
+            raise ValueError(cause or "y has no scored row: every score is NaN.")
+        table = self._with_unscored(table, features, unscored, unscored_qid)
+        settings = self._read_settings()
+        model, average = fit_table(table, settings)
+        if average is None and self._ranks and len(table.scored) > 1:
+            warn_user(TIED)
+        scored = table.scored
+        self._kind, self._n_comparisons = "score", 0
         self._with_queries = qid is not None
-        self._together = together
-        self._shared, self._basis_of_single = shared, self._single_basis(len(scored))
+        self._n_seen, self._n_scored = len(table.scores), len(scored)
+        self._n_unscored = len(table.scores) - len(scored)
+        self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
+        self._keep(model, average, settings)
+        self._training = table
+        return self
 
-    def _fit_chosen(self, X: Any, y: Any, rows: dict[str, Any], unscored_rows: dict[str, Any]) -> Any:
-        """The chosen candidate, fitted."""
-        if self.chosen_ == "agreement":
-            return self._together
-        single, several = self._learners()
-        if self.chosen_ == "average":
-            average = several(self.views, agreement=0.0, basis=self.basis, **self._shared)
-            return average.fit(X, y, **rows, **unscored_rows)
-        return single(basis=self._basis_of_single, **self._shared).fit(X, y, **rows)
+    def _keep(self, model: AverageModel, average: FittedAverage | None, settings: AverageSettings) -> None:
+        """Set what was fitted."""
+        self._model, self._views = model, list(settings.views)
+        self._effect: UnscoredEffect | None = None
+        self._training: ScoredTable | None = None
+        self.encoder_ = self.table_ = None
+        view_names = [str(view.name) for view in settings.views]
+        lines = [] if average is None else average.table
+        self.candidates_ = [
+            WeighedCandidate(candidate, candidate.describe(view_names), weight, error)
+            for candidate, weight, error in lines
+        ]
+        self.held_out_error_, self._constant_error = self._honest_error(average)
 
-    def _kernel_parameters(self) -> dict[str, Any]:
-        names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "basis_selection", "random_state")
-        own = {name: getattr(self, name) for name in names} | {"scoring": self.scoring or self._own_scoring}
-        if self.random_state is not None and not isinstance(self.random_state, Integral):
-            own["random_state"] = seed(self.random_state)  # drawn once: all candidates hold out the same folds
-        return own
+    def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
+        """The error on new rows of an average that chose without them, and that of a constant."""
+        raise AssertionError("a learner says what its error is")
 
-    def _single_basis(self, n_scored: int) -> Any:
-        """What the basis means where only scored rows can be in it."""
-        if isinstance(self.basis, int | np.integer) and not isinstance(self.basis, bool):
-            return min(int(self.basis), n_scored)
-        return self.basis if isinstance(self.basis, str) and self.basis in ("auto", "features") else "all"
+    def _read_settings(self) -> AverageSettings:
+        """Parameters, checked."""
+        views: Sequence[View] = ()
+        column_names = getattr(self, "feature_names_in_", None)
+        number = seed(self.random_state)
+        if self.views is not None:
+            views = read_views(self.views, self.n_features_in_, column_names, np.random.default_rng(number))
+        for view in views:
+            if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
+                raise ValueError(
+                    f"views: kernel {view.kernel!r} of {view.name} has no place in the average; use 'linear', 'cosine', "
+                    "'rbf' (which stands for several kernels) or 'laplacian', or fit CoRankRLS or CoRLS."
+                )
+        return AverageSettings(
+            ranks=self._ranks,
+            fit_intercept=bool(getattr(self, "fit_intercept", True)),
+            views=views,
+            candidates=self.candidates,
+            seed=number,
+        )
 
-    def predict(self, X: Any) -> Array:
-        """Scores of the rows of X by the chosen model: (n,), higher is better."""
+    def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
+        n = int(features.shape[0])
+        scores = np.asarray(to_numpy(read_scores(y, n, np.empty(0))))
+        weights = read_weights(sample_weight, n, np.empty(0))
+        queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+        return ScoredTable(_as_numbers(features), scores, queries, weights)
+
+    def _with_unscored(self, table: ScoredTable, features: Array, unscored: Any, labels: Any) -> ScoredTable:
+        """The rows of a table, and unscored rows after them; their queries are their own."""
+        if unscored is None:
+            if labels is not None:
+                raise ValueError("unscored_qid was given without unscored.")
+            return table
+        more = _as_numbers(read_unscored(self, features, unscored))
+        m = int(more.shape[0])
+        queries = table.queries
+        if queries is not None:
+            codes = np.arange(m) if labels is None else np.asarray(to_numpy(encode_queries(labels, m, "unscored_qid")[0]))
+            queries = np.concatenate([queries, int(queries.max()) + 1 + codes])
+        weights = None if table.weights is None else np.concatenate([table.weights, np.ones(m)])
+        scores = np.concatenate([table.scores, np.full(m, np.nan)])
+        return ScoredTable(stacked_rows(table.features, more), scores, queries, weights)
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Add newly scored rows: the average is fitted anew on those that the model has kept and the new ones.
+
+        Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen again.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored: left out
+        qid : (n,) query labels, needed where the model was fitted with them; the rows form queries of their own
+        sample_weight : (n,) weights
+
+        Returns
+        -------
+        self
+        """
         check_is_fitted(self)
-        read_features(self, X, reset=False)
-        return self.best_estimator_.predict(X)
+        if self._kind == "comparison":
+            raise ValueError("update adds scored rows, but this model was fitted on comparisons; fit it again instead.")
+        if self._model.units is None:
+            raise ValueError("update: the model has too many scored rows to keep them; fit again with all rows.")
+        if self._ranks and (qid is not None) != self._with_queries:
+            how = "with" if self._with_queries else "without"
+            raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+        features = self._read(X)
+        table = self._read_table(features, y, qid, sample_weight)
+        if len(table.scored) == 0:
+            raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
+        settings = self._read_settings()
+        encoder, known = self.encoder_, self.table_
+        model, average = extended(self._model, table, settings)
+        self._n_seen += len(table.scores)
+        self._n_scored += len(table.scored)
+        if table.queries is not None:
+            self._n_queries += len(np.unique(table.queries[table.scored]))
+        self._keep(model, average, settings)
+        self.encoder_, self.table_ = encoder, known
+        return self
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any, *, qid: Any = None, return_std: bool = False) -> Any:
+        """Scores of the rows of X: higher is better.
+
+        Predictions lie within the range of the scores and one spread beyond.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
+        qid : (n,) query labels. A ranker that was fitted with queries compares columns within them; without labels it
+            predicts by its other candidates, which then have weights of their own
+        return_std : whether to return the standard deviation of a new score of every row too, noise included
+
+        Returns
+        -------
+        (n,), or a tuple of two, in the library, on the device and with the precision of X. O(n r d) for r scored rows,
+        in blocks.
+        """
+        features = self._read(X)
+        numbers, queries = _as_numbers(features), self._read_queries(qid, int(features.shape[0]))
+        mean = _beside(self._model.predict(numbers, queries), features)
+        if not return_std:
+            return mean
+        return mean, _beside(self._model.deviations(numbers, queries), features)
+
+    def _read(self, X: Any) -> Array:
+        """The features of new rows."""
+        check_is_fitted(self)
+        X = X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
+        return read_features(self, X, reset=False)
+
+    def _read_queries(self, qid: Any, n: int) -> Index | None:
+        """Query codes, where the model has a use for them."""
+        if qid is None:
+            return None
+        codes = np.asarray(to_numpy(encode_queries(qid, n)[0]))
+        return codes if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings) else None
+
+    def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
+        """The probability that row i of X_a is above row i of X_b.
+
+        Parameters
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the order of two newly observed scores, noise included; else for that of the
+            functions
+
+        Returns
+        -------
+        (n,) between 0 and 1, as `predict` returns scores
+        """
+        first, second = self._read(X_a), self._read(X_b)
+        if first.shape[0] != second.shape[0]:
+            raise ValueError(f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with row i.")
+        chances = self._model.chances(_as_numbers(first), _as_numbers(second), observed=observed)
+        return _beside(chances, first)
+
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+
+        Scores are those that leave least uncertainty about all rows of the pool, comparisons those of largest
+        uncertainty. Every question is picked as if those before it had been answered. Of a large pool not all rows are
+        looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
+
+        Parameters
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+
+        Returns
+        -------
+        row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
+        """
+        features = _as_numbers(self._read(X_pool))
+        kind = self._kind if kind is None else kind
+        m = int(features.shape[0])
+        check_question(n, m, kind)
+        rows = sample(m, n)
+        if kind == "comparison":
+            rows = shortlist(lambda: self._model.deviations(features, None), m, n)
+        _, covariance, noise = self._model.belief(take(features, rows), None)
+        noise = max(noise, 1e-12 * float(np.trace(covariance)), 1e-300)
+        if kind == "comparison":
+            return rows[pairs_to_measure(covariance, 2 * noise, n)]
+        return rows[rows_to_score(covariance, noise, n)]
+
+    # ---------------------------------------------------------------- what came out
 
     @property
     def reason_(self) -> str:
-        """Why the chosen model was chosen, in words."""
+        """What the average is made of and how good it is, in at most six lines."""
         check_is_fitted(self)
-        lines = [f"Chosen: {_WORDS[self.chosen_]}."]
-        for candidate in self.candidates_:
-            text = f"{_WORDS[candidate.name]}: held-out error {candidate.error:.4g} ± {candidate.standard_error:.2g}"
-            if np.isfinite(candidate.gain):
-                text += f"; {candidate.gain:+.2g} ± {candidate.gain_error:.2g} better than {_WORDS[candidate.beside]}"
-                text += ": enough" if candidate.gain > CAUTION * candidate.gain_error else ": not enough to be sure"
-            lines.append(text + ".")
         if not self.candidates_:
-            lines.append("There are too few scores to compare anything, so the simplest model was taken.")
+            return "There is too little to learn from: the prediction is constant."
+        lines = [f"An average of {count(len(self._model.candidates), 'model')} out of {len(self.candidates_)}."]
+        lines += [f"{line.weight:.0%} {line.what}." for line in self.candidates_[:MAX_REASONS]]
+        lines.append(self._error_sentence())
+        if any(line.candidate.views == "agreement" for line in self.candidates_):
+            share = sum(line.weight for line in self.candidates_ if line.candidate.views == "agreement")
+            lines.append(
+                f"Views that agree on unscored rows have {share:.0%} of the weight."
+                if share > 0
+                else "The scores speak against agreement between the views, so it has no weight."
+            )
         return "\n".join(lines)
+
+    def _error_sentence(self) -> str:
+        if np.isnan(self.held_out_error_):
+            return "There are too few scores to say how large the error on new rows is."
+        return (
+            f"{self._error_name.capitalize()}: {self.held_out_error_:.3g}, against {self._constant_error:.3g} for a "
+            "constant; the rows that were judged took no part in the choice."
+        )
+
+    def summary(self) -> Summary:
+        """The fitted model in words: what it was fitted on, what it is made of, its held-out error.
+
+        Returns
+        -------
+        Summary
+            Print it; notebooks show it as a table.
+        """
+        check_is_fitted(self)
+        return summarise(self)
 
     def _at_a_glance(self) -> Self:
         seen = copy(self)
-        if hasattr(self, "best_estimator_"):
-            seen.best_estimator_, seen._together = self.best_estimator_._at_a_glance(), self._together._at_a_glance()
+        seen._training = None
         return seen
 
-    def summary(self) -> Summary:
-        """Which model was chosen and why, and that model in words: see `RankRLS.summary`."""
-        check_is_fitted(self)
-        chosen = self.best_estimator_.summary()
-        first, *others = self.reason_.splitlines()
-        return Summary(
-            f"{type(self).__name__}: takes unscored rows into account where the scores show that they help",
-            {
-                "chosen": first.removeprefix("Chosen: "),
-                "held out": " ".join(others),
-                "model": chosen.title,
-                **chosen.facts,
-            },
-        )
+    def _summary(self) -> dict[str, int]:
+        return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:
-        """What unscored rows do to the model whose views agree, chosen or not: see `CoRankRLS`."""
+        """Whether unscored rows helped: the same average with and without them, on folds that chose nothing.
+
+        Computed when first asked for, which takes several fits; None where nothing can be told: no unscored rows, fewer
+        than four scores, comparisons, or a model from a file that was saved before it was asked for.
+        """
         check_is_fitted(self)
-        effect: UnscoredEffect | None = self._together.unscored_effect_
-        return effect
+        if self._effect is None and self._training is not None:
+            self._effect = self._compare_without(self._training)
+        return self._effect
 
-    def save(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, encoder: TableEncoder | None = None
-    ) -> None:
-        """Save the chosen model, which `corank.load` gives back as the learner that it is."""
-        check_is_fitted(self)
-        self.best_estimator_.save(path, overwrite=overwrite, encoder=encoder)
+    def _compare_without(self, table: ScoredTable) -> UnscoredEffect | None:
+        """Fit without every fold, with and without unscored rows, and compare the errors on it."""
+        scored, settings = table.scored, self._read_settings()
+        unscored = np.setdiff1d(np.arange(len(table.scores)), scored)
+        if len(unscored) == 0 or len(scored) < 4 or not self.candidates_:
+            return None
+        chosen = table.take(scored)
+        units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
+        predictions = np.full((2, len(scored)), np.nan)
+        for fold in coarse_folds(units, n_outer_folds(units)):
+            kept = np.setdiff1d(np.arange(len(scored)), fold)
+            hidden = table.scores.copy()
+            hidden[scored[fold]] = np.nan
+            everything = ScoredTable(table.features, hidden, table.queries, table.weights)
+            left = table.take(scored[fold])
+            queries = left.queries if self._ranks else None
+            for side, rows in enumerate((everything, table.take(scored[kept]))):
+                model, _ = fit_table(rows, settings, honest=False)
+                predictions[side, fold] = model.predict(left.features, queries)
+        with_rows, without = (self._unit_errors(chosen, values) for values in predictions)
+        return _effect(with_rows, without)
 
-
-_WORDS = {
-    "supervised": "one model on all columns, scored rows only",
-    "average": "the mean of one model a view, scored rows only",
-    "agreement": "views that agree on unscored rows",
-}
-
-
-def _choose(alone: Any, together: Any) -> tuple[list[Candidate], str]:
-    """The candidates from simple to less so, and the name of the last one that was clearly better than those before."""
-    own, other = alone._evidence, together._evidence
-    alike = (own.cokernel is None) == (other.cokernel is None)  # judged in the same way, on the same parts
-    judge: Any = own.judge if alike else own.scoring
-    supervised = own.nested({"supervised": np.zeros(1)}, judge)
-    joint = other.nested({"average": np.zeros(1), "agreement": other.grid.agreements}, judge)
-    if supervised is None or joint is None:
-        return [], "supervised"
-    found = {**supervised.results, **joint.results}
-    if len(other.grid.agreements) == 1 and other.grid.agreements[0] == 0:
-        del found["agreement"]
-    best = "supervised"
-    candidates = [Candidate(best, *_mean(found[best]))]
-    for name in list(found)[1:]:
-        gap, spread = _gap(found[best], found[name], paired=alike or best != "supervised")
-        candidates.append(Candidate(name, *_mean(found[name]), gap, spread, best))
-        if gap > CAUTION * spread:
-            best = name
-    return candidates, best
+    def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
+        """Held-out errors per row or query: (units,)."""
+        raise AssertionError("a learner says what its error is")
 
 
-def _mean(result: HeldOut) -> tuple[float, float]:
-    return float(result.mean[0]), float(result.standard_error[0])
+def _effect(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
+    """The verdict on errors per unit, with and without unscored rows."""
+    both = np.isfinite(with_rows) & np.isfinite(without)
+    gaps = (without - with_rows)[both]
+    if len(gaps) < 2:
+        return None
+    gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    verdict: Any = "cannot tell with this many scores"
+    if abs(gap) > SURE * error:
+        verdict = "helped" if gap > 0 else "hurt"
+    if not gaps.any():
+        verdict = "made no difference"
+    return UnscoredEffect(verdict, float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
 
 
-def _gap(first: HeldOut, second: HeldOut, *, paired: bool) -> tuple[float, float]:
-    """Paired where the same things were held out."""
-    if paired and np.array_equal(first.sizes, second.sizes):
-        return difference(first, second)
-    (a, s), (b, t) = _mean(first), _mean(second)
-    return a - b, float(np.hypot(s, t))
+def _as_numbers(features: Array) -> Array:
+    """Features as float64 in NumPy, or CSR."""
+    return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
+
+
+def _beside(values: FloatArray, features: Array) -> Array:
+    """Values (n,) in the library, on the device and with the precision of the features."""
+    result = like(values, np.empty(0) if is_sparse(features) else features)
+    precision = features.dtype if is_foreign(features) else features.dtype.type
+    return namespace(result).astype(result, precision, copy=False)
 
 
 @dataclass(eq=False, repr=False)
-class AutoRegressor(R2Mixin, RegressorMixin, _Auto):  # type: ignore[misc]
-    """Regression that uses unscored rows where they help: `RLS`, or `CoRLS` with or without agreement.
+class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[misc]
+    r"""Regression by an average of many closed-form models.
 
-    Three ways are compared by nested cross-validation: one model on all columns, the mean of one model a view, and
-    views that agree on unscored rows. A less simple one is taken only where its held-out error is lower by more than one
-    standard error of the paired differences.
+    .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_i (s_i - b - f(x_i))^2 + \alpha_c \|f\|_c^2
+
+    Candidates differ in what columns become (standardised, normal scores over all rows), in kernel (linear, rbf,
+    laplacian), width and views. Half of the weight follows the evidence of every candidate and alpha, half the
+    leave-one-out error of every candidate at its best alpha. With few scores such an average is better than any rule that
+    picks one model.
 
     Parameters
     ----------
-    views, basis, fit_intercept, kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
-        As in `CoRLS`; `kernel` and `gamma` also for the model on all columns.
-    scoring : None, "squared", "rescaled" or "disagreement", default=None
-        What held-out error means; None is "squared".
+    views : list of View, default=None
+        Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
+        candidates. Agreement is believed, unless the scores speak against it by a standard error.
+    candidates : list of Candidate, default=None
+        What the average is made of; None takes a list that suits the rows.
+    fit_intercept : bool, default=True
+        Whether the level of the scores is free.
+    random_state : int, default=None
+        For samples of rows where there are many; None makes the same choice every time.
 
     Attributes
     ----------
-    chosen_ : "supervised", "average" or "agreement"
-    best_estimator_ : the fitted learner
-    candidates_ : list of Candidate, with held-out errors and paired gains
+    candidates_ : list of WeighedCandidate, heaviest first
+    held_out_error_ : float, mean squared error on rows that took no part in weights, alphas or coefficients
+    reason_ : str, what the average is made of and how good it is
+    unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
+
+    Notes
+    -----
+    O(C n³) for C candidates and n scored rows up to 400; more rows are weighed by a sample. Beyond 2,000 rows the
+    heaviest five candidates are fitted in a basis of 500 rows. Rows must be in memory: a scan goes to `RLS`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import AutoRegressor
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = AutoRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)
+    True
     """
 
-    views: Any = 2
-    basis: Any = "auto"
+    views: Any = None
+    candidates: Any = None
     fit_intercept: bool = True
+    random_state: Any = None
 
-    _own_scoring = "squared"
+    _ranks: ClassVar[bool] = False
+    _error_name: ClassVar[str] = "squared error on new rows"
 
-    def _own(self) -> dict[str, Any]:
-        return {"fit_intercept": self.fit_intercept}
+    def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
+        if average is None:
+            return float("nan"), float("nan")
+        units = average.judged_units
+        weights = units.roots**2
+        judged = np.isfinite(average.held_out)
+        if not judged.any():
+            return float("nan"), float("nan")
+        error = float(np.average(average.residuals[judged] ** 2, weights=weights[judged]))
+        mean = np.average(units.scores, weights=weights)
+        return error, float(np.average((units.scores - mean) ** 2, weights=weights))
 
-    def _learners(self) -> tuple[Any, Any]:
-        return RLS, CoRLS
+    def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
+        squares = (table.scores - predictions) ** 2
+        if table.queries is None:
+            return squares
+        codes = np.unique(table.queries, return_inverse=True)[1]
+        return np.bincount(codes, squares) / np.bincount(codes)
 
 
 @dataclass(eq=False, repr=False)
-class AutoRanker(RankerMixin, _Auto):
-    """Ranking that uses unscored rows where they help: `RankRLS`, or `CoRankRLS` with or without agreement.
+class AutoRanker(RankerMixin, _AverageLearner):
+    r"""Ranking within queries by an average of many closed-form models.
 
-    Three ways are compared by nested cross-validation over queries: one model on all columns, the mean of one model a
-    view, and views that agree on unscored rows. A less simple one is taken only where its held-out error is lower by
-    one standard error of the paired differences.
+    .. math:: f = \sum_c w_c f_c, \qquad
+              f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q} \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2
+              + \alpha_c \|f\|_c^2
+
+    Candidates differ in what columns become (standardised, normal scores over all rows and within queries), in kernel
+    (linear, rbf, laplacian), width and views. Their predictions, divided by their spread, are weighed by
+    leave-query-out errors. With few scores such an average is better than any rule that picks one model.
 
     Parameters
     ----------
-    views, basis, weighting, beta, kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
-        As in `CoRankRLS`; `kernel` and `gamma` also for the model on all columns.
-    scoring : None, "squared", "rescaled" or "disagreement", default=None
-        By what held-out error candidates choose their parameters; None is "rescaled". They are judged by the share of
-        misordered pairs, unless another one is asked for.
+    views : list of View, default=None
+        Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
+        candidates. Agreement is believed, unless the scores speak against it by a standard error.
+    candidates : list of Candidate, default=None
+        What the average is made of; None takes a list that suits the rows.
+    random_state : int, default=None
+        For samples of rows where there are many; None makes the same choice every time.
 
     Attributes
     ----------
-    chosen_ : "supervised", "average" or "agreement"
-    best_estimator_ : the fitted learner
-    candidates_ : list of Candidate, with held-out errors and paired gains
+    candidates_ : list of WeighedCandidate, heaviest first
+    held_out_error_ : float, share of misordered pairs among queries (rows of the only query, comparisons) that took no
+        part in weights, alphas or coefficients
+    reason_ : str, what the average is made of and how good it is
+    unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
+
+    Notes
+    -----
+    O(C n³) for C candidates and n scored rows up to 400; more rows are weighed by a sample of queries. Beyond 2,000 rows
+    the heaviest five candidates are fitted in a basis of 500 rows. Rows must be in memory: a scan goes to `RankRLS`.
+
+    Examples
+    --------
+    >>> from corank import AutoRanker
+    >>> from corank.datasets import make_ranking
+    >>> data = make_ranking(n_queries=20, random_state=0)
+    >>> model = AutoRanker().fit(data.X, data.y, qid=data.qid)
+    >>> bool(model.score(data.X, data.y, qid=data.qid) > 0.8)
+    True
     """
 
-    views: Any = 2
-    basis: Any = "auto"
-    weighting: Any = "size"
-    beta: float = 0.0
+    views: Any = None
+    candidates: Any = None
+    random_state: Any = None
 
-    _own_scoring = "rescaled"
+    _ranks: ClassVar[bool] = True
+    _error_name: ClassVar[str] = "share of misordered pairs in new queries"
 
-    def _own(self) -> dict[str, Any]:
-        read_comparison(self.weighting, self.beta)
-        return {"weighting": self.weighting, "beta": self.beta}
+    def fit_comparisons(
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
+        unscored: Any = None,
+    ) -> Self:
+        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
-    def _learners(self) -> tuple[Any, Any]:
-        return RankRLS, CoRankRLS
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+        unscored : (m, d) more items, which say what columns look like and where views agree
+
+        Returns
+        -------
+        self
+        """
+        features = read_features(self, X, reset=True)
+        n = int(features.shape[0])
+        first, second, size_of_win, weight = read_comparisons(winners, losers, margins, weights, n, X)
+        groups = np.asarray(comparison_groups(first, second, n, qid))
+        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+        units = compared_units(ends[: len(first)], ends[len(first) :], size_of_win, weight, groups, len(used))
+        numbers = _as_numbers(features)
+        others = take(numbers, np.setdiff1d(np.arange(n), used))
+        if unscored is not None:
+            others = stacked_rows(others, _as_numbers(read_unscored(self, features, unscored)))
+        settings = self._read_settings()
+        model, average = fit_items(take(numbers, used), others, units, settings)
+        self._kind, self._n_comparisons = "comparison", len(first)
+        self._with_queries = qid is not None
+        self._n_seen, self._n_scored, self._n_unscored = n, len(used), int(others.shape[0])
+        self._n_queries = len(np.unique(groups)) if qid is not None else 1
+        self._keep(model, average, settings)
+        return self
+
+    def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
+        if average is None:
+            return float("nan"), float("nan")
+        units, held_out = average.judged_units, average.held_out
+        judged = np.isfinite(held_out)
+        if not judged.any():
+            return float("nan"), 0.5
+        if units.second is not None:
+            wrong = np.where(held_out == 0, 0.5, held_out < 0)[judged]
+            return float(np.average(wrong, weights=units.roots[judged] ** 2)), 0.5
+        queries = units.groups if units.whole else None
+        predictions = np.where(judged, held_out, 0.0) / units.roots
+        scores = np.where(judged, units.scores, np.nan)
+        return float(disagreement_error(scores, predictions, qid=queries)), 0.5
+
+    def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
+        if table.queries is not None and len(np.unique(table.queries)) > 1:
+            errors: FloatArray = disagreement_error(table.scores, predictions, qid=table.queries, average=False)
+            return errors
+        differ = np.sign(table.scores[:, None] - table.scores[None, :])
+        order = np.sign(predictions[:, None] - predictions[None, :])
+        wrong = np.where(differ != 0, (1 - differ * order) / 2, 0.0).sum(axis=1)
+        pairs = (differ != 0).sum(axis=1)
+        return np.where(pairs > 0, wrong / np.maximum(pairs, 1), np.nan)

@@ -41,7 +41,6 @@ def describe(model: Any) -> dict[str, Any]:
         **_evidence(model),
         "atoms": _atoms(model) if hasattr(model, "explain") else None,
         **_held_out(model),
-        "auto": _automatic_choice(table),
         "parameters": _changed_parameters(model),
     }
 
@@ -77,6 +76,8 @@ def _counts(model: Any) -> dict[str, Any]:
 
 def _functions(model: Any) -> dict[str, Any]:
     """Kernel and basis of the fitted function; with views those of each view, and how far the views agree."""
+    if hasattr(model, "reason_"):
+        return _average(model)
     functions = [
         {
             "kernel": function.kernel.name,
@@ -98,6 +99,21 @@ def _functions(model: Any) -> dict[str, Any]:
             for view, function in zip(views, functions, strict=True)
         ],
         "agreement": model.agreement_,
+        "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
+    }
+
+
+def _average(model: Any) -> dict[str, Any]:
+    """What an average is made of."""
+    effect = model._effect  # is not looked for here: that takes several fits
+    return {
+        "kernel": "average",
+        "gamma": None,
+        "basis": model._n_scored,
+        "basis_of": "rows",
+        "unscored": model._n_unscored,
+        "average": model.reason_.splitlines(),
+        "candidates": [{"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_],
         "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
     }
 
@@ -146,6 +162,15 @@ def _atoms(model: Any) -> dict[str, list[Any]]:
 
 def _held_out(model: Any) -> dict[str, Any]:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
+    if hasattr(model, "reason_"):
+        return {
+            "gamma_chosen": None,
+            "gammas_tried": 1,
+            "tried": max(len(model.candidates_), 1),
+            "held_out_error": _finite(model.held_out_error_),
+            "held_out_standard_error": None,
+            "held_out_constant": _finite(model._constant_error),
+        }
     path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
     has_width = any(function.kernel.gamma is not None for function in model._expansions())
     facts: dict[str, Any] = {
@@ -171,14 +196,6 @@ def _finite(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _automatic_choice(table: dict[str, Any]) -> dict[str, Any] | None:
-    """What `corank fit --method auto` compared and why it chose this model; None where it compared nothing."""
-    if "auto_chosen" not in table:
-        return None
-    keys = {"chosen": "chosen", "reason": "reason", "verdict": "unscored_verdict", "unscored": "unscored_rows"}
-    return {name: table.get(f"auto_{key}") for key, name in keys.items()}
-
-
 def _changed_parameters(model: Any) -> dict[str, Any]:
     """Parameters that are not at their defaults; a list of views is described view by view instead."""
     defaults = type(model)().get_params()
@@ -201,14 +218,14 @@ def _plain(value: Any) -> Any:
 
 
 def chosen_parameters(model: Any) -> dict[str, Any]:
-    """The tuned parameters of a fitted learner that are numbers, and which candidate an automatic learner chose."""
+    """The tuned parameters of a fitted learner that are numbers, and how many models an average is made of."""
     values = {name: getattr(model, f"{name}_", None) for name in TUNED}
     chosen: dict[str, Any] = {
         name: float(value)
         for name, value in values.items()
         if isinstance(value, int | float | np.number) and not isinstance(value, bool)
     }
-    return chosen | ({"chosen": str(model.chosen_)} if hasattr(model, "chosen_") else {})
+    return chosen | ({"models": len(model.candidates_)} if hasattr(model, "reason_") else {})
 
 
 def learned_from_comparisons(model: Any) -> bool:
@@ -227,9 +244,10 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     sentences = {
         "what": f"{facts['method']}: {purposes.get(facts['method'], 'a model of corank')}",
         "fitted on": _rows_in_words(facts),
-        **_choice_in_words(facts),
         "features": _features_in_words(facts),
     }
+    if "average" in facts:
+        return sentences | _average_in_words(facts)
     if "views" in facts:
         sentences |= _views_in_words(facts)
     else:
@@ -258,17 +276,6 @@ def _rows_in_words(facts: dict[str, Any]) -> str:
     return text + (f", {queries - without_scores:,} of them with scores" if without_scores else "")
 
 
-def _choice_in_words(facts: dict[str, Any]) -> dict[str, str]:
-    """What `corank fit --method auto` compared, and whether unscored rows helped where the model does not say."""
-    choice = facts["auto"]
-    if choice is None:
-        return {}
-    sentences = {"chosen by auto": choice["chosen"], "compared": choice["reason"]}
-    if choice["unscored_rows"] is not None and not facts.get("unscored_effect"):
-        sentences["unscored rows"] = choice["unscored_rows"]
-    return sentences
-
-
 def _features_in_words(facts: dict[str, Any]) -> str:
     names, numbers = facts["columns"], count(facts["features"], "number")
     if names is None:
@@ -290,6 +297,18 @@ def _views_in_words(facts: dict[str, Any]) -> dict[str, str]:
     sentences["agreement"] = f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} play no part"
     if facts["unscored_effect"] is not None:
         sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
+    return sentences
+
+
+def _average_in_words(facts: dict[str, Any]) -> dict[str, str]:
+    first, *others = facts["average"]
+    sentences = {"model": first, "made of": " ".join(others)}
+    if facts["unscored_effect"] is not None:
+        sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
+    errors = (facts[f"held_out_{name}"] for name in ("error", "standard_error", "constant"))
+    sentences["held-out error"] = held_out_error(*errors)
+    if facts["parameters"]:
+        sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
     return sentences
 
 

@@ -22,7 +22,6 @@ from rich.text import Text
 
 from corank._arrays import check_device
 from corank._messages import count
-from corank.auto import AutoRanker, AutoRegressor
 from corank.cli.columns import feature_columns, note_ids, views_of
 from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
 from corank.cli.console import command, facts, note, show, size_of, typed_command, working
@@ -91,13 +90,11 @@ from corank.kernels import WITH_GAMMA
 from corank.learners.registry import learner_class
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, query_column, read_table, score_column
-from corank.views import random_bases
 
 MAX_ROWS_TO_TUNE_GAMMA = 1_500  # scored rows or comparisons for which seven kernel widths are tried in seconds
-CANDIDATE_ROWS = 200  # that span each function while methods are compared, which then takes seconds
 NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
 CHECKS_EFFECT = "checking whether unscored rows help"
-FUNCTION_FACTS = ("features", "feature_names")
+FUNCTION_FACTS = ("features", "feature_names", "average", "candidates")
 TUNING_FACTS = ("gamma_chosen", "gammas_tried")
 SIZE_FACTS = ("alpha", "agreement", "n_components", "n_atoms", "amplitude", "noise", "log_evidence", COIN_TOSSES)
 HELD_OUT_FACTS = ("held_out_error", "held_out_standard_error", "held_out_constant")
@@ -179,7 +176,7 @@ def fit(
         dropped=drop or [],
         views=view or [],
         method=method,
-        chooses_alpha=alpha is None,
+        automatic=kernel == "rbf" and gamma == "auto" and not any((basis, alpha, weighting)),
         streamed=is_streamed(table, {"items": items, "comparisons": comparisons}, passes),
         passes={**passes, "shuffle_queries": shuffle_queries},
         device=device,
@@ -194,11 +191,11 @@ def fit(
         request = request.with_method()
         options = method_options(request.method, limited, request.plain_method)
         request = replace(request, settings={"kernel": kernel, "gamma": number_or_text(gamma), **options})
-        model, comparison = _fitted(request, step)
+        model = _fitted(request, step)
         step(f"writing {out.name}")
         model.save(out, overwrite=force)
         description = describe(model)
-        result = _result(model, description, comparison, out, time.perf_counter() - began)
+        result = _result(model, description, out, time.perf_counter() - began)
         _note_no_better(result)
         title = f"{result['method']} fitted on {title_of(file)}"
         sentences = _sentences(description, result)
@@ -229,8 +226,8 @@ class FitRequest:
     columns : names of the score, query and id columns, None where there is none
     pair_columns : names of the columns of the table of comparisons
     features, dropped, views : names and patterns of columns, as in `feature_columns` and `views_of`
-    method : the learner; auto where the rows decide
-    chooses_alpha : whether the strength of smoothing is tuned
+    method : the learner; auto is the average of many models
+    automatic : whether no setting is given that belongs to a single learner
     streamed : whether rows are read in passes
     passes : unscored rows, checkpoint, Dask scheduler and whether queries are brought together, for rows in passes
     device : where to compute, or None
@@ -247,7 +244,7 @@ class FitRequest:
     dropped: Sequence[str]
     views: Sequence[str]
     method: MethodName
-    chooses_alpha: bool
+    automatic: bool
     streamed: bool
     passes: dict[str, Any]
     device: str | None
@@ -270,16 +267,16 @@ class FitRequest:
         return bool(self.views) or self.passes["unscored"] is not None
 
     def with_method(self) -> FitRequest:
-        """The request with its learner, which stays auto only where the rows decide."""
-        if self.method is not AUTO:
+        """The request with its learner: auto is one learner where rows are read in passes or its settings are given."""
+        if self.method is not AUTO or (self.automatic and not self.streamed):
             return self
         agreeing = MethodName.corankrls if self.ranks else MethodName.corls
         method = agreeing if self.has_views else self.plain_method
         if self.streamed:
             other = "" if self.has_views else f"; --method {agreeing} learns from unscored rows too"
-            note(f"rows are read in passes, so no methods are compared: this is --method {method}{other}")
-        elif self.comparisons is None and self.chooses_alpha:
-            return self
+            note(f"rows are read in passes, so no models are averaged: this is --method {method}{other}")
+        else:
+            note(f"settings of a single learner are given, so no models are averaged: this is --method {method}")
         return replace(self, method=method)
 
 
@@ -434,28 +431,26 @@ def _read_comparisons(
 # ---- the learner
 
 
-def _fitted(request: FitRequest, step: Step) -> tuple[Any, dict[str, Any] | None]:
-    """The model and, where ways to learn were compared, what came of it."""
+def _fitted(request: FitRequest, step: Step) -> Any:
+    """The fitted model."""
     if request.streamed:
         from corank.cli.large_files import fit_in_passes
 
-        return fit_in_passes(request, step), None
-    training, comparison = _read_training(request, step), None
+        return fit_in_passes(request, step)
+    training = _read_training(request, step)
     views = views_of(request.views, training.encoder, list(training.encoder.get_feature_names_out()))
     method = request.method
     training.check_scores(ranks=(request.plain_method if method is AUTO else method) in RANKERS)
-    n_unscored = len(training.features) - training.n_scored
-    if method is AUTO and not request.has_views and (n_unscored == 0 or isinstance(views, random_bases)):
-        method = request.plain_method  # nothing to agree on, or a single column that cannot be divided
     if method is AUTO:
-        model, comparison = _compare_ways(training, request, views, step)
+        model = _fit_average(training, request, views, step)
     else:
-        model = with_effect(_fit_learner(training, method, request, views, step), step, wanted=request.checks_effect)
+        model = _fit_learner(training, method, request, views, step)
+    model = with_effect(model, step, wanted=request.checks_effect)
     model.encoder_ = training.encoder
-    model.table_ = {**training.remembered, **({} if comparison is None else comparison.pop("remembered"))}
+    model.table_ = training.remembered
     if training.names is not None and hasattr(model, "atoms_"):
         model.name_atoms([training.names[row] for row in model.atoms_])
-    return model, comparison
+    return model
 
 
 def _fit_learner(training: TrainingTable, method: MethodName, request: FitRequest, views: Any, step: Step) -> Any:
@@ -474,59 +469,29 @@ def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
     """The model with whether unscored rows helped, which takes several fits; or a model that does not look for it."""
     if not wanted:
         return model._at_a_glance()
-    if hasattr(model, "agreement_"):
+    if hasattr(model, "agreement_") or hasattr(model, "reason_"):
         step(CHECKS_EFFECT)
         _ = model.unscored_effect_  # is kept in the model
     return model
 
 
-def _compare_ways(training: TrainingTable, request: FitRequest, views: Any, step: Step) -> tuple[Any, dict[str, Any]]:
-    """The best of the ways that `AutoRanker` or `AutoRegressor` compares, and what each came to.
-
-    They are compared on a few basis rows; where the scored rows alone do best, the plain learner is fitted to all.
-    """
-    step(f"comparing ways to learn from {training.size}")
-    settings = {"basis": min(CANDIDATE_ROWS, len(training.features)), **request.settings, "views": views}
-    if settings["gamma"] == "auto":
-        settings["gamma"] = "scale"
-    auto = (AutoRanker if request.ranks else AutoRegressor)(random_state=0, **settings)
-    auto._compare(training.features, training.scores, qid=training.queries)
-    effect = None
-    if request.checks_effect:
-        step(CHECKS_EFFECT)
-        effect = auto.unscored_effect_
-    chosen, *reasons = auto.reason_.splitlines()
-    remembered = {"auto_chosen": chosen.removeprefix("Chosen: ").rstrip("."), "auto_reason": " ".join(reasons)}
-    if effect is not None:
-        remembered |= {"auto_verdict": effect.verdict, "auto_unscored": str(effect).removeprefix("unscored rows: ")}
-    if auto.chosen_ == "supervised":
-        model = _fit_learner(training, request.plain_method, request, views, step)
-    else:
-        model = auto._fit_chosen(training.features, training.scores, {"qid": training.queries}, {})._at_a_glance()
-    return model, {
-        "chosen": auto.chosen_,
-        "candidates": [_without_nan(asdict(candidate)) for candidate in auto.candidates_],
-        "unscored_effect": None if effect is None else asdict(effect),
-        "remembered": remembered,
-    }
-
-
-def _without_nan(candidate: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if value != value else value for name, value in candidate.items()}  # noqa: PLR0124
+def _fit_average(training: TrainingTable, request: FitRequest, views: Any, step: Step) -> Any:
+    """The average of many models; declared views have a place in it, random ones do not."""
+    declared = list(views) if isinstance(views, list | tuple) else None
+    model = learner_class("AutoRanker" if request.ranks else "AutoRegressor")(views=declared, random_state=0)
+    step(f"fitting an average of models on {training.size}")
+    training.fit(model)
+    return model
 
 
 # ---- what is printed
 
 
-def _result(
-    model: Any, description: dict[str, Any], comparison: dict[str, Any] | None, out: Path, seconds: float
-) -> dict[str, Any]:
-    """Everything that is worth knowing, as JSON has it; `comparison` is what came of `--method auto`."""
+def _result(model: Any, description: dict[str, Any], out: Path, seconds: float) -> dict[str, Any]:
+    """Everything that is worth knowing, as JSON has it."""
     functions = description.get("views", [description])
     effect = getattr(model, "unscored_effect_", None)
     effects = {} if effect is None else {"unscored_effect": asdict(effect)}
-    if comparison is not None:
-        effects = {"unscored_effect": comparison.pop("unscored_effect"), "auto": comparison}
 
     def selected(names: Sequence[str]) -> dict[str, Any]:
         return {name: description[name] for name in names if name in description}

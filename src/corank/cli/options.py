@@ -306,7 +306,7 @@ RunName = Annotated[str, _option("Name of the run.", "--run", shown=True)]
 Days = Annotated[int, _option("How long certificates are valid.", "--days", min=1, max=3650, shown=True)]
 
 
-# The learners, as the command line calls them; auto is one of the first four.
+# The learners, as the command line calls them; auto is the average of many models.
 if TYPE_CHECKING:
     MethodName: TypeAlias = Any
 else:
@@ -324,7 +324,7 @@ class Weighting(StrEnum):
 MethodOption = Annotated[
     MethodName,
     _option(
-        "auto learns from unscored rows too where the scores show that it helps; by itself it ranks with --query or "
+        "auto is an average of many models, weighed by their held-out errors; it ranks with --query or "
         "--comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) "
         "rank; rls, kpcr and matching predict scores; corankrls and corls learn from unscored rows; preference and "
         "difference (from who wins, or by how much) say how sure they are and what to ask next.",

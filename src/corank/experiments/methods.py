@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from corank._messages import did_you_mean
+from corank._arrays import Index
 from corank.describe import chosen_parameters
 from corank.experiments import peers
 from corank.experiments import peers as trees
@@ -122,14 +123,17 @@ def _learner(record: LearnerRecord, settings: Mapping[str, Any], task: Task) -> 
     """A learner, tuned by itself on the scored rows."""
     declare(record)  # other processes do not know of it yet
     model = learner_class(record.name)(**settings, **_own_settings(record, task))
-    return fitted(model.fit(task.X, task.y, qid=task.qid))
+    model.fit(task.X, task.y, qid=task.qid)
+    return fitted(model, task.qid_test if record.name == "AutoRanker" else None)
 
 
 def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     """What depends on the data of a draw."""
     own: dict[str, Any] = {}
     name = record.name
-    if record.views:
+    if name in ("AutoRanker", "AutoRegressor"):  # random views have no place in an average
+        own = {"views": task.views if isinstance(task.views, list | tuple) else None, "random_state": task.seed}
+    elif record.views:
         own = {"views": task.views, "random_state": task.seed}
         if "basis" in record.options:
             own["basis"] = min(CO_BASIS, len(task.y))
@@ -142,11 +146,16 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     return own
 
 
-def fitted(model: Any) -> FittedMethod:
-    """A fitted learner of corank, and what it chose."""
-    path = getattr(getattr(model, "_together", model), "path_", None)
+def fitted(model: Any, queries: Index | None = None) -> FittedMethod:
+    """A fitted learner of corank, and what it chose; `queries` of the test rows, for a learner that asks for them."""
+    path = getattr(model, "path_", None)
     tried = None if path is None else len(path.error)
-    return FittedMethod(lambda X: np.asarray(model.predict(X)), chosen_parameters(model), tried, _size(model), model)
+    if hasattr(model, "reason_"):
+        tried = len(model.candidates_)
+    more = {} if queries is None else {"qid": queries}
+    return FittedMethod(
+        lambda X: np.asarray(model.predict(X, **more)), chosen_parameters(model), tried, _size(model), model
+    )
 
 
 def _size(model: Any) -> int:

@@ -78,18 +78,17 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
     if hasattr(model, "reason_"):
         chosen, *reasons = model.reason_.splitlines()
         contents += [text(chosen), bullets(reasons)]
-    learner = getattr(model, "best_estimator_", model)
-    path = getattr(learner, "path_", None)
+    path = getattr(model, "path_", None)
     if path is not None and len(np.unique(tuned_axis(path)[1])) > 1:
-        contents.append(_path_figure(learner, path))
-    if hasattr(learner, "explain"):
-        contents += _atoms(learner)
-    elif getattr(learner, "coef_", None) is not None:
-        contents.append(text(_basis(learner)))
-    if X is not None and hasattr(learner, "predict_views") and X.shape[0] > 1:
+        contents.append(_path_figure(model, path))
+    if hasattr(model, "explain"):
+        contents += _atoms(model)
+    elif getattr(model, "coef_", None) is not None:
+        contents.append(text(_basis(model)))
+    if X is not None and hasattr(model, "predict_views") and X.shape[0] > 1:
         about = "Predictions of the views for the same rows."
         caption = f"Do the views agree? What each of them predicts for {X.shape[0]:,} rows."
-        contents.append(figure(lambda ax: plot_views(learner, X, ax=ax), about, caption, (5.5, 4.2)))
+        contents.append(figure(lambda ax: plot_views(model, X, ax=ax), about, caption, (5.5, 4.2)))
     return contents
 
 

@@ -119,7 +119,7 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : fitted learner that tuned something: it has a `path_`. An `AutoRanker` shows the model it chose
+    model : fitted learner that tuned something: it has a `path_`.
     ax : matplotlib axis, default=None
         None makes a figure.
 
@@ -127,7 +127,6 @@ def plot_path(model: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    model = getattr(model, "best_estimator_", model)
     path = getattr(model, "path_", None)
     if path is None:
         raise ValueError("model has no path_: it tuned nothing. Fit it with 'tune', or with a list of candidates.")
@@ -148,7 +147,6 @@ def plot_views(model: Any, X: Any, *, ax: Axes | None = None) -> Axes:
     -------
     ax
     """
-    model = getattr(model, "best_estimator_", model)
     if not hasattr(model, "predict_views"):
         raise ValueError("model has one view; plot_views shows learners with several, such as CoRankRLS.")
     from scipy.stats import spearmanr
