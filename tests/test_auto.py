@@ -1,302 +1,292 @@
-"""AutoRanker and AutoRegressor: what they choose, why, and that folds, not luck or the order of rows, decide it."""
+"""AutoRanker and AutoRegressor: what they promise."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
-from corank import RLS, AutoRanker, AutoRegressor, CoRankRLS, CoRLS, RankRLS, View
-from corank.auto import Candidate, _choose
-from corank.datasets import make_two_views
-from corank.solvers.folds import balanced_folds
-from corank.solvers.holdout import Grid, HeldOut
-from corank.solvers.tuning import GRID
-from corank.solvers.unscored_effect import Nested
+import corank
+from corank import AutoRanker, AutoRegressor, Candidate, View
+from corank.datasets import make_ranking, make_two_views
+from corank.metrics import disagreement_error
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
-RNG = np.random.default_rng(0)
-N, M = 24, 16
-X = RNG.normal(size=(N + M, 6))
-Y = np.where(np.arange(N + M) < N, X[:, 0] + np.sin(X[:, 3]) + 0.1 * RNG.normal(size=N + M), np.nan)
-QID = np.r_[np.repeat(np.arange(6), 4), np.repeat(np.arange(6, 10), 4)]
-NEW = RNG.normal(size=(7, 6))
-VIEWS = [View(slice(0, 3), gamma=0.2), View(slice(3, 6), gamma=0.3)]
-both = pytest.mark.parametrize("auto", [AutoRegressor, AutoRanker])
+
+rng = np.random.default_rng(11)
+X = rng.standard_normal((90, 4))
+TRUTH = X[:, 0] + np.sin(2 * X[:, 1])
+Y = TRUTH + 0.1 * rng.standard_normal(90)
+Y[40:] = np.nan
+QID = np.repeat(np.arange(18), 5)
+SCORED, NEW = slice(0, 40), slice(40, None)
+SPREAD = np.nanstd(Y)
 
 
-def rmse(model, data):
-    return np.sqrt(np.mean((model.predict(data.X_test) - data.y_test) ** 2))
+def test_regression_predicts_new_rows_and_states_its_error():
+    model = AutoRegressor().fit(X, Y)
+    error = np.mean((model.predict(X[NEW]) - TRUTH[NEW]) ** 2)
+    assert error < 0.25 * TRUTH.var()
+    assert 0.3 * error < model.held_out_error_ < 3 * error
+    assert model.score(X[NEW], TRUTH[NEW]) > 0.7
 
 
-def linear(data, auto, **options):
-    views = [View(columns, kernel="linear") for columns in data.views]
-    return auto(views, "features", kernel="linear", **options).fit(data.X, data.y, qid=options.pop("qid", None))
+def test_ranking_orders_new_queries_with_and_without_their_labels():
+    data = make_ranking(n_queries=24, query_size=8, random_state=0)
+    train, test = data.qid < 12, data.qid >= 12
+    model = AutoRanker().fit(data.X[train], data.y[train], qid=data.qid[train])
+    for labels in (data.qid[test], None):
+        predictions = model.predict(data.X[test], qid=labels)
+        assert disagreement_error(data.y[test], predictions, qid=data.qid[test]) < 0.25
+    assert 0 < model.held_out_error_ < 0.3
+    assert any(line.candidate.encoding == "normal scores within queries" for line in model.candidates_)
+    with_labels, without = (model.predict(data.X[test], qid=labels) for labels in (data.qid[test], None))
+    assert not np.allclose(with_labels, without)
 
 
-def noisy(data):
-    """The same rows with noise for a second view."""
-    for X in (data.X, data.X_test):
-        X[:, data.views[1]] = np.random.default_rng(1).normal(size=X[:, data.views[1]].shape)
-    return data
+def test_weights_without_queries_are_those_of_a_list_without_encodings_within_them():
+    data = make_ranking(n_queries=10, query_size=6, random_state=1)
+    everything = [Candidate(), Candidate("normal scores", "laplacian"), Candidate("normal scores within queries", "linear")]
+    both = AutoRanker(candidates=everything).fit(data.X, data.y, qid=data.qid)
+    fewer = AutoRanker(candidates=everything[:2]).fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_allclose(both.predict(data.X), fewer.predict(data.X), atol=1e-8)
 
 
-# ------------------------------------------------------------------ the choice
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+def test_candidates_and_reason_say_what_was_done(learner):
+    model = learner().fit(X, Y, qid=QID)
+    weights = [line.weight for line in model.candidates_]
+    assert sum(weights) == pytest.approx(1)
+    assert weights == sorted(weights, reverse=True)
+    assert len(model.reason_.splitlines()) <= 6
+    assert model.candidates_[0].what in model.reason_
+    assert "average" in str(model.summary())
+    assert f"{40:,} scored" in str(model.summary())
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_regression_takes_agreement_where_views_share_the_target_only(seed):
-    data = make_two_views(n_unscored=400, random_state=seed)
-    model = linear(data, AutoRegressor, fit_intercept=False)
-    assert model.chosen_ == "agreement"
-    assert isinstance(model.best_estimator_, CoRLS)
-    supervised = RLS(kernel="linear", basis="features", fit_intercept=False).fit(data.X, data.y)
-    assert rmse(model, data) < 0.5 * rmse(supervised, data)
+# ---- what must not change anything
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_regression_with_a_view_of_noise_is_supervised(seed):
-    data = noisy(make_two_views(n_unscored=400, random_state=seed))
-    model = linear(data, AutoRegressor, fit_intercept=False)
-    assert model.chosen_ == "supervised"
-    supervised = RLS(kernel="linear", basis="features", fit_intercept=False).fit(data.X, data.y)
-    assert isinstance(model.best_estimator_, RLS)
-    np.testing.assert_allclose(model.predict(data.X_test), supervised.predict(data.X_test), rtol=1e-6)
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+def test_order_of_rows_names_of_queries_and_level_of_scores_do_not_matter(learner):
+    plain = learner().fit(X, Y, qid=QID).predict(X, qid=QID)
+    order = rng.permutation(len(X))
+    permuted = learner().fit(X[order], Y[order], qid=QID[order]).predict(X, qid=QID)
+    renamed = learner().fit(X, Y, qid=[f"query {100 - number}" for number in QID]).predict(X, qid=QID)
+    raised = learner().fit(X, Y + 1000.0, qid=QID).predict(X, qid=QID) - 1000.0
+    for predictions in (permuted, renamed, raised):
+        np.testing.assert_allclose(predictions, plain, atol=1e-8 * SPREAD)
 
 
-def test_ranking_takes_agreement_or_not_likewise():
-    options = {"n_scored": 40, "n_unscored": 400, "queries": 10, "random_state": 0}
-    data = make_two_views(**options)
-    views = [View(columns, kernel="linear") for columns in data.views]
-    model = AutoRanker(views, "features", kernel="linear").fit(data.X, data.y, qid=data.qid)
-    assert model.chosen_ == "agreement"
-    assert isinstance(model.best_estimator_, CoRankRLS)
-    supervised = RankRLS(kernel="linear", basis="features").fit(data.X, data.y, qid=data.qid)
-    told = {"qid": data.qid_test}
-    assert model.score(data.X_test, data.y_test, **told) > supervised.score(data.X_test, data.y_test, **told)
-    data = noisy(make_two_views(**options))
-    assert AutoRanker(views, "features", kernel="linear").fit(data.X, data.y, qid=data.qid).chosen_ == "supervised"
+def test_weights_of_zero_leave_rows_out():
+    weights = np.ones(90)
+    weights[:10] = 0
+    hidden = Y.copy()
+    hidden[:10] = np.nan
+    first = AutoRegressor().fit(X, Y, sample_weight=weights)
+    second = AutoRegressor().fit(X, hidden)
+    np.testing.assert_allclose(first.predict(X), second.predict(X), atol=1e-8)
 
 
-class Told:
-    """A fitted learner whose nested errors are known."""
-
-    def __init__(self, grid=(0.0, 1.0), **errors):
-        self._evidence, self.errors = self, errors
-        self.grid, self.cokernel, self.judge = Grid(np.ones(1), np.asarray(grid)), "few", "disagreement"
-
-    def nested(self, procedures, judge):
-        assert judge == "disagreement"  # of rankers, whatever chose their parameters
-        if not self.errors:
-            return None
-        assert list(procedures) == list(self.errors)
-        return Nested({name: HeldOut(np.asarray(e)[:, None], np.ones(len(e))) for name, e in self.errors.items()})
+def test_unscored_rows_may_come_apart():
+    together = AutoRegressor().fit(X, Y)
+    apart = AutoRegressor().fit(X[SCORED], Y[SCORED], unscored=X[NEW])
+    np.testing.assert_allclose(apart.predict(X), together.predict(X), atol=1e-10)
 
 
-GOOD, FAIR, POOR, MIXED = [1.0, 1.1, 0.9, 1.0], [2.0, 2.2, 1.9, 2.0], [3.0, 3.1, 3.0, 3.2], [0.5, 5.0, 0.7, 0.6]
+# ---- uncertainty
 
 
-@pytest.mark.parametrize(
-    ("supervised", "average", "agreement", "chosen"),
-    [
-        (FAIR, POOR, POOR, "supervised"),
-        (POOR, FAIR, GOOD, "agreement"),
-        (POOR, GOOD, FAIR, "average"),
-        (POOR, FAIR, FAIR, "average"),
-        (FAIR, POOR, GOOD, "agreement"),
-        (FAIR, MIXED, MIXED, "supervised"),
-    ],
-)
-def test_the_simplest_that_nothing_beats_by_a_standard_error_is_taken(supervised, average, agreement, chosen):
-    candidates, found = _choose(Told(supervised=supervised), Told(average=average, agreement=agreement))
-    assert found == chosen
-    assert [c.name for c in candidates] == ["supervised", "average", "agreement"]
-    assert np.isnan(candidates[0].gain)
-    for candidate, errors in zip(candidates, (supervised, average, agreement), strict=True):
-        assert candidate.error == pytest.approx(np.mean(errors))
-        assert candidate.standard_error == pytest.approx(np.std(errors, ddof=1) / 2)
-    gaps = np.subtract(supervised, average)  # paired by what was held out
-    assert candidates[1].gain == pytest.approx(gaps.mean())
-    assert candidates[1].gain_error == pytest.approx(np.std(gaps, ddof=1) / 2)
+def test_intervals_hold_new_scores():
+    scores = X @ [1.0, -1.0, 0.5, 0.0] + 0.5 * rng.standard_normal(90)
+    known = np.where(np.arange(90) < 40, scores, np.nan)
+    mean, std = AutoRegressor().fit(X, known).predict(X[NEW], return_std=True)
+    assert 0.85 <= np.mean(np.abs(scores[NEW] - mean) < 1.96 * std) <= 1
+    assert np.all((std > 0.2) & (std < 2.0))
 
 
-def test_without_anything_to_judge_the_simplest_is_taken():
-    assert _choose(Told(), Told(average=GOOD, agreement=GOOD)) == ([], "supervised")
-    assert _choose(Told(supervised=POOR), Told()) == ([], "supervised")
-    candidates, chosen = _choose(Told(supervised=POOR), Told(grid=[0.0], average=GOOD, agreement=GOOD))
-    assert ([c.name for c in candidates], chosen) == (["supervised", "average"], "average")
+def test_comparisons_are_predicted_with_probabilities():
+    model = AutoRegressor().fit(X, Y)
+    chances = model.predict_comparison(X[40:60], X[60:80])
+    np.testing.assert_allclose(model.predict_comparison(X[60:80], X[40:60]), 1 - chances, atol=1e-9)
+    above = TRUTH[40:60] > TRUTH[60:80]
+    assert np.mean((chances > 0.5) == above) > 0.8
+    noisy = model.predict_comparison(X[40:60], X[60:80], observed=True)
+    assert np.all(np.abs(noisy - 0.5) <= np.abs(chances - 0.5) + 1e-12)
 
 
-# ------------------------------------------------------------------ the errors behind it
+@pytest.mark.parametrize("kind", ["score", "comparison"])
+def test_questions_differ_from_each_other(kind):
+    questions = AutoRanker().fit(X, Y).suggest(X[NEW], 4, kind)
+    assert len({tuple(np.atleast_1d(question)) for question in questions}) == 4
+    with pytest.raises(ValueError, match="X_pool"):
+        AutoRanker().fit(X, Y).suggest(X[NEW], 51, "score")
 
 
-def test_the_supervised_candidate_is_judged_by_a_nested_loop():
-    """Leave-one-out inside ten rounds: alpha chosen on the rows kept, by RLS itself."""
-    model = AutoRegressor(VIEWS, gamma=0.2).fit(X, Y)
-    rounds = balanced_folds(N, 10, np.random.default_rng([0, 1]))
-    errors = np.zeros(N)
-    for number in range(10):
-        kept, left = np.flatnonzero(rounds != number), np.flatnonzero(rounds == number)
-        own = RLS(list(GRID), gamma=0.2, scoring="squared").fit(X[kept], Y[kept])
-        errors[left] = (Y[left] - own.predict(X[left])) ** 2
-    assert model.candidates_[0].name == "supervised"
-    assert model.candidates_[0].error == pytest.approx(errors.mean(), rel=1e-6)
-    assert model.candidates_[0].standard_error == pytest.approx(errors.std(ddof=1) / np.sqrt(N), rel=1e-6)
+# ---- comparisons, views, unscored rows
 
 
-@pytest.mark.parametrize(("auto", "several"), [(AutoRegressor, CoRLS), (AutoRanker, CoRankRLS)])
-def test_the_other_candidates_are_what_the_effect_of_unscored_rows_says(auto, several):
-    model = auto(VIEWS).fit(X, Y, qid=QID)
-    effect = several(VIEWS).fit(X, Y, qid=QID).unscored_effect_
-    assert model.unscored_effect_ == effect
-    assert {c.name: c.error for c in model.candidates_[1:]} == pytest.approx(
-        {"average": effect.error_without, "agreement": effect.error_with}
-    )
-
-
-@both
-def test_where_unscored_rows_stand_among_the_others_decides_nothing(auto):
-    expected = auto(VIEWS).fit(X, Y, qid=QID)
-    order = np.r_[np.arange(N, N + M), np.arange(N)]
-    y = Y[order].copy()
-    labels = np.r_[np.repeat([5, 3, 1, 0], 4), QID[:N]]  # unscored rows name scored queries first, in another order
-    moved = auto(VIEWS).fit(X[order], y, qid=labels)
-    for found, known in zip(moved.candidates_, expected.candidates_, strict=True):
-        assert found.name == known.name
-        for field in ("error", "standard_error", "gain", "gain_error"):
-            assert getattr(found, field) == pytest.approx(getattr(known, field), rel=1e-5, nan_ok=True)
-
-
-@both
-def test_differences_are_paired_whatever_kind_of_seed_is_given(auto):
-    """Two views that are the whole twice over are the supervised model, fold by fold."""
-    views = [View(gamma=0.2), View(gamma=0.2)]
-    for random_state in (None, 3, np.random.RandomState(3)):
-        model = auto(views, gamma=0.2, random_state=random_state).fit(X[:N], Y[:N], qid=QID[:N])
-        average = model.candidates_[1]
-        assert average.gain == pytest.approx(0.0, abs=1e-6)
-        assert average.gain_error == pytest.approx(0.0, abs=1e-6)
-
-
-# ------------------------------------------------------------------ what is said of it
-
-
-@both
-def test_the_reason_names_the_choice_and_every_candidate(auto):
-    model = auto(VIEWS).fit(X, Y, qid=QID)
-    lines = model.reason_.split("\n")
-    assert len(lines) == 4
-    assert lines[0].startswith("Chosen: ")
-    assert all(f"held-out error {c.error:.4g}" in line for c, line in zip(model.candidates_, lines[1:], strict=True))
-    assert all(isinstance(c, Candidate) for c in model.candidates_)
-
-
-@both
-def test_without_unscored_rows_there_is_no_agreement_to_choose(auto):
-    model = auto(VIEWS).fit(X[:N], Y[:N], qid=QID[:N])
-    assert [c.name for c in model.candidates_] == ["supervised", "average"]
+def test_learning_from_comparisons():
+    pairs = rng.integers(0, 90, (120, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    wins = TRUTH[pairs[:, 0]] > TRUTH[pairs[:, 1]]
+    winners, losers = np.where(wins, pairs.T, pairs.T[::-1])
+    model = AutoRanker().fit_comparisons(X, winners, losers)
+    assert disagreement_error(TRUTH, model.predict(X)) < 0.2
+    assert model.held_out_error_ < 0.4
     assert model.unscored_effect_ is None
+    with pytest.raises(ValueError, match="comparisons"):
+        model.update(X, Y)
 
 
-@both
-@pytest.mark.parametrize("n", [1, 2])
-def test_with_too_few_scores_the_simplest_model_is_taken_and_said_so(auto, n):
-    y = np.where(np.arange(N + M) < n, Y, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that nothing was tuned
-        model = auto(VIEWS).fit(X, y)
-    assert (model.chosen_, model.candidates_) == ("supervised", [])
-    assert "too few scores" in model.reason_
-    assert np.isfinite(model.predict(NEW)).all()
+def test_agreement_of_declared_views_helps_and_is_said_to():
+    data = make_two_views(n_unscored=300, random_state=0)
+    views = [View(columns, kernel="linear", name=name) for columns, name in zip(data.views, "ab", strict=True)]
+    model = AutoRegressor(views, fit_intercept=False).fit(data.X, data.y)
+    scored = ~np.isnan(data.y)
+    alone = AutoRegressor(views, fit_intercept=False).fit(data.X[scored], data.y[scored])
+    errors = [np.mean((fitted.predict(data.X_test) - data.y_test) ** 2) for fitted in (model, alone)]
+    assert errors[0] < 0.5 * errors[1]
+    assert model.unscored_effect_.verdict == "helped"
+    assert "agree" in model.reason_
+    assert alone.unscored_effect_ is None
 
 
-# ------------------------------------------------------------------ what comes in
+def test_views_whose_kernel_has_no_place_are_refused():
+    with pytest.raises(ValueError, match="poly"):
+        AutoRegressor([View([0, 1], kernel="poly"), View([2, 3])]).fit(X, Y)
 
 
-@both
 @pytest.mark.parametrize(
-    "labels",
+    ("candidates", "message"),
     [
-        pd.Series(QID, index=np.arange(N + M)[::-1]),
-        [("user", int(q)) for q in QID],
-        [f"user {q}" for q in QID],
-        pd.Series([f"user {q}" for q in QID], dtype="category"),
-        list(QID),
+        ([], "list of Candidate"),
+        ([Candidate(encoding="squared")], "squared"),
+        ([Candidate(kernel="sigmoid")], "sigmoid"),
+        ([Candidate(width=0)], "width"),
+        ([Candidate(views="sum")], "views"),
+        ([Candidate("standardised", "cosine", second_order=True, relevance=True)], "second_order"),
     ],
-    ids=["series", "tuples", "text", "categories", "list"],
 )
-def test_labels_and_weights_of_any_kind(auto, labels):
-    weights = np.linspace(0.5, 2, N + M)
-    expected = auto(VIEWS).fit(X, Y, qid=QID, sample_weight=weights)
-    for own in (weights, list(weights), pd.Series(weights)):
-        found = auto(VIEWS).fit(X, Y, qid=labels, sample_weight=own)
-        assert found.chosen_ == expected.chosen_
-        np.testing.assert_allclose(found.predict(NEW), expected.predict(NEW), rtol=1e-9)
+def test_candidates_that_cannot_be_built_are_refused(candidates, message):
+    with pytest.raises(ValueError, match=message):
+        AutoRegressor(candidates=candidates).fit(X, Y)
 
 
-@both
-def test_frames_by_name_and_csr(auto):
-    names = ["text_a", "text_b", "text_c", "image_a", "image_b", "image_c"]
-    views = [View("text_*", gamma=0.2), View("image_*", gamma=0.3)]
-    frame = pd.DataFrame(X, columns=names)
-    expected = auto(VIEWS).fit(X, Y, qid=QID)
-    found = auto(views).fit(frame, pd.Series(Y), qid=QID)
-    assert list(found.feature_names_in_) == names
-    np.testing.assert_allclose(found.predict(pd.DataFrame(NEW, columns=names)), expected.predict(NEW), rtol=1e-8)
-    found = auto(VIEWS).fit(sparse.csr_array(X), Y, qid=QID)
-    assert found.chosen_ == expected.chosen_
-    np.testing.assert_allclose(found.predict(sparse.csr_array(NEW)), expected.predict(NEW), rtol=1e-6)
+def test_csr_frames_and_32_bits():
+    dense = np.where(rng.random((60, 30)) < 0.2, 1.0, 0.0)
+    scores = dense[:, :5].sum(axis=1)
+    model = AutoRegressor().fit(sparse.csr_array(dense), scores)
+    assert model.score(sparse.csr_array(dense), scores) > 0.8
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    np.testing.assert_allclose(AutoRegressor().fit(frame, Y).predict(frame), AutoRegressor().fit(X, Y).predict(X))
+    assert AutoRegressor().fit(X.astype(np.float32), Y).predict(X.astype(np.float32)).dtype == np.float32
 
 
-@both
-def test_unscored_rows_apart_and_in_chunks(auto):
-    expected = auto(VIEWS, basis=12).fit(X, Y, qid=QID)
-    apart = auto(VIEWS, basis=12).fit(X[:N], Y[:N], qid=QID[:N], unscored=X[N:], unscored_qid=QID[N:])
-    chunks = [(X[N : N + 7], QID[N : N + 7]), (X[N + 7 :], QID[N + 7 :])]
-    streamed = auto(VIEWS, basis=12).fit(X[:N], Y[:N], qid=QID[:N], unscored=chunks)
-    for found in (apart, streamed):
-        assert found.chosen_ == expected.chosen_
-        errors = [[c.error for c in model.candidates_] for model in (found, expected)]
-        np.testing.assert_allclose(*errors, rtol=1e-6)
+def test_tensors_come_back_as_tensors():
+    torch = pytest.importorskip("torch")
+    rows = torch.as_tensor(X)
+    mean, std = AutoRanker().fit(rows, torch.as_tensor(Y)).predict(rows, return_std=True)
+    assert isinstance(mean, torch.Tensor)
+    np.testing.assert_allclose(mean.numpy(), AutoRanker().fit(X, Y).predict(X), atol=1e-10)
+    assert std.dtype == rows.dtype
 
 
-@both
-def test_what_cannot_be_is_refused(auto):
-    with pytest.raises(ValueError, match="y has no scored row"):
-        auto(VIEWS).fit(X, np.full(N + M, np.nan))
-    with pytest.raises(ValueError, match="y is None"):
-        auto(VIEWS).fit(X, None)
-    with pytest.raises(ValueError, match="y should be a 1d array"):
-        auto(VIEWS).fit(X, np.stack([Y, Y], axis=1))
-    with pytest.raises(ValueError, match="scoring 'best' is not known"):
-        auto(VIEWS, scoring="best").fit(X, Y)
-    with pytest.raises(ValueError, match="qid has 3 labels"):
-        auto(VIEWS).fit(X, Y, qid=[1, 2, 3])
-    with pytest.raises(NotFittedError):
-        auto(VIEWS).predict(X)
-    with pytest.raises(NotFittedError):
-        _ = auto(VIEWS).reason_
+# ---- files and updates
 
 
-@both
-def test_a_fitted_one_pickles_and_a_clone_starts_anew(auto):
-    model = auto(VIEWS).fit(X, Y, qid=QID)
-    copy = pickle.loads(pickle.dumps(model))
-    assert (copy.chosen_, copy.reason_) == (model.chosen_, model.reason_)
-    assert copy.unscored_effect_ == model.unscored_effect_
-    np.testing.assert_array_equal(copy.predict(NEW), model.predict(NEW))
-    fresh = clone(model)
-    assert not hasattr(fresh, "chosen_")
-    np.testing.assert_array_equal(fresh.fit(X, Y, qid=QID).predict(NEW), model.predict(NEW))
+@pytest.mark.parametrize("queries", [QID, None], ids=["queries", "one query"])
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+def test_a_file_holds_all_of_it(learner, queries, tmp_path):
+    views = [View([0, 1], name="left"), View([2, 3], name="right")]
+    model = learner(views).fit(X, Y, qid=queries)
+    model.save(tmp_path / "model.corank")
+    loaded = corank.load(tmp_path / "model.corank")
+    assert type(loaded) is learner
+    for labels in (queries, None):
+        for first, second in zip(
+            model.predict(X, qid=labels, return_std=True), loaded.predict(X, qid=labels, return_std=True), strict=True
+        ):
+            np.testing.assert_array_equal(first, second)
+    assert loaded.reason_ == model.reason_
+    assert loaded.candidates_ == model.candidates_
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    more = learner.update(loaded, X[NEW], TRUTH[NEW], qid=None if queries is None else queries[NEW])
+    assert more._n_scored == 90
 
 
-def test_score_is_that_of_a_ranker_or_a_regressor():
-    ranker = AutoRanker(VIEWS).fit(X, Y, qid=QID)
-    with pytest.warns(UserWarning, match="fitted with qid but is scored without"):
-        ranker.score(X[:N], Y[:N])
-    assert 0.5 < ranker.score(X[:N], Y[:N], qid=QID[:N]) <= 1
-    assert AutoRegressor(VIEWS).fit(X, Y).score(X, Y) > 0.5
+def test_comparisons_in_a_file(tmp_path):
+    model = AutoRanker().fit_comparisons(X, np.arange(20), np.arange(20, 40))
+    model.save(tmp_path / "model.corank")
+    np.testing.assert_array_equal(corank.load(tmp_path / "model.corank").predict(X), model.predict(X))
+
+
+def test_an_update_is_a_fit_on_both_with_the_encodings_of_the_first():
+    updated = AutoRegressor(candidates=[Candidate(width=2.0)]).fit(X[:40], TRUTH[:40], unscored=X[40:])
+    updated.update(X[40:60], TRUTH[40:60])
+    at_once = AutoRegressor(candidates=[Candidate(width=2.0)]).fit(X[:60], TRUTH[:60], unscored=X[60:])
+    np.testing.assert_allclose(updated.predict(X), at_once.predict(X), atol=1e-8)
+    assert updated.held_out_error_ == pytest.approx(at_once.held_out_error_)
+    with pytest.raises(ValueError, match="NaN"):
+        updated.update(X[:5], np.full(5, np.nan))
+    ranker = AutoRanker().fit(X, Y, qid=QID)
+    with pytest.raises(ValueError, match="qid"):
+        ranker.update(X, Y)
+
+
+# ---- bad input
+
+
+def tall(columns):
+    return np.tile(columns, (30, 1)) if columns.ndim == 1 else columns
+
+
+BAD = {
+    "one scored row": (X[:1], np.array([2.0])),
+    "two scored rows": (X[:2], np.array([1.0, 3.0])),
+    "all ties": (X[:30], np.full(30, 4.0)),
+    "constant columns": (np.ones((30, 3)), Y[:30]),
+    "one constant column": (np.column_stack([X[:30], np.ones(30)]), Y[:30]),
+    "collinear columns": (np.hstack([X[:30], X[:30] @ rng.standard_normal((4, 40))]), Y[:30]),
+    "duplicate rows": (np.repeat(X[:6], 5, axis=0), Y[:30]),
+    "an outlier": (np.where(np.arange(120).reshape(30, 4) == 9, 1e12, X[:30]), Y[:30]),
+    "tiny numbers": (1e-200 * X[:30], Y[:30]),
+    "many columns": (rng.standard_normal((30, 20_000)), Y[:30]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:y. all scores are tied:UserWarning")
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gives_a_model_whose_predictions_stay_near_the_scores(learner, name):
+    rows, scores = BAD[name]
+    model = learner().fit(rows, scores)
+    far = np.vstack([rows, -5 * rows, 1e6 * rows])
+    mean, std = model.predict(far, return_std=True)
+    reach = 2 * scores.std() + 1e-9
+    assert np.all((mean >= scores.min() - reach) & (mean <= scores.max() + reach))
+    assert np.isfinite(std).all()
+    assert model.reason_
+    assert "average" in str(model.summary())
+
+
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+def test_what_cannot_be_learned_from_is_refused_in_words(learner):
+    with pytest.raises(ValueError, match="every score is NaN"):
+        learner().fit(X, np.full(90, np.nan))
+    with pytest.raises(ValueError, match="all weights are zero"):
+        learner().fit(X, Y, sample_weight=np.zeros(90))
+    with pytest.raises(ValueError, match="unscored_qid"):
+        learner().fit(X, Y, unscored_qid=QID)
+    with pytest.raises(TypeError, match="in memory"):
+        learner().fit(type("Scan", (), {"is_scan": True})(), Y)
+    with pytest.raises(ValueError, match="X_b"):
+        learner().fit(X, Y).predict_comparison(X[:3], X[:4])
+
+
+def test_parameters_are_cloned():
+    model = AutoRegressor([View([0, 1]), View([2, 3])], [Candidate()], False, 3)
+    assert clone(model).get_params()["random_state"] == 3
+    assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None}

@@ -34,7 +34,7 @@ from corank.learners._suggest import check_question, sample, shortlist
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.packing import storable
-from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, floats, names, several, size, stored
+from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names, per_view, several, size, stored
 from corank.rows import encode_queries, is_frame, read_comparisons, read_features, read_scores, read_unscored, read_weights
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
 from corank.solvers.unscored_effect import UnscoredEffect
@@ -77,7 +77,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         "column_names": ("feature_names_in_", names("d") | None),
         "model": ("_model", stored("AverageModel")),
         "candidates": ("candidates_", several(stored("WeighedCandidate"))),
-        "views": ("_views", several(stored("View"))),
+        "views": ("_views", per_view(stored("View")) | several(stored("View"))),  # or none
         "error": ("held_out_error_", NUMBER),
         "constant_error": ("_constant_error", NUMBER),
         "with_queries": ("_with_queries", FLAG),

@@ -268,7 +268,9 @@ class CandidatePosterior:
             jitter = JITTER * np.trace(kernel) / r + LEAST_SCALE
             inner = scipy.linalg.cholesky(kernel + 1e4 * jitter * identity, lower=True)
             basis_root = scipy.linalg.solve_triangular(inner, identity, lower=True)
-            return cls(fitted, space, root, np.zeros(r), np.zeros(r), 0.0, basis_root)
+            has_level = units is None or units.groups is not None or units.second is not None
+            mean = np.full(r, 1 / r if has_level else 0.0)
+            return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
         assert units is not None
         lower = dual_factor(kernel, units, fitted.alpha)[0]
         root = scipy.linalg.solve_triangular(np.tril(lower), units.root(identity), lower=True)

@@ -215,6 +215,10 @@ def predicted_scores(
     score less the mean of its query: diag((I − J) C (I − J)) with J = 11ᵀ/m. O(m²) memory, hence only for queries of
     up to MAX_ROWS_WITHOUT_LEVEL rows.
     """
+    if hasattr(model, "reason_"):  # an average, whose level is that of the scores
+        labels = queries if model._with_queries else None
+        scores, std = (np.asarray(values) for values in model.predict(features, qid=labels, return_std=True))
+        return scores, std
     if "return_std" not in signature(model.predict).parameters or model._kernel.precomputed:
         return np.asarray(model.predict(features)), None
     scores, std = (np.asarray(values) for values in model.predict(features, return_std=True))

@@ -219,7 +219,9 @@ def _scored_rows(
         return y[scored], y[scored], None, len(table)
     labels = None if query is None else query_column(table, query)[scored]
     step(f"evaluating on {count(int(scored.sum()), 'scored row')}")
-    return y[scored], np.asarray(model.predict(features_of(model, table.filter(scored)))), labels, len(table)
+    features = features_of(model, table.filter(scored))
+    more = {"qid": labels} if hasattr(model, "reason_") and labels is not None else {}
+    return y[scored], np.asarray(model.predict(features, **more)), labels, len(table)
 
 
 def _show_scores(result: dict[str, Any], file: Path) -> None:

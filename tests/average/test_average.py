@@ -1,0 +1,183 @@
+"""Kernels of views, weights, honest errors: against literal computations."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from corank import Candidate
+from corank.average import fitting
+from corank.average.candidates import default_candidates
+from corank.average.closed_form import Units
+from corank.average.encoding import STANDARD, fit_encoding
+from corank.average.fitting import fit_average, honest_predictions
+from corank.average.model import AverageSettings, ScoredTable, fit_table, score_units
+from corank.average.similarity import Distances, Space, relevance
+from corank.average.weighing import coarse_folds, judge, mix
+
+rng = np.random.default_rng(5)
+N, U = 24, 15
+X = rng.standard_normal((N, 6))
+UNSCORED = rng.standard_normal((U, 6))
+SCORES = X[:, 0] + X[:, 3] + 0.2 * rng.standard_normal(N)
+VIEWS = {STANDARD: [np.arange(3), np.arange(3, 6)]}
+SPACE = Space({STANDARD: X}, {STANDARD: UNSCORED}, VIEWS)
+ONE_LEVEL = Units(SCORES, np.ones(N), np.arange(N), None, np.zeros(N, dtype=int), np.arange(N), False, N)
+QUERIES = np.repeat(np.arange(6), 4)
+IN_QUERIES = Units(SCORES, np.ones(N), np.arange(N), None, QUERIES, QUERIES, True, N)
+CANDIDATES = [candidate for candidate in default_candidates(is_csr=False, has_queries=False) if SPACE.can_build(candidate)]
+
+
+def rbf(A, B, gamma):
+    return np.exp(-gamma * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
+def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
+    candidate = Candidate(kernel=kernel, views="agreement", strength=3.0)
+    similarities = SPACE.similarities(candidate)
+    both = np.vstack([X, UNSCORED])
+    first, second = (
+        Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity) for similarity in similarities
+    )
+    # the mean of two processes, given that their difference is 0 on the unscored rows up to noise
+    of_difference = (first + second)[N:, N:] / 2 + np.eye(U) / 3.0
+    cross = (first - second)[:, N:] / 2 / np.sqrt(2)
+    expected = (first + second) / 4 - cross @ np.linalg.solve(of_difference, cross.T)
+    np.testing.assert_allclose(SPACE.kernel(candidate, similarities), expected[:N, :N], atol=1e-8)
+    rows = {STANDARD: UNSCORED}
+    np.testing.assert_allclose(SPACE.cross_kernel(candidate, similarities, rows), expected[N:, :N], atol=1e-8)
+    np.testing.assert_allclose(SPACE.square_kernel(candidate, similarities, rows), expected[N:, N:], atol=1e-8)
+    np.testing.assert_allclose(SPACE.variances(candidate, similarities, rows), np.diag(expected)[N:], atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_product_of_views_is_the_product_of_their_kernels(kernel):
+    joint = Candidate(kernel=kernel, width=2.0, views="product")
+    singles = [Candidate(kernel=kernel, width=2.0, views="one", view=view) for view in (0, 1)]
+    values = [SPACE.kernel(candidate, SPACE.similarities(candidate)) for candidate in (joint, *singles)]
+    exponents = [-np.log(matrix[np.triu_indices(N, 1)]) for matrix in values]
+    # a width is relative to the median of both views together: exponents are the same up to one factor
+    ratio = exponents[0] / (exponents[1] + exponents[2])
+    np.testing.assert_allclose(ratio, ratio[0])
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        Candidate(kernel="linear"),
+        Candidate(views="sum"),
+        Candidate(views="agreement", strength=1.0),
+        Candidate(kernel="cosine", views="sum", second_order=True),
+    ],
+    ids=lambda candidate: candidate.describe(),
+)
+def test_predictions_are_kernel_values_times_coefficients(candidate):
+    average = fit_average(SPACE, [candidate], ONE_LEVEL, ranks=False, seed=0)
+    [fitted] = average.candidates
+    new = {STANDARD: rng.standard_normal((9, 6))}
+    expected = SPACE.cross_kernel(candidate, fitted.similarities, new) @ fitted.coefficients + fitted.level
+    values = fitted.values(Distances(new, SPACE.scored), Distances(new, SPACE.unscored))
+    np.testing.assert_allclose(values, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"])
+def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
+    folds = coarse_folds(units, 3)
+    held_out = honest_predictions(SPACE, CANDIDATES, units, folds, ranks=ranks)
+    for fold in folds:
+        kept = np.setdiff1d(np.arange(N), fold)
+        inner = units.take(kept)
+        # widths come from all rows, which need no score for it; nothing else may know of the fold
+        average = fit_average(SPACE, CANDIDATES, inner, ranks=ranks, seed=0, honest=False)
+        weights = {id(line): line.weights[0] for line in average.candidates}
+        assert abs(sum(weights.values()) - 1) < 1e-9
+        predictions = np.zeros(N)
+        for fitted in average.candidates:
+            values = fitted.values(Distances(SPACE.scored, SPACE.scored), Distances(SPACE.scored, SPACE.unscored))
+            clipped = np.clip(average.base + fitted.multipliers[0] * values, average.low, average.high)
+            predictions += fitted.weights[0] * clipped
+        # candidates of next to no weight are left out of a model
+        np.testing.assert_allclose(held_out[fold], units.take(fold).left_out(predictions), atol=0.02 * SCORES.std())
+
+
+def test_relevance_is_the_squared_correlation_beyond_chance():
+    noise = rng.standard_normal((N, 30))
+    correlations = np.asarray([np.corrcoef(column, SCORES)[0, 1] for column in noise.T])
+    np.testing.assert_allclose(relevance(ONE_LEVEL, noise), np.maximum(correlations**2 - 1 / (N - 1), 0))
+
+
+def test_relevance_is_judged_without_the_rows_it_was_computed_from():
+    candidate = Candidate(kernel="linear", relevance=True)
+    errors = [judge(Space({STANDARD: rng.standard_normal((N, 300))}), [candidate], ONE_LEVEL)[0].errors for _ in range(8)]
+    assert np.mean(errors) > SCORES.var()
+
+
+@pytest.mark.parametrize(("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"])
+def test_weights_follow_held_out_errors(units, ranks):
+    noise = Candidate(kernel="linear", views="one", view=1)
+    signal = Candidate(kernel="linear")
+    mixture = mix(judge(SPACE, [noise, signal], units), units, ranks=ranks)
+    assert mixture.weights.sum() == pytest.approx(1)
+    assert mixture.errors[1] < mixture.errors[0]
+    assert mixture.weights[1] > mixture.weights[0]
+
+
+def test_agreement_has_half_of_the_weight_unless_scores_speak_against_it():
+    shared = rng.standard_normal(200)
+    rows = np.column_stack([shared, rng.standard_normal((200, 2)), shared, rng.standard_normal((200, 2))])
+    agreeing = [Candidate(kernel="linear", views="agreement", strength=1.0), Candidate(kernel="linear")]
+    space = Space({STANDARD: rows[:20]}, {STANDARD: rows[20:]}, VIEWS)
+    helpful = score_units(shared[:20] + 0.3 * rng.standard_normal(20), None, None, AverageSettings(ranks=False))
+    assert mix(judge(space, agreeing, helpful), helpful, ranks=False).weights[0] >= 0.5
+    contested = score_units(rows[:20, 1] - rows[:20, 4], None, None, AverageSettings(ranks=False))
+    assert mix(judge(space, agreeing, contested), contested, ranks=False).weights[0] == 0
+
+
+@pytest.mark.parametrize("n", [450, 2_100], ids=["all rows as points", "a basis"])
+def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
+    many = rng.standard_normal((n + 100, 3))
+    truth = np.sin(many[:, 0]) + many[:, 1]
+    scores = truth + 0.3 * rng.standard_normal(n + 100)
+    scores[n:] = np.nan
+    model, average = fit_table(ScoredTable(many, scores), AverageSettings(ranks=False))
+    assert len(average.judged_units) == 400
+    assert len(average.points) == (n if n < 2_000 else 500)
+    errors = (model.predict(many[n:], None) - truth[n:]) ** 2
+    assert errors.mean() < 0.03 * truth.var()
+    deviations = model.deviations(many[n:], None)
+    assert np.all((deviations > 0.2) & (deviations < 0.5))
+
+
+def test_a_basis_of_all_rows_solves_the_same_system():
+    n = 60
+    rows, queries = rng.standard_normal((n, 2)), np.repeat(np.arange(12), 5)
+    scores = rows[:, 0] + 0.1 * rng.standard_normal(n)
+    units = score_units(scores, queries, rng.uniform(0.5, 2, n), AverageSettings(ranks=True))
+    space = Space({STANDARD: rows})
+    candidates = [Candidate(width=1.0)]
+    judged = judge(space, candidates, units)
+    mixtures = (mix(judged, units, ranks=True),) * 2
+    dual = fitting._fit_dual(judged, mixtures, 0, units, space)
+    basis = fitting._fit_basis(judged, mixtures, 0, units, space, np.arange(n))
+    distances = Distances({STANDARD: rows[::3]}, space.scored)
+    np.testing.assert_allclose(basis.values(distances, distances), dual.values(distances, distances), atol=1e-4)
+
+
+def test_csr_is_never_made_dense(monkeypatch):
+    rows = sparse.random_array((60, 5_000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    scores = np.asarray(rows.sum(axis=1)).ravel()
+    scores[30:] = np.nan
+    sizes = []
+    to_dense = sparse.csr_array.toarray
+    monkeypatch.setattr(sparse.csr_array, "toarray", lambda self, *a, **k: sizes.append(self.shape) or to_dense(self))
+    model, _ = fit_table(ScoredTable(rows, scores), AverageSettings(ranks=False))
+    model.predict(rows, None)
+    assert all(max(shape) <= 60 for shape in sizes)
+
+
+def test_encodings_see_unscored_rows():
+    rows = np.vstack([X, 5 + UNSCORED])
+    encoding = fit_encoding(STANDARD, rows, None)
+    table = ScoredTable(rows, np.append(SCORES, np.full(U, np.nan)))
+    model, _ = fit_table(table, AverageSettings(ranks=False))
+    np.testing.assert_allclose(model.encodings[0].centre, encoding.centre)
