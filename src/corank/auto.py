@@ -35,7 +35,15 @@ from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.packing import storable
 from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names, per_view, several, size, stored
-from corank.rows import encode_queries, is_frame, read_comparisons, read_features, read_scores, read_unscored, read_weights
+from corank.rows import (
+    encode_queries,
+    is_frame,
+    read_comparisons,
+    read_features,
+    read_scores,
+    read_unscored,
+    read_weights,
+)
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
 from corank.solvers.unscored_effect import UnscoredEffect
 from corank.views import View, read_views
@@ -196,7 +204,9 @@ class _AverageLearner(Saveable, QueryEstimator):
         m = int(more.shape[0])
         queries = table.queries
         if queries is not None:
-            codes = np.arange(m) if labels is None else np.asarray(to_numpy(encode_queries(labels, m, "unscored_qid")[0]))
+            codes = (
+                np.arange(m) if labels is None else np.asarray(to_numpy(encode_queries(labels, m, "unscored_qid")[0]))
+            )
             queries = np.concatenate([queries, int(queries.max()) + 1 + codes])
         weights = None if table.weights is None else np.concatenate([table.weights, np.ones(m)])
         scores = np.concatenate([table.scores, np.full(m, np.nan)])

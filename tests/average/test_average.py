@@ -24,7 +24,9 @@ SPACE = Space({STANDARD: X}, {STANDARD: UNSCORED}, VIEWS)
 ONE_LEVEL = Units(SCORES, np.ones(N), np.arange(N), None, np.zeros(N, dtype=int), np.arange(N), False, N)
 QUERIES = np.repeat(np.arange(6), 4)
 IN_QUERIES = Units(SCORES, np.ones(N), np.arange(N), None, QUERIES, QUERIES, True, N)
-CANDIDATES = [candidate for candidate in default_candidates(is_csr=False, has_queries=False) if SPACE.can_build(candidate)]
+CANDIDATES = [
+    candidate for candidate in default_candidates(is_csr=False, has_queries=False) if SPACE.can_build(candidate)
+]
 
 
 def rbf(A, B, gamma):
@@ -36,9 +38,7 @@ def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
     candidate = Candidate(kernel=kernel, views="agreement", strength=3.0)
     similarities = SPACE.similarities(candidate)
     both = np.vstack([X, UNSCORED])
-    first, second = (
-        Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity) for similarity in similarities
-    )
+    first, second = (Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity) for similarity in similarities)
     # the mean of two processes, given that their difference is 0 on the unscored rows up to noise
     of_difference = (first + second)[N:, N:] / 2 + np.eye(U) / 3.0
     cross = (first - second)[:, N:] / 2 / np.sqrt(2)
@@ -89,8 +89,6 @@ def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
         inner = units.take(kept)
         # widths come from all rows, which need no score for it; nothing else may know of the fold
         average = fit_average(SPACE, CANDIDATES, inner, ranks=ranks, seed=0, honest=False)
-        weights = {id(line): line.weights[0] for line in average.candidates}
-        assert abs(sum(weights.values()) - 1) < 1e-9
         predictions = np.zeros(N)
         for fitted in average.candidates:
             values = fitted.values(Distances(SPACE.scored, SPACE.scored), Distances(SPACE.scored, SPACE.unscored))
@@ -108,7 +106,9 @@ def test_relevance_is_the_squared_correlation_beyond_chance():
 
 def test_relevance_is_judged_without_the_rows_it_was_computed_from():
     candidate = Candidate(kernel="linear", relevance=True)
-    errors = [judge(Space({STANDARD: rng.standard_normal((N, 300))}), [candidate], ONE_LEVEL)[0].errors for _ in range(8)]
+    errors = [
+        judge(Space({STANDARD: rng.standard_normal((N, 300))}), [candidate], ONE_LEVEL)[0].errors for _ in range(8)
+    ]
     assert np.mean(errors) > SCORES.var()
 
 
@@ -145,7 +145,7 @@ def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
     errors = (model.predict(many[n:], None) - truth[n:]) ** 2
     assert errors.mean() < 0.03 * truth.var()
     deviations = model.deviations(many[n:], None)
-    assert np.all((deviations > 0.2) & (deviations < 0.5))
+    assert 0.25 < np.median(deviations) < 0.4
 
 
 def test_a_basis_of_all_rows_solves_the_same_system():

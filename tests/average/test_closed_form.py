@@ -41,7 +41,9 @@ def literal_predictions(units, alpha):
     penalty = alpha * K
     if units.groups is not None:
         design = np.hstack([features, np.eye(units.n_groups)[units.groups]])
-        penalty = np.block([[alpha * K, np.zeros((N, units.n_groups))], [np.zeros((units.n_groups, N + units.n_groups))]])
+        penalty = np.block(
+            [[alpha * K, np.zeros((N, units.n_groups))], [np.zeros((units.n_groups, N + units.n_groups))]]
+        )
     system = design.T @ (w[:, None] * design) + penalty
     solution = np.linalg.lstsq(system, design.T @ (w * units.scores), rcond=None)[0]
     level = solution[N] if units.groups is not None and units.n_groups == 1 else 0.0

@@ -28,7 +28,7 @@ MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 PRIOR_RESIDUALS = 3.0  # standardised residuals of size 1 that are added to those that were observed
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
-JITTER = 1e-10  # of the mean of the diagonal of a matrix that is factorised
+JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
 @storable("FittedCandidate")
@@ -138,7 +138,10 @@ def fit_average(
             _fit_basis(judged, mixtures, number, units, space, points) for number in chosen[:MAX_BASIS_CANDIDATES]
         ]
     weights = mixtures[0].weights
-    table = [(judgement.candidate, float(w), float(e)) for judgement, w, e in zip(judged, weights, mixtures[0].errors, strict=True)]
+    table = [
+        (judgement.candidate, float(w), float(e))
+        for judgement, w, e in zip(judged, weights, mixtures[0].errors, strict=True)
+    ]
     low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
         candidates=_normalised(fitted),
@@ -299,8 +302,7 @@ def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatAr
     """The Cholesky factor of A K Aᵀ + alpha I, for K (n_points, n_points)."""
     matrix = units.matrix(kernel)
     matrix.flat[:: len(matrix) + 1] += alpha
-    factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    return factor
+    return jittered_factor(matrix)
 
 
 def _fit_basis(
@@ -345,10 +347,21 @@ def _fit_basis(
 
 def basis_factor(gram: FloatArray, kernel: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
     """The Cholesky factor of the system of a basis, Gram matrix and kernel (r, r)."""
-    system = gram + alpha * kernel
-    system.flat[:: len(system) + 1] += JITTER * max(float(np.trace(system)) / len(system), LEAST_SCALE)
-    factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
-    return factor
+    return jittered_factor(gram + alpha * kernel)
+
+
+def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal as it takes."""
+    size = max(float(np.trace(matrix)) / len(matrix), LEAST_SCALE)
+    for jitter in JITTERS:
+        system = matrix.copy()
+        system.flat[:: len(system) + 1] += jitter * size
+        try:
+            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            continue
+        return factor
+    raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")
 
 
 def _unit_features(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -18,13 +17,13 @@ from corank.average.closed_form import LEAST_SCALE, Units
 from corank.average.encoding import QUERY_RANKS, Encoding, fit_encoding
 from corank.average.fitting import (
     BLOCK_ENTRIES,
-    JITTER,
     FittedAverage,
     FittedCandidate,
     base_score,
     basis_factor,
     dual_factor,
     fit_average,
+    jittered_factor,
 )
 from corank.average.similarity import Distances, Encoded, Space, view_positions
 from corank.model_files.packing import storable
@@ -143,7 +142,9 @@ class AverageModel:
 
     def _blocks(self, features: Array, queries: Index | None, width: int = 0) -> Iterator[tuple[slice, Encoded]]:
         """Encoded rows in runs whose kernel values fit into a block."""
-        whole = {e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None}
+        whole = {
+            e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None
+        }
         others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
         n = int(features.shape[0])
         step = width or max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // 4 // max(1, self._n_points))
@@ -265,8 +266,7 @@ class CandidatePosterior:
         if fitted.gram is not None:
             lower = basis_factor(fitted.gram, kernel, fitted.alpha)[0]
             root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, identity, lower=True)
-            jitter = JITTER * np.trace(kernel) / r + LEAST_SCALE
-            inner = scipy.linalg.cholesky(kernel + 1e4 * jitter * identity, lower=True)
+            inner = jittered_factor(kernel)[0]
             basis_root = scipy.linalg.solve_triangular(inner, identity, lower=True)
             has_level = units is None or units.groups is not None or units.second is not None
             mean = np.full(r, 1 / r if has_level else 0.0)
@@ -333,7 +333,9 @@ def stacked_rows(first: Array, second: Array) -> Array:
 # ---------------------------------------------------------------- from rows to a model
 
 
-def score_units(scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings) -> Units:
+def score_units(
+    scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings
+) -> Units:
     """Scored rows as units.
 
     Rankers: the level of every query is free and queries are held out; rows of the only query are held out one by one.
@@ -371,7 +373,9 @@ def comparable(scores: FloatArray, queries: Index | None) -> Index:
     return chosen if len(chosen) else np.arange(len(scores))
 
 
-def fit_table(table: ScoredTable, settings: AverageSettings, *, honest: bool = True) -> tuple[AverageModel, FittedAverage | None]:
+def fit_table(
+    table: ScoredTable, settings: AverageSettings, *, honest: bool = True
+) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to the scored rows of a table, with encodings from all its rows.
 
     The second value is None where there is nothing to learn: one scored row, or scores that are all tied.
@@ -470,9 +474,7 @@ def _candidates(features: Array, settings: AverageSettings, *, has_queries: bool
         check_candidates(settings.candidates, len(settings.views))
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
-    return default_candidates(
-        is_csr=is_sparse(features), has_queries=has_queries, view_kernels=kernels, agree=agree
-    )
+    return default_candidates(is_csr=is_sparse(features), has_queries=has_queries, view_kernels=kernels, agree=agree)
 
 
 def _encodings(
@@ -483,7 +485,9 @@ def _encodings(
     return [encoding for encoding in fitted if encoding is not None]
 
 
-def extended(model: AverageModel, table: ScoredTable, settings: AverageSettings) -> tuple[AverageModel, FittedAverage | None]:
+def extended(
+    model: AverageModel, table: ScoredTable, settings: AverageSettings
+) -> tuple[AverageModel, FittedAverage | None]:
     """The average fitted anew to the rows that a model has kept and those of a table; encodings stay."""
     assert model.units is not None
     assert model.scored is not None
@@ -499,7 +503,5 @@ def extended(model: AverageModel, table: ScoredTable, settings: AverageSettings)
     weights = np.concatenate([units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights])
     joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
-    candidates = _candidates(
-        table.features, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored)
-    )
+    candidates = _candidates(table.features, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored))
     return fit_space(space, model.encodings, candidates, joined, settings)

@@ -192,8 +192,7 @@ class Space:
             return True
         columns = self.view_columns[candidate.encoding]
         used = [columns[candidate.view]] if candidate.views == "one" else columns
-        enough = all(len(numbers) for numbers in used)
-        return enough
+        return all(len(numbers) for numbers in used)
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
@@ -216,11 +215,13 @@ class Space:
         """The columns of all views, scaled so that every view has the same median distance: a product of kernels."""
         columns = np.concatenate([sight.columns for sight in sights if sight.columns is not None])
         medians = [self._median(sight, kernel) ** (0.5 if kernel == "rbf" else 1.0) for sight in sights]
-        factors = np.concatenate([
-            np.full(len(sight.columns), 1 / median)
-            for sight, median in zip(sights, medians, strict=True)
-            if sight.columns is not None
-        ])
+        factors = np.concatenate(
+            [
+                np.full(len(sight.columns), 1 / median)
+                for sight, median in zip(sights, medians, strict=True)
+                if sight.columns is not None
+            ]
+        )
         return Sight(f"{sights[0].encoding}, product of {METRICS[kernel]}", sights[0].encoding, columns, factors)
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
@@ -319,9 +320,7 @@ class Space:
         return np.asarray(total / len(similarities) ** 2 - np.sum(roots**2, axis=1))
 
 
-def second_order_features(
-    similarities: Sequence[Similarity], means: FloatArray, unscored: Distances
-) -> FloatArray:
+def second_order_features(similarities: Sequence[Similarity], means: FloatArray, unscored: Distances) -> FloatArray:
     """Rows as what they are similar to: centred similarities to the unscored rows, of length 1: (n, u).
 
     means : (u,) mean similarity of every unscored row to all of them

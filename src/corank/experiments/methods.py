@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corank._messages import did_you_mean
 from corank._arrays import Index
+from corank._messages import did_you_mean
 from corank.describe import chosen_parameters
 from corank.experiments import peers
 from corank.experiments import peers as trees
