@@ -41,6 +41,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "jester": "studies.papers.pursuit_jester",
     "movielens": "studies.papers.pursuit_movielens",
     "transduction": "studies.papers.transduction",
+    "default": "studies.questions.default",
     "headline": "studies.questions.headline",
     "two-views": "studies.questions.two_views",
     "noise-view": "studies.questions.two_views",

@@ -60,7 +60,7 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     if name == "cora":
         task, scores = _cora_task(settings.folder, size, number)
     else:
-        task, scores = _query_task(settings.folder, name, size, number)
+        task, scores = query_task(settings.folder, name, size, number)
     fitted = known_methods()[method.learner].fit(task)
     errors = disagreement_error(scores, fitted.predict(task.X_test), qid=task.qid_test, average=False)
     return {
@@ -70,7 +70,7 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     }
 
 
-def _query_task(folder: Path, name: str, size: int, number: int) -> tuple[Task, Floats]:
+def query_task(folder: Path, name: str, size: int, number: int) -> tuple[Task, Floats]:
     """Training queries in random order, the first of them scored; the test queries are the same in every draw."""
     train, test = _sets(folder, name)
     rng = np.random.default_rng([number, 11])

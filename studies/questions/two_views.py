@@ -55,14 +55,14 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     seed = int(draw[0])
     data = make_two_views(random_state=seed)
     if noise:
-        data = _with_noise(data, np.random.default_rng([seed, 1]))
+        data = with_noise(data, np.random.default_rng([seed, 1]))
     views = [View(columns, kernel="linear") for columns in data.views]
     model = make(method, views, seed).fit(data.X, data.y)
     error = root_mean_squared_error(data.y_test, model.predict(data.X_test))
     return {"error": float(error), **choice_of(model)}
 
 
-def _with_noise(data: Any, rng: np.random.Generator) -> Any:
+def with_noise(data: Any, rng: np.random.Generator) -> Any:
     """The data with noise in the place of the second view, in training and test rows."""
     X, X_test = data.X.copy(), data.X_test.copy()
     spread = X[:, data.views[1]].std(axis=0)
