@@ -297,7 +297,7 @@ class CandidatePosterior:
         if self.basis_root is None:
             return prior - squares
         outside = np.maximum(prior - np.sum((cross @ self.basis_root.T) ** 2, axis=1), 0.0)
-        return outside + squares
+        return np.asarray(outside + squares)
 
     def covariance(self, encoded: Encoded) -> FloatArray:
         """(n, n)."""
