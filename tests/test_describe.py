@@ -58,10 +58,11 @@ def test_a_loaded_model_says_the_same(tmp_path):
     assert str(load(tmp_path / "model.corank").summary()) == str(model.summary())
 
 
-def test_what_was_chosen_by_auto_is_in_its_summary():
+def test_what_an_average_is_made_of_is_in_its_summary():
     model = AutoRanker().fit(DATA.X, DATA.y, qid=DATA.qid)
-    assert model.summary().facts["chosen"] in model.reason_
-    assert type(model.best_estimator_).__name__ in model.summary().facts["model"]
+    facts = model.summary().facts
+    assert facts["model"] in model.reason_
+    assert model.candidates_[0].what in facts["made of"]
 
 
 def test_a_path_plots_itself():

@@ -79,6 +79,7 @@ class _AverageLearner(Saveable, QueryEstimator):
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     _learned = "candidates_"
     _ranks: ClassVar[bool]
+    _error_name: ClassVar[str]
 
     _contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
@@ -144,15 +145,20 @@ class _AverageLearner(Saveable, QueryEstimator):
         self._n_seen, self._n_scored = len(table.scores), len(scored)
         self._n_unscored = len(table.scores) - len(scored)
         self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
-        self._keep(model, average, settings)
-        self._training = table
+        self._keep(model, average, settings, table)
         return self
 
-    def _keep(self, model: AverageModel, average: FittedAverage | None, settings: AverageSettings) -> None:
-        """Set what was fitted."""
+    def _keep(
+        self,
+        model: AverageModel,
+        average: FittedAverage | None,
+        settings: AverageSettings,
+        table: ScoredTable | None = None,
+    ) -> None:
+        """Set what was fitted; a table is kept to find out whether its unscored rows helped."""
         self._model, self._views = model, list(settings.views)
         self._effect: UnscoredEffect | None = None
-        self._training: ScoredTable | None = None
+        self._training = table
         self.encoder_ = self.table_ = None
         view_names = [str(view.name) for view in settings.views]
         lines = [] if average is None else average.table

@@ -315,7 +315,7 @@ def test_every_method_fits_and_predicts_better_than_chance():
             assert np.mean(result["disagreement"]) < 0.42, method.name
             assert result["size"] > 0
             found.append(method.name)
-            assert ("said" in result) == (method.name in ("difference", "preference"))
+            assert ("said" in result) == (method.name in ("auto", "difference", "preference"))
             if method.name not in (
                 "difference",
                 "preference",

@@ -19,8 +19,6 @@ from sklearn.preprocessing import StandardScaler
 import corank
 from corank import (
     RLS,
-    AutoRanker,
-    AutoRegressor,
     CoRankRLS,
     CoRLS,
     DifferenceGP,
@@ -476,17 +474,6 @@ def test_models_can_be_pickled_before_and_after_asking_for_the_effect(learner, b
     for copy in (before, after):
         check_same(copy, model)
         assert copy.unscored_effect_ == model.unscored_effect_
-
-
-@pytest.mark.parametrize("learner", [AutoRanker, AutoRegressor])
-def test_of_an_automatic_choice_the_chosen_model_is_saved(learner, path):
-    model = learner(VIEWS).fit(X, Y)
-    loaded = round_trip(model, path)
-    assert type(loaded) is type(model.best_estimator_)
-    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
-    model.best_estimator_ = learner._learners(model)[1](VIEWS, agreement=0.1).fit(X, Y)
-    np.testing.assert_array_equal(round_trip(model, path, overwrite=True).predict(NEW), model.predict(NEW))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW))
 
 
 # ---- kernels of one's own

@@ -84,7 +84,7 @@ def test_old_models_grow(version, name):
 
 
 def test_every_learner_has_a_file():
-    """Automatic learners save the model that they chose, so their files hold another learner."""
+    """Those of automatic learners hold the learner that version 0.1.0 chose."""
     named = {name.split("-")[0] for _, name in FILES}
     learners = {name for name in corank.__all__ if hasattr(getattr(corank, name), "save")}
     assert learners <= named

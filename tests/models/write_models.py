@@ -119,7 +119,7 @@ def scores_fits():
     yield "columns", DifferenceGP(2.0, "columns", 0.1), "dense", {"y": Y, "qid": QID}
     for learner in (AutoRanker, AutoRegressor):
         yield "views", learner(TWO_VIEWS), "dense", {"y": HALF, "qid": QID}
-        yield "random-split", learner(random_state=1), "dense", {"y": HALF, "qid": QID}
+        yield "one-view", learner(random_state=1), "dense", {"y": HALF, "qid": QID}
         yield "csr", learner(TWO_VIEWS), "csr", {"y": HALF, "qid": QID}
 
 

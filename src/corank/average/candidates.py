@@ -104,7 +104,7 @@ def default_candidates(
     agree : whether there are unscored rows, for views to agree on and for similarities of the second order
     """
     encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
-    families = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
+    families: tuple[str, ...] = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
     if not view_kernels:
         plain = [
             Candidate(encoding, kernel, width)

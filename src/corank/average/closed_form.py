@@ -100,7 +100,7 @@ class Units:
         columns = values.reshape(len(self), -1)
         if self.n_groups == 1:
             return (columns - np.outer(self.directions, self.directions @ columns)).reshape(values.shape)
-        levels = segment_sum(columns, self.groups, self.n_groups, self.directions)
+        levels: FloatArray = segment_sum(columns, self.groups, self.n_groups, self.directions)
         return (columns - self.directions[:, None] * levels[self.groups]).reshape(values.shape)
 
     def differences(self, values: FloatArray) -> FloatArray:

@@ -423,7 +423,7 @@ def _residual_factor(judged: Sequence[Judged], mixture: Mixture, units: Units, *
     truth = units.centred(units.truth) if ranks else units.truth
     mean, square = np.zeros(len(units)), np.zeros(len(units))
     for number in np.flatnonzero(mixture.weights > 0):
-        shares, judgement = mixture.shares[number], judged[number]
+        shares, judgement = mixture.shares[number], judged[int(number)]
         multiplier = mixture.multipliers[number]
         held_out = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out)
         mean += held_out @ shares

@@ -293,11 +293,11 @@ class CandidatePosterior:
         return np.maximum(self._explained(prior, cross - self.kernel_mean), 0.0)
 
     def _explained(self, prior: FloatArray, cross: FloatArray) -> FloatArray:
-        squares = np.sum((cross @ self.root.T) ** 2, axis=1)
+        squares: FloatArray = np.sum((cross @ self.root.T) ** 2, axis=1)
         if self.basis_root is None:
             return prior - squares
         outside = np.maximum(prior - np.sum((cross @ self.basis_root.T) ** 2, axis=1), 0.0)
-        return outside + squares
+        return np.asarray(outside + squares)
 
     def covariance(self, encoded: Encoded) -> FloatArray:
         """(n, n)."""
@@ -344,15 +344,15 @@ def score_units(
     n = len(scores)
     roots = np.ones(n) if weights is None else np.sqrt(weights)
     groups: Index | None = np.zeros(n, dtype=np.int64)
-    folds, whole = np.arange(n), False
+    folds: Index = np.arange(n)
+    whole = False
     codes = None if queries is None else np.unique(queries, return_inverse=True)[1]
-    several = codes is not None and int(codes.max()) > 0
-    if settings.ranks and several:
-        groups, folds, whole = codes, codes, True
+    several = codes if codes is not None and int(codes.max()) > 0 else None
+    if settings.ranks and several is not None:
+        groups, folds, whole = several, several, True
     elif not settings.ranks:
         groups = groups if settings.fit_intercept else None
-        folds = codes if codes is not None and several else folds
-    assert folds is not None
+        folds = folds if several is None else several
     return Units(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
 
 

@@ -113,7 +113,7 @@ def _unit_rows(rows: Array) -> Array:
 def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
     """The kernel of every row with itself: (n,)."""
     seen = similarity.sight.rows(rows)
-    norms = squared_norms(seen)
+    norms: FloatArray = squared_norms(seen)
     if similarity.kernel == "linear":
         return similarity.scale * norms
     return np.where(norms > 0, 1.0, 0.0) if similarity.kernel == "cosine" else np.ones(len(norms))
@@ -152,7 +152,7 @@ class Agreement:
 
 
 def _mixed(kernels: Sequence[FloatArray], shares: FloatArray) -> FloatArray:
-    return np.sum([share * kernel for share, kernel in zip(shares, kernels, strict=True)], axis=0)
+    return np.asarray(np.sum([share * kernel for share, kernel in zip(shares, kernels, strict=True)], axis=0))
 
 
 @dataclass

@@ -56,7 +56,7 @@ class Mixture:
     @property
     def weights(self) -> FloatArray:
         """(C,), their sum is 1."""
-        return self.shares.sum(axis=1)
+        return np.asarray(self.shares.sum(axis=1))
 
 
 def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
