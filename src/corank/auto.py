@@ -424,14 +424,14 @@ class _AverageLearner(Saveable, QueryEstimator):
                 model, _ = fit_table(rows, settings, honest=False)
                 predictions[side, fold] = model.predict(left.features, queries)
         with_rows, without = (self._unit_errors(chosen, values) for values in predictions)
-        return _effect(with_rows, without)
+        return unscored_effect_of(with_rows, without)
 
     def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
         """Held-out errors per row or query: (units,)."""
         raise AssertionError("a learner says what its error is")
 
 
-def _effect(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
+def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
     """The verdict on errors per unit, with and without unscored rows."""
     both = np.isfinite(with_rows) & np.isfinite(without)
     gaps = (without - with_rows)[both]

@@ -51,9 +51,14 @@ LIMIT = 0.92
 
 def methods(kernel: str, basis: int | str) -> list[DrawMethod]:
     """Supervised, each view on its own, and those with views."""
-    both, *with_views = rankers(kernel=kernel)
+    both, *co_learners, average = rankers(kernel=kernel)
     alone = [DrawMethod(title, "RankRLS", {"kernel": kernel}) for title in (WORDS, LINKS)]
-    return [both, *alone, *(replace(method, settings={**method.settings, "basis": basis}) for method in with_views)]
+    return [
+        both,
+        *alone,
+        *(replace(method, settings={**method.settings, "basis": basis}) for method in co_learners),
+        average,
+    ]
 
 
 def parts(settings: Settings, *, kernel: str, half: bool) -> list[Part]:

@@ -16,7 +16,7 @@ Results: TypeAlias = Mapping[str, Result]  # by the keys of the parts
 
 SUPERVISED, AVERAGE, TUNED = "supervised", "view average", "co-regularised"
 REGRESSOR, RANKER = "AutoRegressor", "AutoRanker"
-CHOICES = ("supervised", "average", "agreement")  # what the two above choose among
+CHOICES = ("supervised", "agreement")  # what has most of the weight in the two above
 LIBRARIES = {  # learners that are not of corank → names of their distributions
     "lightgbm": ("lightgbm",),
     "xgboost": ("xgboost-cpu", "xgboost"),
@@ -24,7 +24,8 @@ LIBRARIES = {  # learners that are not of corank → names of their distribution
 }
 
 _WITHOUT_VIEWS = {"RLS": RLS, "RankRLS": RankRLS}
-_WITH_VIEWS = {"CoRLS": CoRLS, "CoRankRLS": CoRankRLS, "AutoRegressor": AutoRegressor, "AutoRanker": AutoRanker}
+_WITH_VIEWS = {"CoRLS": CoRLS, "CoRankRLS": CoRankRLS}
+_AVERAGES = {"AutoRegressor": AutoRegressor, "AutoRanker": AutoRanker}
 
 
 @dataclass(frozen=True)
@@ -90,27 +91,30 @@ def fit_count(results: Results) -> int:
 
 
 def regressors(**settings: Any) -> tuple[DrawMethod, ...]:
-    """Supervised, views averaged, co-regularised, and AutoRegressor, which chooses among them, with the same settings."""
+    """Supervised, views averaged and co-regularised with the same settings, and AutoRegressor."""
     return (
         DrawMethod(SUPERVISED, "RLS", settings),
         DrawMethod(AVERAGE, "CoRLS", settings | {"agreement": 0.0}),
         DrawMethod(TUNED, "CoRLS", settings),
-        DrawMethod(REGRESSOR, "AutoRegressor", settings),
+        DrawMethod(REGRESSOR, "AutoRegressor", {k: v for k, v in settings.items() if k == "fit_intercept"}),
     )
 
 
 def rankers(**settings: Any) -> tuple[DrawMethod, ...]:
-    """Supervised, views averaged, co-regularised, and AutoRanker, which chooses among them, with the same settings."""
+    """Supervised, views averaged and co-regularised with the same settings, and AutoRanker."""
     return (
         DrawMethod(SUPERVISED, "RankRLS", settings),
         DrawMethod(AVERAGE, "CoRankRLS", settings | {"agreement": 0.0}),
         DrawMethod(TUNED, "CoRankRLS", settings),
-        DrawMethod(RANKER, "AutoRanker", settings),
+        DrawMethod(RANKER, "AutoRanker"),
     )
 
 
 def make(method: DrawMethod, views: Any, random_state: int) -> Any:
-    """The learner, not yet fitted; views go to those that have any."""
+    """The learner, not yet fitted; views go to those that have any, random ones not to averages."""
+    if method.learner in _AVERAGES:
+        declared = views if isinstance(views, list) else None
+        return _AVERAGES[method.learner](**method.settings, views=declared, random_state=random_state)
     if method.learner in _WITHOUT_VIEWS:
         return _WITHOUT_VIEWS[method.learner](**method.settings, random_state=random_state)
     return _WITH_VIEWS[method.learner](**method.settings, views=views, random_state=random_state)
@@ -123,8 +127,9 @@ def choice_of(model: Any) -> Result:
         value = getattr(model, f"{name}_", None)
         if value is not None:
             choice[name] = float(value)
-    if hasattr(model, "chosen_"):
-        choice["chosen"] = str(model.chosen_)
+    if hasattr(model, "reason_"):
+        agreement = sum(line.weight for line in model.candidates_ if line.candidate.views == "agreement")
+        choice["chosen"] = "agreement" if agreement >= 0.5 else "supervised"
     return choice
 
 
@@ -132,10 +137,14 @@ def choice_counts(results: Iterable[Result]) -> list[int]:
     """How often each of CHOICES was taken."""
     counts = Counter(result["chosen"] for result in results)
     if unknown := set(counts) - set(CHOICES):
-        raise ValueError(f"chosen_ has values that are not among {CHOICES}: {sorted(unknown)}.")
+        raise ValueError(f"chosen has values that are not among {CHOICES}: {sorted(unknown)}.")
     return [counts[choice] for choice in CHOICES]
 
 
 def choice_table(learner: str, rows: Iterable[tuple[str, list[int]]]) -> Table:
     """How often each candidate was chosen, one row per kind of draw."""
-    return Table(f"What {learner} chose", ("", *CHOICES), [(name, *map(str, counts)) for name, counts in rows])
+    return Table(
+        f"What has most of the weight in {learner}",
+        ("", *CHOICES),
+        [(name, *map(str, counts)) for name, counts in rows],
+    )

@@ -183,49 +183,43 @@ def test_views_take_all_categories_of_a_column():
 
 
 @pytest.mark.parametrize(
-    ("options", "unscored", "method", "compared"),
+    ("options", "unscored", "method"),
     [
-        ((), 0.3, ("RLS", "CoRLS"), True),
-        (("--query", "q"), 0.0, ("RankRLS",), False),
-        (("--drop", "q"), 0.0, ("RLS",), False),
-        (("--query", "q", "--alpha", "1"), 0.3, ("RankRLS",), False),
-        (("--drop", "q,text_b,img_*"), 0.3, ("RLS",), False),
+        ((), 0.3, "AutoRegressor"),
+        (("--query", "q"), 0.0, "AutoRanker"),
+        (("--query", "q", "--view", "text_*", "--view", "img_*"), 0.3, "AutoRanker"),
+        (("--query", "q", "--alpha", "1"), 0.3, "RankRLS"),
+        (("--drop", "q", "--gamma", "scale"), 0.0, "RLS"),
+        (("--gamma", "scale", "--view", "text_*", "--view", "img_*"), 0.3, "CoRLS"),
     ],
 )
-def test_the_method_follows_from_the_table(options, unscored, method, compared):
+def test_the_method_follows_from_the_table_and_the_options(options, unscored, method):
     frame(unscored=unscored).to_csv("t.csv", index=False)
-    found = json.loads(
-        run("fit", "t.csv", "--score", "y", *options, "--gamma", "scale", "--out", "m.corank", "--json").stdout
-    )
-    assert found["method"] in method
-    assert ("auto" in found) == compared
-    if compared:
-        assert [one["name"] for one in found["auto"]["candidates"]] == ["supervised", "average", "agreement"]
-        assert found["unscored_effect"]["verdict"] in (
-            "helped",
-            "hurt",
-            "cannot tell with this many scores",
-            "made no difference",
-        )
-        assert (found["auto"]["chosen"] == "supervised") == (found["method"] in ("RankRLS", "RLS"))
+    result = run("fit", "t.csv", "--score", "y", *options, "--out", "m.corank", "--json")
+    said = json.loads(result.stdout)
+    assert said["method"] == method
+    assert ("average" in said) == method.startswith("Auto")
+    assert ("settings of a single learner are given" in result.stderr) == (not method.startswith("Auto"))
+    if "average" in said:
+        assert sum(line["weight"] for line in said["candidates"]) == pytest.approx(1)
+        assert ("unscored_effect" in said) == (unscored > 0)
 
 
-def test_auto_says_in_words_what_was_chosen():
+def test_auto_says_in_words_what_it_is_made_of():
     frame().to_csv("t.csv", index=False)
-    words = " ".join(
-        run("fit", "t.csv", "--score", "y", "--query", "q", "--gamma", "scale", "--out", "m.corank").stdout.split()
-    )
-    assert "chosen by auto one model on all columns" in words
-    assert "compared one model on all columns, scored rows only: held-out error" in words
+    words = " ".join(run("fit", "t.csv", "--score", "y", "--query", "q", "--out", "m.corank").stdout.split())
+    assert "AutoRanker fitted on t.csv" in words
+    assert "model An average of" in words
+    assert "Share of misordered pairs in new queries: 0." in words
     assert " without them, " in words
 
 
-def test_auto_in_passes_says_that_nothing_is_compared():
+def test_auto_in_passes_says_that_nothing_is_averaged():
     Path("many").mkdir()
     frame().to_parquet("many/a.parquet")
     words = ("fit", "many", "--score", "y", "--query", "q", "--basis", "20", "--out")
     result = run(*words, "m.corank")
-    assert "no methods are compared: this is --method rankrls; --method corankrls learns from unscored" in result.stderr
+    assert "no models are averaged: this is --method rankrls; --method corankrls learns from unscored" in result.stderr
     assert type(load("m.corank")).__name__ == "RankRLS"
     assert "this is --method corankrls\n" in run(*words, "c.corank", "--unscored", "many").stderr
 

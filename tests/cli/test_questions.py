@@ -120,9 +120,9 @@ def test_fit_on_comparisons_is_what_python_does(folder, method, options, more):
     assert found.table_["comparisons"] == (pairs["times"].sum() if "weights" in more else len(pairs))
 
 
-def test_comparisons_are_fitted_by_rankrls_unless_told(folder):
+def test_comparisons_are_fitted_by_an_average_unless_told(folder):
     said = json.loads(run("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "w.corank", "--json").stdout)
-    assert (said["method"], said["comparisons"], said["rows"]) == ("RankRLS", 40, 24)
+    assert (said["method"], said["comparisons"], said["rows"]) == ("AutoRanker", 40, 24)
     assert said["held_out_error"] < said["held_out_constant"]
     words = " ".join(run("inspect", "w.corank").stdout.split())
     assert f"fitted on 40 comparisons of {said['scored']} items" in words
@@ -234,7 +234,7 @@ WRONG_PAIRS = {  # the table, options, and what the message mentions
     ),
     "a method without": ("a,b\n001,002\n", ("--method", "rls"), ("--comparisons", "--method rls")),
     "both": ("a,b\n001,002\n", ("--score", "sweetness"), ("--score", "--comparisons")),
-    "noise": ("a,b\n001,002\n", ("--noise", "1"), ("--noise", "--method rankrls")),
+    "noise": ("a,b\n001,002\n", ("--noise", "1"), ("--noise", "--method difference")),
     "amplitude": ("a,b\n001,002\n", ("--method", "preference", "--amplitude", "-1"), "amplitude"),
     "gamma": (
         "a,b\n001,002\n",
@@ -330,7 +330,7 @@ def probabilities(model, pairs):
 
 @pytest.mark.parametrize("method", ["preference", "difference", "rankrls"])
 def test_evaluate_says_how_well_comparisons_are_foretold(folder, method):
-    words = () if method == "rankrls" else (*QUICK, "--method", method)
+    words = ("--method", method) if method == "rankrls" else (*QUICK, "--method", method)
     run("fit", "wines.csv", *ITEMS, *PAIRS, *words, "--out", "w.corank", "--quiet")
     pairs = held_out()
     pairs.to_csv("held.csv", index=False)
@@ -783,9 +783,9 @@ def test_update_overwrites_only_when_told(preference):
 
 
 def test_models_that_cannot_be_updated_say_what_to_do(folder):
-    run("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "r.corank", "--quiet")
+    run("fit", "wines.csv", *ITEMS, *PAIRS, "--method", "rankrls", "--out", "r.corank", "--quiet")
     said = error("update", "r.corank", "pairs.csv", "--items", "wines.csv", "--out", "s.corank")
-    assert said.startswith("a RankRLS of comparisons cannot be updated: add the new ones to the table")
+    assert said.startswith("RankRLS on comparisons cannot be updated: add the new ones to the table")
     table = wines().assign(rating=quality(wines()), person="x")
     encoder = TableEncoder().fit(wines()[["sweetness"]])
     features = encoder.transform(wines()[["sweetness"]])

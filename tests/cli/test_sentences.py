@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from command_line import error, run
 
-from corank import load
+from corank import auto, load
 from corank.cli import fit
 from corank.datasets import make_ranking
 from corank.learners import _kernel_learner
@@ -32,7 +32,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     items().to_csv(folder / "items.csv", index=False)
     fit = ("fit", folder / "items.csv", *COLUMNS, "--gamma", "scale", "--basis", "30", "--out")
-    said = run(*fit, folder / "auto.corank", "--json").stdout
+    said = run("fit", folder / "items.csv", *COLUMNS, "--out", folder / "auto.corank", "--json").stdout
     (folder / "auto.json").write_text(said)
     run(*fit, folder / "plain.corank", "--method", "rankrls", "--quiet")
     run(*fit, folder / "views.corank", "--method", "corankrls", "--no-effect", "--quiet")
@@ -50,18 +50,15 @@ def words_of(*command):
     return " ".join(run(*command).stdout.split())
 
 
-def test_inspect_says_what_auto_compared_and_found(folder):
+def test_inspect_says_what_an_average_is_made_of(folder):
     said = json.loads((folder / "auto.json").read_text())
-    found = json.loads(run("inspect", "auto.corank", "--json").stdout)["auto"]
-    assert found["unscored_verdict"] == said["unscored_effect"]["verdict"]
-    assert said["auto"]["chosen"] in ("supervised", "average", "agreement")
-    for candidate in said["auto"]["candidates"]:
-        assert f"held-out error {candidate['error']:.4g} ± " in found["reason"]
+    facts = json.loads(run("inspect", "auto.corank", "--json").stdout)
+    assert facts["average"] == said["average"]
+    assert facts["unscored_effect"]["verdict"] == said["unscored_effect"]["verdict"]
     words = words_of("inspect", "auto.corank")
-    for part in (f"chosen by auto {found['chosen']}", f"compared {found['reason']}", found["unscored_verdict"]):
-        assert part in words
-    assert json.loads(run("inspect", "plain.corank", "--json").stdout)["auto"] is None
-    assert "auto" not in words_of("inspect", "plain.corank")
+    for sentence in (*said["average"], said["unscored_effect"]["verdict"]):
+        assert sentence in words
+    assert "average" not in words_of("inspect", "plain.corank")
 
 
 def test_queries_without_scores_are_counted_alike_everywhere(folder):
@@ -78,17 +75,18 @@ def test_queries_without_scores_are_counted_alike_everywhere(folder):
 
 @pytest.mark.parametrize("method", ["auto", "corankrls"])
 def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, method, monkeypatch):
-    words = ("fit", "items.csv", *COLUMNS, "--method", method, "--gamma", "scale", "--basis", "20", "--out", "m.corank")
-    words = (*words, "--force", "--json")
+    settings = () if method == "auto" else ("--gamma", "scale", "--basis", "20")
+    words = ("fit", "items.csv", *COLUMNS, "--method", method, *settings, "--out", "m.corank", "--force", "--json")
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
-    original = _kernel_learner.unscored_effect
+    owner, name = (auto, "unscored_effect_of") if method == "auto" else (_kernel_learner, "unscored_effect")
+    original = getattr(owner, name)
 
-    def takes_a_minute(evidence):
+    def takes_a_minute(*evidence):
         clock["now"] += 60
-        return original(evidence)
+        return original(*evidence)
 
-    monkeypatch.setattr(_kernel_learner, "unscored_effect", takes_a_minute)
+    monkeypatch.setattr(owner, name, takes_a_minute)
     said = json.loads(run(*words).stdout)
     assert said["seconds"] == 60
     assert said["unscored_effect"] is not None

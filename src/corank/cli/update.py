@@ -137,7 +137,7 @@ class AnswerFiles:
         learner, remembered = type(model).__name__, model.table_ or {}
         if not hasattr(model, "update_comparisons"):
             raise ValueError(
-                f"a {learner} of comparisons cannot be updated: add the new ones to the table and run corank fit again, or "
+                f"{learner} on comparisons cannot be updated: add the new ones to the table and run corank fit again, or "
                 "choose --method preference or difference there"
             )
         if self.pair_columns.margin is not None and learner == "PreferenceGP":
