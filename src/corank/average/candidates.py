@@ -13,9 +13,9 @@ Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
 
 KERNELS = ("linear", "cosine", "rbf", "laplacian")
 WIDE_KERNELS = ("rbf", "laplacian")  # those that have a width
-WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
+WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
-RELEVANCE_WIDTHS = (1.0, 4.0)
+RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 

@@ -121,11 +121,11 @@ def fit_average(
     sampled, sample_space = _sample(space, units, seed)
     judged = judge(sample_space, candidates, sampled)
     mixtures = _mixtures(judged, sampled, ranks=ranks)
-    factor = _residual_factor(judged, mixtures[0], sampled, ranks=ranks)
     folds = coarse_folds(sampled, n_outer_folds(sampled))
     held_out = np.full(len(sampled), np.nan)
     if honest:
         held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     chosen = _carriers(mixtures)
     points = np.arange(units.n_points)
     if sampled is units:
@@ -418,16 +418,23 @@ def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units
     return total
 
 
-def _residual_factor(judged: Sequence[Judged], mixture: Mixture, units: Units, *, ranks: bool) -> float:
-    """By how much standard deviations must be multiplied to fit the held-out residuals."""
+def _residual_factor(
+    judged: Sequence[Judged], mixture: Mixture, units: Units, held_out: FloatArray, *, ranks: bool
+) -> float:
+    """By how much standard deviations must be multiplied to fit held-out residuals.
+
+    held_out : (N,) predictions of averages that chose without the units, NaN where there are none
+    """
     truth = units.centred(units.truth) if ranks else units.truth
     mean, square = np.zeros(len(units)), np.zeros(len(units))
     for number in np.flatnonzero(mixture.weights > 0):
         shares, judgement = mixture.shares[number], judged[int(number)]
         multiplier = mixture.multipliers[number]
-        held_out = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out)
-        mean += held_out @ shares
-        square += (multiplier**2 * judgement.form.variance + held_out**2) @ shares
+        predictions = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out)
+        mean += predictions @ shares
+        square += (multiplier**2 * judgement.form.variance + predictions**2) @ shares
     variance = np.maximum(square - mean**2, LEAST_SCALE)
+    if np.isfinite(held_out).all():
+        mean = units.centred(held_out) if ranks else held_out
     residuals = np.sum((truth - mean) ** 2 / variance)
     return float(np.sqrt((PRIOR_RESIDUALS + residuals) / (PRIOR_RESIDUALS + units.n_free)))

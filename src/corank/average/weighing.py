@@ -137,14 +137,10 @@ def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | 
     least = np.asarray([c.errors[c.best] for c in judged])
     by_error = _error_weights(least, units, mask)
     log_evidence = np.stack([c.form.log_evidence for c in judged])
-    # the evidence of relevance has seen the scores twice
-    log_evidence[~mask | [c.candidate.relevance for c in judged]] = -np.inf
-    shares = np.zeros_like(log_evidence)
-    has_evidence = bool(np.isfinite(log_evidence).any())
-    if has_evidence:
-        shares = 0.5 * softmax(log_evidence / 2)
+    log_evidence[~mask] = -np.inf
+    shares = 0.5 * softmax(log_evidence / 2)
     for number, candidate in enumerate(judged):
-        shares[number, candidate.best] += (0.5 if has_evidence else 1.0) * by_error[number]
+        shares[number, candidate.best] += 0.5 * by_error[number]
     held_out = np.stack([c.held_out[:, c.best] for c in judged])
     squares = (units.truth - held_out) ** 2
     shares *= _belief(judged, squares, least, units, shares.sum(axis=1), mask)[:, None]
