@@ -45,10 +45,9 @@ from corank.rows import (
     read_weights,
 )
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
-from corank.solvers.unscored_effect import UnscoredEffect
+from corank.solvers.unscored_effect import UnscoredEffect, judged_effect
 from corank.views import View, read_views
 
-SURE = 2.0  # standard errors from which on unscored rows are said to help or to hurt
 MAX_REASONS = 3  # candidates that `reason_` names
 
 
@@ -438,12 +437,7 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
     if len(gaps) < 2:
         return None
     gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-    verdict: Any = "cannot tell with this many scores"
-    if abs(gap) > SURE * error:
-        verdict = "helped" if gap > 0 else "hurt"
-    if not gaps.any():
-        verdict = "made no difference"
-    return UnscoredEffect(verdict, float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
+    return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
 
 
 def _as_numbers(features: Array) -> Array:

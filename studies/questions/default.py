@@ -214,7 +214,10 @@ def _scored_by(truth: Floats, mean: Any, deviation: Any) -> Result:
 def _effect(model: Any, gain: float) -> Result:
     """What the model says of unscored rows, and what they brought on test rows (below 0: they did harm)."""
     effect = model.unscored_effect_
-    return {"verdict": None if effect is None else effect.verdict, "gain": gain}
+    if effect is None:
+        return {"gain": gain}
+    numbers = (effect.error_with, effect.error_without, effect.difference, effect.standard_error, effect.n_held_out)
+    return {"verdict": effect.verdict, "effect": numbers, "gain": gain}
 
 
 def _support_vectors(task: Task) -> Any:
