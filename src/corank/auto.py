@@ -484,7 +484,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows up to 400; more rows are weighed by a sample. Beyond 2,000 rows the
+    O(C n³) for C candidates and n scored rows up to 300; more rows are weighed by a sample. Beyond 2,000 rows the
     heaviest five candidates are fitted in a basis of 500 rows. Rows must be in memory: a scan goes to `RLS`.
 
     Examples
@@ -557,7 +557,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows up to 400; more rows are weighed by a sample of queries. Beyond 2,000 rows
+    O(C n³) for C candidates and n scored rows up to 300; more rows are weighed by a sample of queries. Beyond 2,000 rows
     the heaviest five candidates are fitted in a basis of 500 rows. Rows must be in memory: a scan goes to `RankRLS`.
 
     Examples

@@ -21,8 +21,9 @@ from corank.average.similarity import Distances, Similarity, Space, second_order
 from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
 from corank.model_files.packing import storable
 
-MAX_WEIGHED = 400  # rows by which candidates are weighed: the weights of more rows are the same but for noise
+MAX_WEIGHED = 300  # rows by which candidates are weighed: the weights of more rows are the same but for noise
 MAX_DUAL = 2_000  # rows that are all points of the model
+FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
 N_BASIS = 500  # rows that span the model beyond
 MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
@@ -167,7 +168,7 @@ def base_score(units: Units) -> float:
 
 def n_outer_folds(units: Units) -> int:
     """Folds that the average is judged by."""
-    return 5 if len(units) < MAX_WEIGHED else 3
+    return 5 if len(units) < FEW_UNITS else 3
 
 
 def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:

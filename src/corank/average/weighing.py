@@ -14,7 +14,8 @@ from corank.average.closed_form import ALPHAS, LEAST_SCALE, ClosedForm, Units, s
 from corank.average.similarity import Similarity, Space, relevance
 from corank.solvers.folds import fold_blocks
 
-N_CROSS_FITS = 5  # folds in which relevance is computed without the rows that it is judged by
+N_CROSS_FITS = (5, 3)  # folds in which relevance is computed without the rows that it is judged by: few rows, many
+MANY_UNITS = 150
 LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
 BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
 
@@ -105,7 +106,7 @@ def _cross_fitted(space: Space, candidate: Candidate, units: Units) -> FloatArra
     """Held-out predictions (N, a), relevance computed without the units that are predicted."""
     rows = space.scored[candidate.encoding]
     predictions = np.zeros((len(units), len(ALPHAS)))
-    for block in coarse_folds(units, N_CROSS_FITS):
+    for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
         similarities = space.similarities(candidate, relevance(train, rows))
