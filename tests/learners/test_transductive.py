@@ -123,7 +123,7 @@ def test_large_queries_are_solved_like_small_ones(sizes, basis, monkeypatch):
     y = np.where(np.isin(data.qid, [1, 2]), np.nan, data.y)
     rows = "all" if basis == "all" else np.arange(0, len(y), 3)
     large = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
-    monkeypatch.setattr("corank.solvers.transduction.LARGE_QUERY", 10**9)
+    monkeypatch.setattr("corank.solvers.transduction.LARGE_QUERY_ROWS", 10**9)
     monkeypatch.setattr("corank.solvers.transduction.BLOCK_ENTRIES", 1)
     small = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
     close(large.transduction_, small.transduction_)
