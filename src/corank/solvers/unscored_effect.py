@@ -213,13 +213,13 @@ class UnscoredEffect:
     def __str__(self) -> str:
         return (
             f"unscored rows: {self.verdict} (held-out error {self.error_without:.4g} without them, "
-            f"{self.error_with:.4g} with them, agreement chosen anew each time; difference {self.difference:.2g} ± "
+            f"{self.error_with:.4g} with them, agreement chosen again each time; difference {self.difference:.2g} ± "
             f"{self.standard_error:.2g}, one standard error, {self.n_held_out} parts held out)"
         )
 
 
 def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
-    """The effect of agreement, alpha chosen anew on both sides; None where there is too little to tell anything."""
+    """The effect of agreement, alpha chosen again on both sides; None where there is too little to tell anything."""
     nested = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
     if nested is None:
         return None
