@@ -13,7 +13,6 @@ from edited_files import round_trip
 from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import View, random_bases
 from corank.learners.co_pursuit import CoRankingPursuit
@@ -511,17 +510,6 @@ def test_pickle_and_clone():
 
 
 # ------------------------------------------------------------------ scikit-learn's checks, bad input
-
-
-@pytest.mark.filterwarnings("ignore:y has no unscored row and unscored= was not given:UserWarning")
-@parametrize_with_checks(
-    [
-        CoRankingPursuit(n_atoms=2, agreement=1.0),
-        CoRankingPursuit(n_atoms=[1, 3], refit="final"),
-    ]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def test_it_is_a_ranker():

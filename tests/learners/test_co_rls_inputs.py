@@ -144,7 +144,7 @@ def test_other_array_libraries_give_what_numpy_gives(library, learner, basis):
     assert effects[0].difference == pytest.approx(effects[1].difference, rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize("way", ["kernel", "inverse", "sums", "refit"])
+@pytest.mark.parametrize("way", ["kernel", "inverse", "sums", pytest.param("refit", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scoring", ["rescaled", "disagreement"])
 @pytest.mark.parametrize("with_queries", [True, False], ids=["queries", "items"])
 def test_other_array_libraries_take_every_way_to_held_out_errors(library, way, scoring, with_queries):
