@@ -229,6 +229,7 @@ def test_with_too_few_scores_the_simplest_model_is_taken_and_said_so(auto, n):
     ],
     ids=["series", "tuples", "text", "categories", "list"],
 )
+@pytest.mark.slow
 def test_labels_and_weights_of_any_kind(auto, labels):
     weights = np.linspace(0.5, 2, N + M)
     expected = auto(VIEWS).fit(X, Y, qid=QID, sample_weight=weights)

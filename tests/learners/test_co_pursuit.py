@@ -337,7 +337,11 @@ def test_held_out_queries_equal_literal_loops(scoring, rules):
     assert model.path_.error[model.path_.best] == model.path_.error.min()
 
 
-@pytest.mark.parametrize("loss", [Loss("size"), Loss("unit"), Loss("size", 0.4)], ids=str)
+@pytest.mark.parametrize(
+    "loss",
+    [Loss("size", 0.4), *(pytest.param(loss, marks=pytest.mark.slow) for loss in (Loss("size"), Loss("unit")))],
+    ids=str,
+)
 def test_held_out_items_of_one_query_equal_literal_loops(loss):
     folds = item_folds(Y[SCORED])
     splits = [(SCORED[folds != k], SCORED[folds == k]) for k in range(folds.max() + 1)]

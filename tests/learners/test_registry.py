@@ -1,13 +1,15 @@
 """The registry: everything that lists learners lists those, and a learner declared once is known everywhere."""
 
 import ast
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import small_learner
-from command_line import run
 from edited_files import round_trip
 from sklearn.base import is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -95,13 +97,25 @@ def test_a_declared_learner_is_compared(declared):
     assert "KernelMean" in str(result)
 
 
-def test_the_command_line_fits_and_compares_a_declared_learner(declared, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+COMMANDS = """
+import small_learner
+from corank.learners.registry import declare
+declare(small_learner.RECORD)
+from command_line import run
+columns = ("--score", "score", "--query", "query")
+assert "KernelMean" in run("fit", "items.csv", *columns, "--method", "kernelmean", "--out", "m.corank").stdout
+assert "KernelMean" in run("inspect", "m.corank").stdout
+methods = ("--methods", "ridge,kernelmean", "--repeats", "2", "--json")
+assert "kernelmean" in run("compare", "items.csv", *columns, *methods).stdout
+"""
+
+
+def test_the_command_line_fits_and_compares_a_declared_learner(tmp_path):
+    """In a process of its own: the command line lists the methods when it is imported."""
     header = ",".join(f"c{column}" for column in range(DATA.X.shape[1]))
     table = np.column_stack([DATA.X, DATA.y, DATA.qid])
-    np.savetxt("items.csv", table, delimiter=",", header=f"{header},score,query", comments="")
-    columns = ("--score", "score", "--query", "query")
-    assert "KernelMean" in run("fit", "items.csv", *columns, "--method", "kernelmean", "--out", "m.corank").stdout
-    assert "KernelMean" in run("inspect", "m.corank").stdout
-    methods = ("--methods", "ridge,kernelmean", "--repeats", "2", "--json")
-    assert "kernelmean" in run("compare", "items.csv", *columns, *methods).stdout
+    np.savetxt(tmp_path / "items.csv", table, delimiter=",", header=f"{header},score,query", comments="")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+    command = [sys.executable, "-c", COMMANDS]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
