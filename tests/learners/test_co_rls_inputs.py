@@ -108,7 +108,14 @@ def test_scores_of_their_own_may_be_a_frame():
         np.testing.assert_allclose(CoRankRLS(VIEWS, 0.3, 0.5).fit(X, y, qid=QID).predict(NEW), expected, atol=1e-12)
 
 
-@pytest.fixture(params=[("torch", "float64"), ("torch", "float32"), ("array_api_strict", "float64")], ids="-".join)
+@pytest.fixture(
+    params=[
+        ("torch", "float64"),
+        ("torch", "float32"),
+        pytest.param(("array_api_strict", "float64"), marks=pytest.mark.slow),
+    ],
+    ids="-".join,
+)
 def library(request):
     """Of many small problems, where a second thread only waits."""
     own = Library(*request.param)

@@ -915,7 +915,7 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=["torch", "array_api_strict"])
+@pytest.fixture(params=["torch", pytest.param("array_api_strict", marks=pytest.mark.slow)])
 def library(request):
     return Library(request.param)
 

@@ -419,7 +419,7 @@ def test_csr_features(refit, form, kind, request):
     np.testing.assert_allclose(model.predict(new), expected.predict(new), rtol=1e-7)
 
 
-@pytest.fixture(params=["torch", "array_api_strict"])
+@pytest.fixture(params=["torch", pytest.param("array_api_strict", marks=pytest.mark.slow)])
 def library(request):
     return pytest.importorskip(request.param)
 
