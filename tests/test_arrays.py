@@ -11,6 +11,8 @@ from brute_force import small_problem
 from corank import RLS, RankRLS
 from corank.loss import WithinQueries
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 PROBLEM = small_problem(seed=21, sizes=(1, 4, 7, 3, 5, 4, 6))
 QID = PROBLEM.qid
 N = len(QID)

@@ -13,6 +13,8 @@ import corank.solvers.least_squares
 import corank.solvers.prediction
 from corank import RLS, RankRLS
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 PROBLEM = small_problem(seed=31, sizes=(1, 30, 40, 20, 39), d=12)
 DENSE = np.where(np.abs(PROBLEM.X) > 0.8, PROBLEM.X, 0.0)
 DENSE[5] = 0  # an empty row

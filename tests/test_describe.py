@@ -11,6 +11,8 @@ from corank import AutoRanker, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, V
 from corank.datasets import make_ranking, make_two_views
 from corank.report import plot_path
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 DATA = make_ranking(n_queries=8, query_size=6, n_features=4, scored_share=0.7, random_state=0)
 LEARNERS = [name for name in corank.__all__ if hasattr(getattr(corank, name), "fit") and name != "TableEncoder"]
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from corank import RLS, RankRLS
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 repeatable = settings(max_examples=12, deadline=None, derandomize=True, database=None)
 NEW = np.random.default_rng(0).normal(size=(6, 3))
 close = {"rtol": 1e-6, "atol": 1e-7}

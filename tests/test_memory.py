@@ -6,6 +6,8 @@ from scipy import sparse
 
 from corank import RankRLS
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")  # every thread holds a block: the bounds are those of one
+
 COLUMNS = 195_098  # of the parse ranking data
 
 

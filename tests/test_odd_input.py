@@ -5,6 +5,8 @@ import pytest
 
 from corank import RLS, RankRLS
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 RNG = np.random.default_rng(72)
 N = 12
 X, Y, QID = RNG.normal(size=(N, 3)), RNG.normal(size=N), np.repeat(np.arange(3), 4)

@@ -246,8 +246,10 @@ def add_diagonal(matrix: Array, value: float) -> Array:
 def first_appearance(values: Array) -> tuple[Array, int]:
     """Number the distinct values of a 1-d array 0, 1, … in order of first appearance: codes (n,), count."""
     xp = namespace(values)
+    if values.shape[0] == 0:
+        return xp.zeros(0, dtype=xp.int64, device=device(values)), 0
     if array_api_compat.is_numpy_array(values):
-        if len(values) and values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
+        if values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
             codes = np.zeros(len(values), dtype=np.int64)
             np.cumsum(values[1:] != values[:-1], out=codes[1:])
             return codes, int(codes[-1]) + 1
@@ -256,14 +258,12 @@ def first_appearance(values: Array) -> tuple[Array, int]:
         rank[np.argsort(first, kind="stable")] = np.arange(len(first))
         return rank[codes.reshape(-1)], len(first)
     distinct, codes = xp.unique_inverse(values)
-    n, count = values.shape[0], distinct.shape[0]
     # the smallest row of each value: sort codes, ties keep the row order
     order = xp.argsort(codes, stable=True)
     ordered = xp.take(codes, order)
     starts = xp.concat([xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]])
-    first = order[starts] if n else order
-    rank = xp.argsort(xp.argsort(first))
-    return xp.take(xp.astype(rank, xp.int64), codes), int(count)
+    rank = xp.argsort(xp.argsort(order[starts]))
+    return xp.take(xp.astype(rank, xp.int64), codes), int(distinct.shape[0])
 
 
 @cache

@@ -80,8 +80,7 @@ def query_task(folder: Path, name: str, size: int, number: int) -> tuple[Task, F
     rows = np.concatenate([scored, unscored])
     X, X_test = _standardised(train.X[rows], test.X) if name != "ranking" else _varying(train.X[rows], test.X)
     y = np.concatenate([train.y[scored], np.full(len(unscored), np.nan)])
-    views = random_split(2).views(X.shape[1], rng)
-    return Task(X, y, train.qid[rows], X_test, test.qid, views, "disagreement", number), test.y
+    return Task(X, y, train.qid[rows], X_test, test.qid, random_split(2), "disagreement", number), test.y
 
 
 @lru_cache(maxsize=4)

@@ -9,6 +9,8 @@ from corank.datasets import make_two_views
 from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.views import View, random_bases, random_split
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 RNG = np.random.default_rng(0)
 N, M = 24, 15
 X = RNG.normal(size=(N + M, 6))

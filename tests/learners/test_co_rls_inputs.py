@@ -108,7 +108,14 @@ def test_scores_of_their_own_may_be_a_frame():
         np.testing.assert_allclose(CoRankRLS(VIEWS, 0.3, 0.5).fit(X, y, qid=QID).predict(NEW), expected, atol=1e-12)
 
 
-@pytest.fixture(params=[("torch", "float64"), ("torch", "float32"), ("array_api_strict", "float64")], ids="-".join)
+@pytest.fixture(
+    params=[
+        ("torch", "float64"),
+        ("torch", "float32"),
+        pytest.param(("array_api_strict", "float64"), marks=pytest.mark.slow),
+    ],
+    ids="-".join,
+)
 def library(request):
     """Of many small problems, where a second thread only waits."""
     own = Library(*request.param)
@@ -144,7 +151,7 @@ def test_other_array_libraries_give_what_numpy_gives(library, learner, basis):
     assert effects[0].difference == pytest.approx(effects[1].difference, rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize("way", ["kernel", "inverse", "sums", "refit"])
+@pytest.mark.parametrize("way", ["kernel", "inverse", "sums", pytest.param("refit", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scoring", ["rescaled", "disagreement"])
 @pytest.mark.parametrize("with_queries", [True, False], ids=["queries", "items"])
 def test_other_array_libraries_take_every_way_to_held_out_errors(library, way, scoring, with_queries):

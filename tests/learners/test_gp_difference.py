@@ -244,7 +244,9 @@ def test_the_noise_of_scores_is_found():
     scores = np.sin(2 * rows[:, 0]) + 0.3 * rng.normal(size=150) + qid
     model = DifferenceGP().fit(rows, scores, qid=qid)
     assert 0.25 < model.noise_**0.5 < 0.35
-    winners, losers = np.array(pairs(qid)).T  # pairs taken as if they were observed one by one (math.md E-P2-4)
+    winners, losers = np.array(
+        pairs(qid)
+    ).T  # pairs taken as if they were observed one by one (docs/mathematics.md, 1.4)
     wins = scores[winners] > scores[losers]
     winners, losers = np.where(wins, winners, losers), np.where(wins, losers, winners)
     pairwise = DifferenceGP().fit_comparisons(rows, winners, losers, margins=scores[winners] - scores[losers])

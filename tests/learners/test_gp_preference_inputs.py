@@ -316,12 +316,12 @@ def check_random_problems(count, seed=0):
 
 
 def test_small_problems_of_all_kinds_settle():
-    assert check_random_problems(300, seed=1) < expectation_propagation.SWEEPS
+    assert check_random_problems(300, seed=1) < expectation_propagation.MAX_SWEEPS
 
 
 @pytest.mark.slow
 def test_ten_thousand_small_problems_settle():
-    assert check_random_problems(10_000) < expectation_propagation.SWEEPS
+    assert check_random_problems(10_000) < expectation_propagation.MAX_SWEEPS
 
 
 # ---- what the answers decide, and what they do not
@@ -369,7 +369,7 @@ def test_a_column_that_never_changes_has_no_width(learner):
 
 def test_too_many_columns_for_a_width_each():
     X = np.random.default_rng(0).random((5, 501))
-    with pytest.raises(ValueError, match="gamma='columns' learns one width a column, but X has 501"):
+    with pytest.raises(ValueError, match="gamma='columns' learns one width per column, but X has 501"):
         PreferenceGP(gamma="columns").fit_comparisons(X, [0, 1], [2, 3])
 
 

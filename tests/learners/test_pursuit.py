@@ -13,7 +13,6 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.linear_model import orthogonal_mp
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import corank.solvers.dictionary
 from corank import load, register_kernel
@@ -420,7 +419,7 @@ def test_csr_features(refit, form, kind, request):
     np.testing.assert_allclose(model.predict(new), expected.predict(new), rtol=1e-7)
 
 
-@pytest.fixture(params=["torch", "array_api_strict"])
+@pytest.fixture(params=["torch", pytest.param("array_api_strict", marks=pytest.mark.slow)])
 def library(request):
     return pytest.importorskip(request.param)
 
@@ -711,21 +710,6 @@ def test_one_is_a_regressor_and_one_is_not():
 def test_a_search_over_parameters():
     search = GridSearchCV(MatchingPursuit(gamma=GAMMA), {"n_atoms": [1, 4], "refit": ["back", "pre"]}, cv=3)
     assert search.fit(X, Y).best_estimator_.n_atoms_ in (1, 4)
-
-
-@parametrize_with_checks(
-    [
-        MatchingPursuit(),
-        MatchingPursuit(3),
-        MatchingPursuit(30, "basic"),
-        MatchingPursuit(2, dictionary="features", kernel="linear"),
-        RankingPursuit(),
-        RankingPursuit(3, "pre"),
-        RankingPursuit(3, "final", beta=0.5),
-    ]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @every_refit

@@ -97,22 +97,25 @@ def test_a_declared_learner_is_compared(declared):
     assert "KernelMean" in str(result)
 
 
+COMMANDS = """
+import small_learner
+from corank.learners.registry import declare
+declare(small_learner.RECORD)
+from command_line import run
+columns = ("--score", "score", "--query", "query")
+assert "KernelMean" in run("fit", "items.csv", *columns, "--method", "kernelmean", "--out", "m.corank").stdout
+assert "KernelMean" in run("inspect", "m.corank").stdout
+methods = ("--methods", "ridge,kernelmean", "--repeats", "2", "--json")
+assert "kernelmean" in run("compare", "items.csv", *columns, *methods).stdout
+"""
+
+
 def test_the_command_line_fits_and_compares_a_declared_learner(tmp_path):
-    program = "import small_learner; from corank.learners.registry import declare; declare(small_learner.RECORD); from corank.cli import main; main()"  # fmt: skip
+    """In a process of its own: the command line lists the methods when it is imported."""
     header = ",".join(f"c{column}" for column in range(DATA.X.shape[1]))
     table = np.column_stack([DATA.X, DATA.y, DATA.qid])
     np.savetxt(tmp_path / "items.csv", table, delimiter=",", header=f"{header},score,query", comments="")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
-
-    def corank_command(*arguments):
-        command = [sys.executable, "-c", program, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    columns = ("--score", "score", "--query", "query")
-    assert "KernelMean" in corank_command("fit", "items.csv", *columns, "--method", "kernelmean", "--out", "m.corank")
-    assert "KernelMean" in corank_command("inspect", "m.corank")
-    assert "kernelmean" in corank_command(
-        "compare", "items.csv", *columns, "--methods", "ridge,kernelmean", "--repeats", "2", "--json"
-    )
+    command = [sys.executable, "-c", COMMANDS]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

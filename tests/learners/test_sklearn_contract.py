@@ -11,18 +11,25 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import (
+    KPCR,
     RLS,
     AutoRanker,
     AutoRegressor,
+    CoRankingPursuit,
     CoRankRLS,
     CoRLS,
     DifferenceGP,
+    KPCRank,
+    MatchingPursuit,
     PreferenceGP,
+    RankingPursuit,
     RankRLS,
+    TransductiveRankRLS,
     View,
     random_bases,
     random_split,
 )
+from corank.learners.registry import learner_records
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -41,40 +48,75 @@ def allowed_failures(estimator):
     return {} if reason is None else dict.fromkeys(checks, reason)
 
 
-@pytest.mark.filterwarnings("ignore:y has no unscored row and unscored= was not given:UserWarning")
-@pytest.mark.filterwarnings("ignore:(gamma|amplitude) was tuned to the end of its range:UserWarning")
-@pytest.mark.filterwarnings("ignore:the comparisons fall into .* parts:UserWarning")
-@parametrize_with_checks(
-    [
-        RLS(),
-        RLS(alpha=1.0),
-        RLS(kernel="linear", basis="features"),
-        RankRLS(),
-        RankRLS(alpha=1.0),
-        RankRLS(basis=3),
-        RankRLS(beta=0.5),
-        CoRLS(),
-        CoRLS(alpha=1.0, agreement=1.0),
-        CoRLS(kernel="linear", basis=5),
-        CoRLS(kernel="linear", basis="features"),
-        CoRLS(basis="all", solver="coordinate"),
-        CoRankRLS(),
-        CoRankRLS(alpha=1.0, agreement=1.0),
-        CoRankRLS(basis=3),
-        CoRankRLS(kernel="linear", basis="features"),
-        CoRankRLS(basis="all", solver="coordinate"),
-        PreferenceGP(max_pairs=100),
-        PreferenceGP(1.0, "scale", 3, max_pairs=100),
-        DifferenceGP(),
-        DifferenceGP(1.0, "scale", 0.1),
-        DifferenceGP(basis=3),
-        AutoRegressor(),
-        AutoRanker(),
-    ],
-    expected_failed_checks=allowed_failures,
+EVERY_CLASS = [
+    RLS(),
+    RankRLS(),
+    CoRLS(),
+    CoRankRLS(),
+    KPCR(),
+    KPCRank(),
+    MatchingPursuit(),
+    RankingPursuit(),
+    CoRankingPursuit(n_atoms=2, agreement=1.0),
+    TransductiveRankRLS(),
+    PreferenceGP(1.0, "scale", 3, max_pairs=100),
+    DifferenceGP(),
+]
+OTHER_SETTINGS = [
+    RLS(alpha=1.0),
+    RLS(kernel="linear", basis="features"),
+    RankRLS(alpha=1.0),
+    RankRLS(basis=3),
+    RankRLS(beta=0.5),
+    CoRLS(alpha=1.0, agreement=1.0),
+    CoRLS(kernel="linear", basis=5),
+    CoRLS(kernel="linear", basis="features"),
+    CoRLS(basis="all", solver="coordinate"),
+    CoRankRLS(alpha=1.0, agreement=1.0),
+    CoRankRLS(basis=3),
+    CoRankRLS(kernel="linear", basis="features"),
+    CoRankRLS(basis="all", solver="coordinate"),
+    KPCR(n_components=2),
+    KPCR(basis=3),
+    KPCRank(n_components=2),
+    KPCRank(kernel="linear", basis="features"),
+    MatchingPursuit(3),
+    MatchingPursuit(30, "basic"),
+    MatchingPursuit(2, dictionary="features", kernel="linear"),
+    RankingPursuit(3, "pre"),
+    RankingPursuit(3, "final", beta=0.5),
+    CoRankingPursuit(n_atoms=[1, 3], refit="final"),
+    TransductiveRankRLS(alpha=1.0, weighting="size"),
+    TransductiveRankRLS(basis=3),
+    PreferenceGP(max_pairs=100),
+    DifferenceGP(1.0, "scale", 0.1),
+    DifferenceGP(basis=3),
+    AutoRegressor(),
+    AutoRanker(),
+]
+ignored_warnings = pytest.mark.filterwarnings(
+    "ignore:y has no unscored row and unscored= was not given:UserWarning",
+    "ignore:(gamma|amplitude) was tuned to the end of its range:UserWarning",
+    "ignore:the comparisons fall into .* parts:UserWarning",
 )
+
+
+@ignored_warnings
+@parametrize_with_checks(EVERY_CLASS, expected_failed_checks=allowed_failures)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+@ignored_warnings
+@parametrize_with_checks(OTHER_SETTINGS, expected_failed_checks=allowed_failures)
+def test_scikit_learn_contract_of_other_settings(estimator, check):
+    check(estimator)
+
+
+def test_every_public_learner_is_checked():
+    checked = {type(estimator).__name__ for estimator in EVERY_CLASS + OTHER_SETTINGS}
+    assert checked == {record.name for record in learner_records()}
 
 
 # ---- pipelines, searches, metadata
@@ -151,7 +193,10 @@ def test_pipelines_transform_unscored_rows_too(learner, routing):
     np.testing.assert_array_equal(pipeline.predict(X), expected.predict(scaler.transform(X)))
 
 
-@pytest.mark.parametrize("learner", [CoRLS, CoRankRLS, AutoRegressor, AutoRanker])
+@pytest.mark.parametrize(
+    "learner",
+    [CoRLS, CoRankRLS, *(pytest.param(slow, marks=pytest.mark.slow) for slow in (AutoRegressor, AutoRanker))],
+)
 @pytest.mark.parametrize(
     "views",
     [3, VIEWS, tuple(VIEWS), [View(np.array([3, 2])), View(slice(0, 2))], random_split(2), random_bases(3)],

@@ -67,7 +67,9 @@ def test_the_score_of_the_first_row_leaves_least_unknown(name):
     assert model.suggest(POOL, kind="score").tolist() == [np.argmin(left)]
 
 
-@gaussian
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if "comparisons" in name else pytest.mark.slow) for name in GAUSSIAN]
+)
 def test_the_first_comparison_tells_most(name):
     model = MODELS[name]
     mean, covariance = model.predict(POOL, return_cov=True)

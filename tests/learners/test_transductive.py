@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corank import RankRLS
 from corank.basis import BasisNotice
@@ -123,7 +122,7 @@ def test_large_queries_are_solved_like_small_ones(sizes, basis, monkeypatch):
     y = np.where(np.isin(data.qid, [1, 2]), np.nan, data.y)
     rows = "all" if basis == "all" else np.arange(0, len(y), 3)
     large = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
-    monkeypatch.setattr("corank.solvers.transduction.LARGE_QUERY", 10**9)
+    monkeypatch.setattr("corank.solvers.transduction.LARGE_QUERY_ROWS", 10**9)
     monkeypatch.setattr("corank.solvers.transduction.BLOCK_ENTRIES", 1)
     small = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
     close(large.transduction_, small.transduction_)
@@ -579,11 +578,3 @@ def test_groups_and_transformed_unscored_rows_in_a_pipeline():
     scaler = StandardScaler().fit(X)
     own = model().fit(scaler.transform(X), Y, qid=QID, unscored=scaler.transform(X_NEW))
     np.testing.assert_array_equal(pipeline[-1].transduction_, own.transduction_)
-
-
-@pytest.mark.filterwarnings("ignore:y has no unscored row and unscored= was not given:UserWarning")
-@parametrize_with_checks(
-    [TransductiveRankRLS(), TransductiveRankRLS(alpha=1.0, weighting="size"), TransductiveRankRLS(basis=3)]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)

@@ -8,6 +8,8 @@ from scipy import sparse
 
 from corank import RLS, RankRLS
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 PROBLEM = small_problem(seed=41, sizes=(1, 4, 7, 3, 5, 4))
 X, Y, QID, W, NEW = PROBLEM.X, PROBLEM.y, PROBLEM.qid, PROBLEM.weights, PROBLEM.X_new
 ORDER = np.argsort(QID, kind="stable")

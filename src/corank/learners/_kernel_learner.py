@@ -168,7 +168,7 @@ class GivenScores:
         """Refuse a number of columns that no views explain."""
         n_scores = int(self.scores.shape[1])
         if n_scores not in (1, n_views):
-            raise ValueError(f"y has {n_scores} columns for {n_views} views; give one column, or one a view.")
+            raise ValueError(f"y has {n_scores} columns for {n_views} views; give one column, or one per view.")
 
     def column(self, view: int) -> int:
         """The column that holds the scores of a view."""

@@ -418,7 +418,7 @@ class Learner(Saveable, QueryEstimator):
         Parameters
         ----------
         X : (n, d), as in `fit`
-        y : (n,) scores, NaN = unscored: left out; with several views also one column a view, as in `fit`
+        y : (n,) scores, NaN = unscored: left out; with several views also one column per view, as in `fit`
         qid : (n,) query labels, needed where the model was fitted with them
         sample_weight : (n,) weights
 

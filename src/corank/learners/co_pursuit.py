@@ -278,7 +278,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     atoms_ : list of arrays, one a view: row numbers of its distinct atoms in order of entry; they count X, then
         `unscored`
     steps_ : list of (steps,) arrays, one a view: the same for every step; unless refit="back" an atom may come again
-    coef_, basis_, basis_points_, gamma_ : one entry a view: the weights of its distinct atoms, their row numbers, the
+    coef_, basis_, basis_points_, gamma_ : one entry per view: the weights of its distinct atoms, their row numbers, the
         rows themselves, and the kernel width
     solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``, ``points``
     models_ : list of SparseModel: ``objective`` (F) and ``solutions``. The first is the model itself. Every other one

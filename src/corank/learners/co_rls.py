@@ -34,7 +34,7 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: 
     agreement : "tune", float or list, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values around the point
         where the disagreement weighs as much as the loss on the scored rows.
-    basis : "auto", "all", "scored", "features", int, row indices or one list of them a view, default="auto"
+    basis : "auto", "all", "scored", "features", int, row indices or one list of them per view, default="auto"
         The rows whose kernels span each view's function: out of all rows, scored and unscored. "auto": all up to
         5,000, else 1,000 of them. "scored": only scored rows (semi-parametric). "features": the columns themselves
         (linear kernel). `View.basis` comes first.
@@ -57,7 +57,7 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: 
     Attributes
     ----------
     views_ : list of View, with their columns as numbers
-    coef_, basis_, basis_points_, gamma_ : one entry a view, as in `RLS`; row numbers count X, then `unscored`
+    coef_, basis_, basis_points_, gamma_ : one entry per view, as in `RLS`; row numbers count X, then `unscored`
     intercept_ : float
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
@@ -66,7 +66,7 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: 
     Notes
     -----
     All rows as basis: O((M n + (M − 1) m)³) for n scored and m unscored rows and M views; all pairs of parameters and
-    their held-out errors from one decomposition of size (M − 1) m. A basis of r rows a view: one pass over the
+    their held-out errors from one decomposition of size (M − 1) m. A basis of r rows per view: one pass over the
     unscored rows, O(m (M r)²), in memory that does not depend on m.
 
     Examples
@@ -152,7 +152,7 @@ class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     agreement : "tune", float or list, default="tune"
         Weight of the disagreement between views on unscored rows. "tune" tries 0 and nine values around the point
         where the disagreement weighs as much as the loss on the scored rows.
-    basis : "auto", "all", "scored", "features", int, row indices or one list of them a view, default="auto"
+    basis : "auto", "all", "scored", "features", int, row indices or one list of them per view, default="auto"
         The rows whose kernels span each view's function: out of all rows, scored and unscored. "auto": all up to
         5,000, else 1,000 of them. "scored": only scored rows (semi-parametric). "features": the columns themselves
         (linear kernel). `View.basis` comes first.
@@ -179,7 +179,7 @@ class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     Attributes
     ----------
     views_ : list of View, with their columns as numbers
-    coef_, basis_, basis_points_, gamma_ : one entry a view, as in `RLS`; row numbers count X, then `unscored`
+    coef_, basis_, basis_points_, gamma_ : one entry per view, as in `RLS`; row numbers count X, then `unscored`
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
     n_iter_ : sweeps of a solver that makes any, else 1
@@ -187,7 +187,7 @@ class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     Notes
     -----
     All rows as basis: O((M n + (M − 1) m)³) for n scored and m unscored rows and M views; all pairs of parameters and
-    their held-out errors from one decomposition of size (M − 1) m. A basis of r rows a view: one pass over the
+    their held-out errors from one decomposition of size (M − 1) m. A basis of r rows per view: one pass over the
     unscored rows, O(m (M r)²), in memory that does not depend on m.
 
     Examples
@@ -273,7 +273,7 @@ class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
-        qid : (n,) one label a row of X; comparisons of one query are held out together
+        qid : (n,) one label per row of X; comparisons of one query are held out together
         unscored, unscored_qid : as in `fit`
 
         Returns

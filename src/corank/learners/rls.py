@@ -191,7 +191,7 @@ class RankRLS(RankerMixin, BasisParameters, _KernelLearner):
         winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
         margins : (p,) >= 0, by how much; default 1, 0 = a tie
         weights : (p,) >= 0
-        qid : (n,) one label a row of X; comparisons of one query are held out together
+        qid : (n,) one label per row of X; comparisons of one query are held out together
 
         Returns
         -------

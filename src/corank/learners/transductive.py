@@ -69,14 +69,15 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     kernel, gamma, degree, coef0, kernel_params, basis_selection, random_state
         As in `RLS`; gamma="tune" or a list is chosen together with alpha.
     cv : splitter or list of splits, default=None
-        None: leave-query-out in closed form for alpha (ten folds of queries where the basis is a subset), ten folds of
-        queries for pull. For pull the splits must leave out whole queries, none of them twice.
+        None: as in `RankRLS` for alpha, ten folds of queries for pull. For pull the splits must leave out whole
+        queries, none of them twice.
     scoring : None, "squared", "rescaled" or "disagreement", default=None
         What the held-out error is, as in `RankRLS`; None is "squared".
 
     Attributes
     ----------
-    transduction_ : (m,) the completed scores: one a NaN row of y in row order, then one a row of `unscored`
+    transduction_ : (m,) the completed scores: one per NaN row of y in row order, then one per row of
+        `unscored`
     coef_ : (r,) coefficients of the basis functions
     basis_ : (r,) row numbers of the basis: X, then `unscored`; None for basis="features"
     basis_points_ : (r, d) those rows

@@ -535,6 +535,11 @@ def _best(error: FloatArray, n_atoms: FloatArray) -> int:
     return int(ties[np.argmin(n_atoms[ties])])
 
 
+def _first_least(errors: Sequence[float]) -> int:
+    """Where the least error is met first: what falls below it by no more than rounding is no less."""
+    return int(np.argmax(np.asarray(errors) <= min(errors) * (1 + 1e-12)))
+
+
 def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agreement: float) -> tuple[Index, HeldOut]:
     """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
     paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
@@ -557,7 +562,7 @@ def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agre
             columns.append(pooled([table for fold in tables for table in fold]))
             if len(columns[0].sizes) == 0:
                 break
-        if tunes and number - numbers[int(np.argmin([column.mean[0] for column in columns]))] >= PATIENCE_STEPS:
+        if tunes and number - numbers[_first_least([column.mean[0] for column in columns])] >= PATIENCE_STEPS:
             break
     errors = np.concatenate([column.errors for column in columns], axis=1)
     return np.asarray(numbers), HeldOut(errors, columns[0].sizes)

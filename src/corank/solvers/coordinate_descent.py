@@ -23,8 +23,8 @@ def descend(
     """Solve A c = b for a positive definite A, block by block from zero, until ‖A c − b‖ <= tol ‖b‖.
 
     Plain: Gauss-Seidel sweeps, each block factorised once. They always converge, but may take very long where views
-    are strongly tied together (math.md section 3). Accelerated: conjugate gradients that take one sweep forth and one
-    back as preconditioner, the same work a step as two sweeps.
+    are strongly tied together (docs/mathematics.md, 3.12). Accelerated: conjugate gradients with one sweep forth and
+    one back as preconditioner, a step as much work as two sweeps.
     Set-up O(Σ r_v³), a sweep O((Σ r_v)²).
 
     Parameters
