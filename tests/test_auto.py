@@ -146,7 +146,7 @@ def test_learning_from_comparisons():
 
 
 def test_agreement_of_declared_views_helps_and_is_said_to():
-    data = make_two_views(n_unscored=300, random_state=0)
+    data = make_two_views(n_scored=40, n_unscored=300, n_private=30, random_state=0)
     views = [View(columns, kernel="linear", name=name) for columns, name in zip(data.views, "ab", strict=True)]
     model = AutoRegressor(views, fit_intercept=False).fit(data.X, data.y)
     scored = ~np.isnan(data.y)

@@ -15,7 +15,7 @@ from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_spa
 from corank._messages import count, warn_user
 from corank.average.candidates import Candidate
 from corank.average.encoding import QUERY_RANKS
-from corank.average.fitting import FittedAverage, n_outer_folds
+from corank.average.fitting import FittedAverage
 from corank.average.model import (
     AverageModel,
     AverageSettings,
@@ -24,10 +24,8 @@ from corank.average.model import (
     extended,
     fit_items,
     fit_table,
-    score_units,
     stacked_rows,
 )
-from corank.average.weighing import coarse_folds
 from corank.describe import Summary, summarise
 from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
 from corank.learners._suggest import check_question, sample, shortlist
@@ -45,7 +43,7 @@ from corank.rows import (
     read_weights,
 )
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
-from corank.solvers.unscored_effect import UnscoredEffect, judged_effect
+from corank.solvers.unscored_effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
 from corank.views import View, read_views
 
 MAX_REASONS = 3  # candidates that `reason_` names
@@ -157,7 +155,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         """Set what was fitted; a table is kept to find out whether its unscored rows helped."""
         self._model, self._views = model, list(settings.views)
         self._effect: UnscoredEffect | None = None
-        self._training = table
+        self._training, self._average = table, average
         self.encoder_ = self.table_ = None
         view_names = [str(view.name) for view in settings.views]
         lines = [] if average is None else average.table
@@ -385,7 +383,7 @@ class _AverageLearner(Saveable, QueryEstimator):
 
     def _at_a_glance(self) -> Self:
         seen = copy(self)
-        seen._training = None
+        seen._training = seen._average = None
         return seen
 
     def _summary(self) -> dict[str, int]:
@@ -395,7 +393,7 @@ class _AverageLearner(Saveable, QueryEstimator):
     def unscored_effect_(self) -> UnscoredEffect | None:
         """Whether unscored rows helped: the same average with and without them, on folds that chose nothing.
 
-        Computed when first asked for, which takes several fits; None where nothing can be told: no unscored rows, fewer
+        Computed when first asked for, which takes one more fit; None where nothing can be told: no unscored rows, fewer
         than four scores, comparisons, or a model from a file that was saved before it was asked for.
         """
         check_is_fitted(self)
@@ -404,28 +402,16 @@ class _AverageLearner(Saveable, QueryEstimator):
         return self._effect
 
     def _compare_without(self, table: ScoredTable) -> UnscoredEffect | None:
-        """Fit without every fold, with and without unscored rows, and compare the errors on it."""
-        scored, settings = table.scored, self._read_settings()
-        unscored = np.setdiff1d(np.arange(len(table.scores)), scored)
-        if len(unscored) == 0 or len(scored) < 4 or not self.candidates_:
+        """Fit without unscored rows too, and compare held-out predictions; their folds took no part in any choice."""
+        scored = table.scored
+        if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
             return None
-        chosen = table.take(scored)
-        units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-        predictions = np.full((2, len(scored)), np.nan)
-        for fold in coarse_folds(units, n_outer_folds(units)):
-            kept = np.setdiff1d(np.arange(len(scored)), fold)
-            hidden = table.scores.copy()
-            hidden[scored[fold]] = np.nan
-            everything = ScoredTable(table.features, hidden, table.queries, table.weights)
-            left = table.take(scored[fold])
-            queries = left.queries if self._ranks else None
-            for side, rows in enumerate((everything, table.take(scored[kept]))):
-                model, _ = fit_table(rows, settings, honest=False)
-                predictions[side, fold] = model.predict(left.features, queries)
-        with_rows, without = (self._unit_errors(chosen, values) for values in predictions)
-        return unscored_effect_of(with_rows, without)
+        _, plain = fit_table(table.take(scored), self._read_settings())
+        if plain is None:
+            return None
+        return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))
 
-    def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
+    def _unit_errors(self, average: FittedAverage) -> FloatArray:
         """Held-out errors per row or query: (units,)."""
         raise AssertionError("a learner says what its error is")
 
@@ -517,11 +503,11 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
         mean = np.average(units.scores, weights=weights)
         return error, float(np.average((units.scores - mean) ** 2, weights=weights))
 
-    def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
-        squares = (table.scores - predictions) ** 2
-        if table.queries is None:
+    def _unit_errors(self, average: FittedAverage) -> FloatArray:
+        squares, queries = average.residuals**2, average.judged_units.queries
+        if queries is None:
             return squares
-        codes = np.unique(table.queries, return_inverse=True)[1]
+        codes = np.unique(queries, return_inverse=True)[1]
         return np.bincount(codes, squares) / np.bincount(codes)
 
 
@@ -637,11 +623,13 @@ class AutoRanker(RankerMixin, _AverageLearner):
         scores = np.where(judged, units.scores, np.nan)
         return float(disagreement_error(scores, predictions, qid=queries)), 0.5
 
-    def _unit_errors(self, table: ScoredTable, predictions: FloatArray) -> FloatArray:
-        if table.queries is not None and len(np.unique(table.queries)) > 1:
-            errors: FloatArray = disagreement_error(table.scores, predictions, qid=table.queries, average=False)
+    def _unit_errors(self, average: FittedAverage) -> FloatArray:
+        units = average.judged_units
+        scores, predictions = units.scores, average.held_out / units.roots
+        if units.whole:
+            errors: FloatArray = disagreement_error(scores, predictions, qid=units.groups, average=False)
             return errors
-        differ = np.sign(table.scores[:, None] - table.scores[None, :])
+        differ = np.sign(scores[:, None] - scores[None, :])
         order = np.sign(predictions[:, None] - predictions[None, :])
         wrong = np.where(differ != 0, (1 - differ * order) / 2, 0.0).sum(axis=1)
         pairs = (differ != 0).sum(axis=1)

@@ -359,7 +359,7 @@ def _ratio_table(title: str, errors: Errors) -> Table:
 
 
 def _detail_table(title: str, errors: Errors) -> Table:
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (f"{name}, {size}", *(errors[method][kind, name, size] for method in errors))
         for kind, name, size in errors[AUTO]
     ]
