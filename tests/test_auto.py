@@ -276,7 +276,7 @@ def test_bad_input_gives_a_model_whose_predictions_stay_near_the_scores(learner,
 def test_what_cannot_be_learned_from_is_refused_in_words(learner):
     with pytest.raises(ValueError, match="every score is NaN"):
         learner().fit(X, np.full(90, np.nan))
-    with pytest.raises(ValueError, match="all weights are zero"):
+    with pytest.raises(ValueError, match="all of them have weight zero"):
         learner().fit(X, Y, sample_weight=np.zeros(90))
     with pytest.raises(ValueError, match="unscored_qid"):
         learner().fit(X, Y, unscored_qid=QID)

@@ -126,7 +126,7 @@ def test_gamma(gamma):
             lambda: fit(y=with_entry(Y, 0, np.nan), basis=12),
             "basis = 12 must lie between 1 and the number of scored rows .*11",
         ),
-        "zero": (lambda: fit(basis=0), "basis = 0 must lie between"),
+        "zero": (lambda: fit(basis=0), "basis must be 1 or more, got 0"),
         "outside X": (lambda: fit(basis=[0, 12]), "basis holds row 12, but X has rows 0 to 11"),
         "negative": (lambda: fit(basis=[-1]), "basis holds row -1"),
         "twice the same": (lambda: fit(basis=[3, 1, 3]), "basis holds the same row index twice"),

@@ -129,7 +129,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
             given = not np.isnan(table.scores).all()
-            cause = "sample_weight leaves no scored row: all weights are zero." if given else None
+            cause = "sample_weight leaves no scored row: all of them have weight zero." if given else None
             raise ValueError(cause or "y has no scored row: every score is NaN.")
         table = self._with_unscored(table, features, unscored, unscored_qid)
         settings = self._read_settings()

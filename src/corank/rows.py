@@ -321,7 +321,10 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
     else:
         labels = as_labels(qid, name)
     if labels.shape[0] != n_rows:
-        raise ValueError(f"{name} has {labels.shape[0]} labels but X has {n_rows} rows; one label per row is needed.")
+        rows = "unscored" if name == "unscored_qid" else "X"
+        raise ValueError(
+            f"{name} has {labels.shape[0]} labels but {rows} has {n_rows} rows; one label per row is needed."
+        )
     if not is_foreign(labels) and labels.dtype == object:
         return _encode_hashables(labels, name)
     return first_appearance(labels)
@@ -390,7 +393,7 @@ def read_rows(
     if weights is not None:
         keep = keep & (weights > 0)
         if not bool(xp.any(keep)):
-            raise ValueError("sample_weight leaves no scored row: all weights are zero.")
+            raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
     return features, rows if bool(xp.all(keep)) else rows.take(xp.nonzero(keep)[0])
 
 

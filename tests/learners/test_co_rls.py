@@ -106,3 +106,41 @@ def test_random_split_keeps_columns_of_one_attribute_together():
     views = random_split(2, attributes=[0, 0, 1, 1, 2, 2]).views(6, np.random.default_rng(0))
     assert sorted(np.concatenate([v.columns for v in views])) == list(range(6))
     assert all(len(v.columns) % 2 == 0 for v in views)
+
+
+# ---- what once went wrong
+
+
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 4)), np.where(np.arange(20) < 12, rng.normal(size=20), np.nan)
+    model = CoRLS(alpha=0.1, agreement=0.1).fit(X, y)
+    before = model.predict(X)
+    model.set_params(random_state=1)
+    with pytest.raises(ValueError, match="3 columns for 2 views"):
+        model.fit(X, np.stack([y] * 3, axis=1))
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_a_view_with_scores_in_a_single_query_has_a_summary():
+    X, y = np.random.default_rng(0).normal(size=(24, 4)), np.full((24, 2), np.nan)
+    y[:12, 0], y[12:14, 1] = X[:12, 0], X[12:14, 0]
+    assert "CoRLS" in str(CoRLS().fit(X, y, qid=np.repeat(np.arange(6), 4)).summary())
+
+
+@pytest.mark.parametrize("n", [11, 19, 29])
+def test_rows_that_are_all_alike_are_fitted(n):
+    model = RankRLS().fit(np.ones((n, 2)), np.arange(float(n)))
+    assert np.ptp(model.predict(np.ones((2, 2)))) == 0
+
+
+def test_what_is_wrong_is_named():
+    X, y = np.random.default_rng(0).normal(size=(20, 4)), np.where(np.arange(20) < 12, 1.0 * np.arange(20), np.nan)
+    with pytest.raises(ValueError, match="basis must be 1 or more, got 0"):
+        RankRLS(basis=0).fit(X, y)
+    with pytest.raises(ValueError, match="sample_weight leaves no scored row: all of them have weight zero"):
+        CoRLS().fit(X, y, sample_weight=(np.arange(20) >= 12) * 1.0)
+    with pytest.raises(ValueError, match="unscored_qid has 1 labels but unscored has 12 rows"):
+        CoRankRLS().fit(X, y, qid=np.arange(20) // 4, unscored=X[:12], unscored_qid=[1])
+    with pytest.raises((TypeError, ValueError), match="views"):
+        CoRLS(views=np.array([1, 2])).fit(X, y)

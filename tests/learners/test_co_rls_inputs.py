@@ -254,7 +254,7 @@ WRONG_SETTINGS = {
     "an unknown word": ({"agreement": "auto"}, "agreement 'auto' is not known"),
     "alpha of zero": ({"alpha": 0.0}, "alpha must be greater than 0"),
     "an empty basis": ({"basis": []}, "basis must be"),
-    "a basis of no rows": ({"basis": 0}, "basis = 0 must lie between 1 and"),
+    "a basis of no rows": ({"basis": 0}, "basis must be 1 or more, got 0"),
     "a basis of too many rows": ({"basis": 1000}, "basis = 1000 must lie between 1 and"),
     "half a row": ({"basis": 1.5}, "basis must be"),
     "no basis": ({"basis": None}, "basis must be"),

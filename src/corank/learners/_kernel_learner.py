@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -77,6 +77,18 @@ SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 # ---------------------------------------------------------------- scores
 
 
+@contextmanager
+def unchanged_if_refused(model: Any) -> Iterator[None]:
+    """A fit that ends with an error leaves the model as it was before."""
+    before = dict(model.__dict__)
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
 @dataclass(frozen=True)
 class Scored:
     """The scored rows, or the comparisons, of every view.
@@ -127,7 +139,7 @@ class GivenScores:
         if not has_score.any():
             raise ValueError("y has no scored row: every score is NaN.")
         if not given.any():
-            raise ValueError("sample_weight leaves no scored row: all weights are zero.")
+            raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
         queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
         rows = Rows(
             features=features,
@@ -270,7 +282,7 @@ class _KernelLearner(Learner):
     @property
     def _pairwise(self) -> bool:
         views: Any = getattr(self, "views", 1)
-        if not isinstance(views, list | tuple) and views == 1:
+        if isinstance(views, numbers.Integral) and views == 1:
             views = [View(kernel=self.kernel)]
         if not isinstance(views, list | tuple) or len(views) != 1 or not isinstance(views[0], View):
             return False
@@ -300,7 +312,9 @@ class _KernelLearner(Learner):
         centred = self._centred
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
-        if isinstance(self.basis, str | numbers.Integral):  # refuses what no number of rows could make right
+        if isinstance(self.basis, numbers.Integral) and self.basis < 1:
+            raise ValueError(f"basis must be 1 or more, got {self.basis}.")
+        if isinstance(self.basis, str):  # refuses what no number of rows could make right
             check_basis(self.basis, sys.maxsize, sys.maxsize)
         read_shared_parameters(self)
         settings = Settings(
@@ -381,7 +395,8 @@ class _KernelLearner(Learner):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
-        with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
+        passes_of_fit = nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows)
+        with unchanged_if_refused(self), passes_of_fit as passes:
             if isinstance(X, Scan):
                 check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
                 return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
@@ -429,21 +444,22 @@ class _KernelLearner(Learner):
         unscored_qid: Any = None,
     ) -> Self:
         settings = self._check_parameters()
-        features = read_features(self, X, reset=True)
-        problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
-        n = int(features.shape[0])
-        self._set_views(int(features.shape[1]))
-        parts: list[Part] = []
-        if self._several:
-            queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
-            parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
-            parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
-        n_plain = n - len(used) if self._several else 0
-        every = [problem for _ in self._view_list]
-        scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
-        return self._fit_views(
-            features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
-        )
+        with unchanged_if_refused(self):
+            features = read_features(self, X, reset=True)
+            problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
+            n = int(features.shape[0])
+            self._set_views(int(features.shape[1]))
+            parts: list[Part] = []
+            if self._several:
+                queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+                parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
+                parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
+            n_plain = n - len(used) if self._several else 0
+            every = [problem for _ in self._view_list]
+            scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
+            return self._fit_views(
+                features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
+            )
 
     def _fit_views(
         self,

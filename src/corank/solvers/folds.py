@@ -4,7 +4,7 @@ The hold-out of every learner, unless `cv` says otherwise:
 
 * Queries are left out one by one (single rows where rows count one by one and have no query labels, single
   comparisons likewise), as long as that has a cheap closed form: always where all rows are the basis, up to the limits
-  of `one_by_one_is_cheap` where the basis is a subset of the rows.
+  of `one_by_one_is_cheap` where the basis is a subset of the rows (`KPCR` and `KPCRank` take ten folds there).
 * Beyond that, and for learners without a closed form: ten folds of whole queries (rows, comparisons).
 * The items of one query: up to ten folds of two items or more, each with low and high scores. Rows of a scan that do
   not fit into memory are dealt to such folds by their number, because their scores only pass by.

@@ -613,7 +613,8 @@ class DualSystem(System):
     def scale(self) -> float:
         """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows."""
         weight: float = sum(problem.operator.weight for problem in self.problems)
-        return float(namespace(self.scored).linalg.trace(self.scored)) / weight
+        scale = float(namespace(self.scored).linalg.trace(self.scored)) / weight
+        return scale if scale > 4 * EPSILON * self._largest else 0.0  # less is rounding: rows that are all alike
 
     @property
     def agreement_scale(self) -> float:

@@ -149,8 +149,10 @@ def _round_errors(
 ) -> dict[str, HeldOut]:
     """One round: choose without the folds, predict them."""
     kept, left = folding.units(folds)
+    if any(len(units) == 0 for units in (*kept, *left)):
+        return {}
     inner, outer = folding.take(kept), folding.take(left)
-    if inner.n_folds < 2 or any(len(units) == 0 for units in (*kept, *left)):
+    if inner.n_folds < 2:
         return {}
     if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
         return {}
