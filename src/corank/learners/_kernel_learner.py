@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -75,18 +75,6 @@ SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
 # ---------------------------------------------------------------- scores
-
-
-@contextmanager
-def unchanged_if_refused(model: Any) -> Iterator[None]:
-    """A fit that ends with an error leaves the model as it was before."""
-    before = dict(model.__dict__)
-    try:
-        yield
-    except BaseException:
-        model.__dict__.clear()
-        model.__dict__.update(before)
-        raise
 
 
 @dataclass(frozen=True)
@@ -395,21 +383,25 @@ class _KernelLearner(Learner):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
-        passes_of_fit = nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows)
-        with unchanged_if_refused(self), passes_of_fit as passes:
-            if isinstance(X, Scan):
-                check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
-                return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
-            features = read_features(self, X, reset=True)
-            given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
-            self._set_views(int(features.shape[1]))
-            parts: list[Part] = []
-            if self._several:
-                parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
-                if unscored is not None or unscored_qid is not None:
-                    parts += unscored_parts(self, features, unscored, unscored_qid, passes)
-            n_plain = len(given.plain) if self._several else 0
-            return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
+        before = dict(self.__dict__)
+        try:
+            with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
+                if isinstance(X, Scan):
+                    check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+                    return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
+                features = read_features(self, X, reset=True)
+                given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
+                self._set_views(int(features.shape[1]))
+                parts: list[Part] = []
+                if self._several:
+                    parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
+                    if unscored is not None or unscored_qid is not None:
+                        parts += unscored_parts(self, features, unscored, unscored_qid, passes)
+                n_plain = len(given.plain) if self._several else 0
+                return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
+        except BaseException:  # a fit that is refused leaves the model as it was
+            self._restore(before)
+            raise
 
     def _fit_given(
         self,
@@ -444,7 +436,8 @@ class _KernelLearner(Learner):
         unscored_qid: Any = None,
     ) -> Self:
         settings = self._check_parameters()
-        with unchanged_if_refused(self):
+        before = dict(self.__dict__)
+        try:
             features = read_features(self, X, reset=True)
             problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
             n = int(features.shape[0])
@@ -460,6 +453,14 @@ class _KernelLearner(Learner):
             return self._fit_views(
                 features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
             )
+        except BaseException:
+            self._restore(before)
+            raise
+
+    def _restore(self, attributes: dict[str, Any]) -> None:
+        """Make the model what it was when it had these attributes."""
+        self.__dict__.clear()
+        self.__dict__.update(attributes)
 
     def _fit_views(
         self,
