@@ -48,8 +48,6 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "cora": "studies.questions.cora",
     "cora-random": "studies.questions.cora",
     "cora-cosine": "studies.questions.cora",
-    "ranking": "studies.questions.ranking",
-    "regression": "studies.questions.regression",
     "calibration": "studies.questions.calibration",
     "questions": "studies.questions.questions",
     "federated": "studies.questions.federated",

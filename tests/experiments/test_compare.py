@@ -324,6 +324,8 @@ def test_every_method_fits_and_predicts_better_than_chance():
                 "copursuit",
                 "transductive",
                 "ranksvm",
+                "gp",
+                "forest",
                 "averaged",
             ):
                 assert result["tried"] == 200, method.name

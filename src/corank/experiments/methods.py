@@ -190,6 +190,8 @@ for _method in (
         partial(_learner, learner_record("CoRankRLS"), {"agreement": 0.0}),
         scale="with queries",
     ),
+    Method("gp", "Gaussian process", "scikit-learn's Gaussian process, by evidence", peers.gaussian_process, default=True),
+    Method("forest", "forest", "extremely randomised trees", peers.forest, default=True),
     Method("kernelridge", "kernel ridge", "kernel ridge regression", peers.kernel_ridge),
     Method("nystroem", "Nystroem + ridge", "ridge regression on approximate kernel features", peers.nystroem),
     Method("ranksvm", "RankSVM", "a linear support vector machine on pairs", peers.rank_svm, scale="never"),

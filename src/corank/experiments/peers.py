@@ -1,17 +1,24 @@
-"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, RankSVM, LightGBM, XGBoost.
+"""Methods that corank's learners are compared with: ridge, kernel ridge, Nystroem, Gaussian process, forest, RankSVM,
+LightGBM, XGBoost.
 
-Each is tuned by held-out error on the scored training rows, over as many settings as corank's learners with views try.
+Each is tuned by held-out error on the scored training rows, over as many settings as corank's learners with views try;
+a Gaussian process learns its parameters by evidence, a forest has few that matter.
 Settings come in families that share their work: one decomposition for all alphas, one ensemble for all numbers of trees.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
@@ -131,6 +138,7 @@ def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
 
 N_WIDTHS = 10
 N_BASIS = 300  # of Nystroem
+FOREST_TREES = 200
 MOST_PAIRS = 4_000  # of the pairwise transform
 SVM_SETTINGS = 20  # each costs a fit of its own
 
@@ -161,6 +169,38 @@ def nystroem(task: Task) -> FittedMethod:
     return fit_tuned([_width_family(gamma, alphas, _nystroem_path) for gamma in widths(task.scored[0])], task)
 
 
+def gaussian_process(task: Task) -> FittedMethod:
+    """scikit-learn's Gaussian process with an rbf kernel; width, amplitude and noise by evidence."""
+    rows = grouped(*task.scored)
+    X, (y, level) = _dense(rows.X), _targets(rows)
+    spread = float(y.std()) or 1.0
+    kernel = ConstantKernel(1.0) * RBF(np.sqrt(X.shape[1])) + WhiteKernel(0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a parameter at the end of its range
+        model = GaussianProcessRegressor(kernel, random_state=task.seed).fit(X, y / spread)
+    chosen = {"kernel": str(model.kernel_)}
+    return FittedMethod(lambda X: level + spread * model.predict(_dense(X)), chosen, None, 8 * X.size)
+
+
+def forest(task: Task) -> FittedMethod:
+    """Extremely randomised trees, with leaves of two sizes to choose from."""
+    return fit_tuned([Family([{"min_samples_leaf": size}], _trees(size)) for size in (1, 4)], task)
+
+
+def _trees(leaf: int) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
+    def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
+        y, level = _targets(rows)
+        model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(_matrix(rows.X), y)
+        size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
+        return (lambda new: (level + model.predict(_matrix(new)))[:, None]), lambda at: size
+
+    return fit
+
+
+def _dense(X: Any) -> FloatArray:
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
+
+
 def rank_svm(task: Task) -> FittedMethod:
     """A linear support vector machine on differences of rows of a query."""
     families = [Family([{"C": float(C)}], _pairwise(float(C))) for C in np.logspace(-5, 2, SVM_SETTINGS)]
@@ -187,7 +227,7 @@ def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
 
 def _ridge_path(alphas: FloatArray) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
     def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
-        X = rows.X.toarray() if hasattr(rows.X, "toarray") else np.asarray(rows.X, dtype=np.float64)
+        X = _dense(rows.X)
         centre, (y, level) = X.mean(axis=0), _targets(rows)
         U, s, Vt = linalg.svd(X - centre, full_matrices=False)
         shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)

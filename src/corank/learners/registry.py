@@ -84,6 +84,28 @@ def learner_class(name: str) -> Any:
 
 for _record in (
     LearnerRecord(
+        "AutoRanker",
+        "corank.auto",
+        "auto",
+        "ranks items within a query, by an average of many models",
+        views=True,
+        unscored=True,
+        comparisons=True,
+        in_fit=False,
+        by_default=True,
+    ),
+    LearnerRecord(
+        "AutoRegressor",
+        "corank.auto",
+        "autoregressor",
+        "predicts scores, by an average of many models",
+        ranks=False,
+        views=True,
+        unscored=True,
+        in_fit=False,
+        by_default=True,
+    ),
+    LearnerRecord(
         "RankRLS",
         "corank.learners.rls",
         "rankrls",
@@ -128,28 +150,6 @@ for _record in (
         options=("alpha", "basis"),
     ),
     LearnerRecord(
-        "AutoRanker",
-        "corank.auto",
-        "auto",
-        "ranks items within a query, by an average of many models",
-        views=True,
-        unscored=True,
-        comparisons=True,
-        in_fit=False,
-        by_default=True,
-    ),
-    LearnerRecord(
-        "AutoRegressor",
-        "corank.auto",
-        "autoregressor",
-        "predicts scores, by an average of many models",
-        ranks=False,
-        views=True,
-        unscored=True,
-        in_fit=False,
-        by_default=True,
-    ),
-    LearnerRecord(
         "KPCRank",
         "corank.learners.components",
         "kpcrank",
@@ -170,7 +170,6 @@ for _record in (
         "corank.learners.pursuit",
         "pursuit",
         "ranks items within a query, by a handful of atoms",
-        by_default=True,
         options=("atoms", "weighting"),
     ),
     LearnerRecord(
@@ -179,7 +178,6 @@ for _record in (
         "matching",
         "predicts scores, by a handful of atoms",
         ranks=False,
-        by_default=True,
         options=("atoms",),
     ),
     LearnerRecord(
