@@ -42,12 +42,12 @@ def in_bytes(number: float) -> str:
     return f"{number:.1f} GB"
 
 
-def held_out_error(error: float | None, spread: float | None, constant: float | None) -> str:
-    """A held-out error beside the error of a constant prediction."""
+def held_out_error(error: float | None, spread: float | None, constant: float | None, meaning: str) -> str:
+    """A held-out error beside the error of a constant prediction, and what it means."""
     if error is None:
         return "not measured, as nothing was tuned"
     text = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
-    return text if constant is None else f"{text}, against {_rounded(constant)} for a constant"
+    return f"{text}{'' if constant is None else f', against {_rounded(constant)} for a constant'} ({meaning})"
 
 
 def _rounded(value: float, digits: int = 3) -> str:

@@ -366,8 +366,8 @@ class _AverageLearner(Saveable, QueryEstimator):
         if np.isnan(self.held_out_error_):
             return "There are too few scores to say how large the error on new rows is."
         return (
-            f"{self._error_name.capitalize()}: {self.held_out_error_:.3g}, against {self._constant_error:.3g} for a "
-            "constant; the rows that were judged took no part in the choice."
+            f"The held-out error is {self.held_out_error_:.3g}, against {self._constant_error:.3g} for a constant "
+            f"({self._error_name}, which took no part in the choice)."
         )
 
     def summary(self) -> Summary:

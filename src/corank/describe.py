@@ -22,6 +22,11 @@ TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", 
 COIN_TOSSES = "log_evidence_of_coin_tosses"
 UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
 MAX_LISTED_COLUMNS = 8
+ERRORS = {
+    "squared": "squared error",
+    "rescaled": "squared error at the best scale of the predictions",
+    "disagreement": "share of misordered pairs",
+}
 
 
 # ---- facts
@@ -105,7 +110,7 @@ def _functions(model: Any) -> dict[str, Any]:
 
 def _average(model: Any) -> dict[str, Any]:
     """What an average is made of."""
-    effect = model._effect  # is not looked for here: that takes several fits
+    effect = model._effect  # is not looked for here: that takes a fit
     return {
         "kernel": "average",
         "gamma": None,
@@ -170,6 +175,7 @@ def _held_out(model: Any) -> dict[str, Any]:
             "held_out_error": _finite(model.held_out_error_),
             "held_out_standard_error": None,
             "held_out_constant": _finite(model._constant_error),
+            "held_out_meaning": f"{model._error_name}, which took no part in the choice",
         }
     path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
     has_width = any(function.kernel.gamma is not None for function in model._expansions())
@@ -180,15 +186,18 @@ def _held_out(model: Any) -> dict[str, Any]:
         "held_out_error": None,
         "held_out_standard_error": None,
         "held_out_constant": None,
+        "held_out_meaning": "",
     }
     if path is None:
         return facts
+    chosen = "" if len(path.error) == 1 else f"; the least of {len(path.error):,} tried, so that of new rows is larger"
     return facts | {
         "gammas_tried": len(np.unique(path.gamma)) if has_width else 1,  # NaN where views have widths of their own
         "tried": len(path.error),
         "held_out_error": _finite(path.error[path.best]),
         "held_out_standard_error": _finite(path.standard_error[path.best]),
         "held_out_constant": _finite(path.constant),
+        "held_out_meaning": ERRORS[path.scoring] + chosen,
     }
 
 
@@ -257,11 +266,14 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     else:
         best_of = _best_of(facts["tried"] // facts["gammas_tried"])
         sentences |= {SIZES[name]: f"{facts[name]:.3g}{best_of}" for name in SIZES if name in facts}
-        errors = (facts[f"held_out_{name}"] for name in ("error", "standard_error", "constant"))
-        sentences["held-out error"] = held_out_error(*errors)
+        sentences["held-out error"] = _error_in_words(facts)
     if facts["parameters"]:
         sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
     return sentences
+
+
+def _error_in_words(facts: dict[str, Any]) -> str:
+    return held_out_error(*(facts[f"held_out_{name}"] for name in ("error", "standard_error", "constant", "meaning")))
 
 
 def _rows_in_words(facts: dict[str, Any]) -> str:
@@ -302,11 +314,10 @@ def _views_in_words(facts: dict[str, Any]) -> dict[str, str]:
 
 def _average_in_words(facts: dict[str, Any]) -> dict[str, str]:
     first, *others = facts["average"]
-    sentences = {"model": first, "made of": " ".join(others)}
+    sentences = {"model": first, "made of": " ".join(line for line in others if "held-out error" not in line)}
     if facts["unscored_effect"] is not None:
         sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
-    errors = (facts[f"held_out_{name}"] for name in ("error", "standard_error", "constant"))
-    sentences["held-out error"] = held_out_error(*errors)
+    sentences["held-out error"] = _error_in_words(facts)
     if facts["parameters"]:
         sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
     return sentences
