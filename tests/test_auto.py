@@ -290,3 +290,20 @@ def test_parameters_are_cloned():
     model = AutoRegressor([View([0, 1]), View([2, 3])], [Candidate()], False, 3)
     assert clone(model).get_params()["random_state"] == 3
     assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_standard_deviations_go_with_the_held_out_error(seed):
+    """Scores that are rounded, few columns that matter: alphas of very different size share the weight."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((120, 4))
+    scores = np.clip(np.round(3 + rows[:, 0] - 0.5 * rows[:, 1] + 0.5 * rng.standard_normal(120)), 1, 5)
+    model = AutoRegressor().fit(rows[:40], scores[:40])
+    deviations = model.predict(rows[40:], return_std=True)[1]
+    assert 0.5 < deviations.mean() / np.sqrt(model.held_out_error_) < 2
+
+
+def test_two_queries_are_too_few_to_tell_what_unscored_rows_did():
+    data = make_ranking(n_queries=6, query_size=6, random_state=0)
+    model = AutoRanker().fit(data.X, np.where(data.qid < 2, data.y, np.nan), qid=data.qid)
+    assert model.unscored_effect_ is None

@@ -624,12 +624,13 @@ class AutoRanker(RankerMixin, _AverageLearner):
         return float(disagreement_error(scores, predictions, qid=queries)), 0.5
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        units = average.judged_units
-        scores, predictions = units.scores, average.held_out / units.roots
+        units, judged = average.judged_units, np.isfinite(average.held_out)
+        scores = np.where(judged, units.scores, np.nan)
+        predictions = np.where(judged, average.held_out, 0.0) / units.roots
         if units.whole:
             errors: FloatArray = disagreement_error(scores, predictions, qid=units.groups, average=False)
             return errors
-        differ = np.sign(scores[:, None] - scores[None, :])
+        differ = np.nan_to_num(np.sign(scores[:, None] - scores[None, :]))
         order = np.sign(predictions[:, None] - predictions[None, :])
         wrong = np.where(differ != 0, (1 - differ * order) / 2, 0.0).sum(axis=1)
         pairs = (differ != 0).sum(axis=1)

@@ -27,7 +27,7 @@ FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by th
 N_BASIS = 500  # rows that span the model beyond
 MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
-PRIOR_RESIDUALS = 3.0  # standardised residuals of size 1 that are added to those that were observed
+PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added to those that were observed
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
@@ -245,7 +245,7 @@ def _fitted(
         weights=(float(first.weights[number]), float(second.weights[number])),
         multipliers=(float(first.multipliers[number]), float(second.multipliers[number])),
         alpha=mean_alpha(judgement, shares),
-        amplitude=float(judgement.form.amplitude @ shares),
+        amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
         error=float(first.errors[number]),
         coefficients=coefficients,
         view_coefficients=view_coefficients,
@@ -265,6 +265,17 @@ def _alpha_shares(mixtures: tuple[Mixture, Mixture], number: int) -> FloatArray:
 def mean_alpha(judgement: Judged, shares: FloatArray) -> float:
     """The geometric mean of the alphas of a candidate, by their shares."""
     return float(np.exp(np.log(judgement.form.alphas) @ shares))
+
+
+def _at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) -> FloatArray:
+    """Positive values (..., a) at the mean alpha, between those at the two alphas beside it."""
+    logarithms = np.log(judgement.form.alphas)
+    place = float(np.interp(logarithms @ shares, logarithms, np.arange(len(logarithms))))
+    left = min(int(place), len(logarithms) - 2) if len(logarithms) > 1 else 0
+    right = min(left + 1, len(logarithms) - 1)
+    ends = np.log(np.maximum(values[..., [left, right]], LEAST_SCALE))
+    result: FloatArray = np.exp(ends @ np.asarray([1 - (place - left), place - left]))
+    return result
 
 
 def _centre(values: FloatArray, units: Units) -> float:
@@ -424,18 +435,19 @@ def _residual_factor(
 ) -> float:
     """By how much standard deviations must be multiplied to fit held-out residuals.
 
+    Variances are formed as those of new rows are: every candidate at its mean alpha, and what lies between candidates.
     held_out : (N,) predictions of averages that chose without the units, NaN where there are none
     """
     truth = units.centred(units.truth) if ranks else units.truth
     mean, square = np.zeros(len(units)), np.zeros(len(units))
     for number in np.flatnonzero(mixture.weights > 0):
-        shares, judgement = mixture.shares[number], judged[int(number)]
-        multiplier = mixture.multipliers[number]
-        predictions = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out)
-        mean += predictions @ shares
-        square += (multiplier**2 * judgement.form.variance + predictions**2) @ shares
+        weight, judgement, multiplier = mixture.weights[number], judged[int(number)], mixture.multipliers[number]
+        shares = mixture.shares[number] / mixture.shares[number].sum()
+        predictions = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out) @ shares
+        mean += weight * predictions
+        square += weight * (multiplier**2 * _at_mean_alpha(judgement, shares, judgement.form.variance) + predictions**2)
     variance = np.maximum(square - mean**2, LEAST_SCALE)
     if np.isfinite(held_out).all():
         mean = units.centred(held_out) if ranks else held_out
-    residuals = np.sum((truth - mean) ** 2 / variance)
-    return float(np.sqrt((PRIOR_RESIDUALS + residuals) / (PRIOR_RESIDUALS + units.n_free)))
+    ratio = np.sum((truth - mean) ** 2) / np.sum(variance)  # of sums: single variances may be far too small
+    return float(np.sqrt((PRIOR_RESIDUALS + len(units) * ratio) / (PRIOR_RESIDUALS + units.n_free)))
