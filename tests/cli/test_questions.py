@@ -513,7 +513,7 @@ def test_fit_suggests_only_what_can_be_asked(folder):
     table.assign(rating=table["rating"].where(table.index < 20)).to_csv("rated.csv", index=False)
     assert "corank suggest d.corank rated.csv --out" in run(*words, "--force").stdout
     shown = run("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "r.corank").stdout
-    assert "--method preference also says how sure it is, and what to ask next (corank suggest)" in shown
+    assert "--method preference can be updated with answers to what corank suggest asks" in shown
 
 
 def test_wins_without_margins_are_noted(folder):

@@ -549,6 +549,6 @@ def _next_commands(result: dict[str, Any], file: Path, out: Path, *, joined: boo
         pool = "NEW_FILE" if (all_scored and not joined) or file == DASH else file
         lines.append(command(f"corank suggest {out} {pool} --out questions.csv", "  or: "))
     elif result.get("comparisons"):
-        hint = "--method preference also says how sure it is, and what to ask next (corank suggest)"
+        hint = "--method preference can be updated with answers to what corank suggest asks"
         lines.append(Text(hint, style="dim"))
     return lines

@@ -126,7 +126,7 @@ def _answer(finding: Finding) -> str:
     if winners:
         return f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly to be sure."
     needed = _needed(against, finding)
-    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}. {base[:1].upper()}{base[1:]} will do as well."
+    return f"Cannot tell: {best} has the best mean, but by no more than chance could explain{needed}."
 
 
 def _against(finding: Finding) -> list[str]:
@@ -163,11 +163,12 @@ def _amount(gain: Estimate, finding: Finding) -> str:
 def _needed(gain: Gain, finding: Finding) -> str:
     """Roughly how many queries would settle a difference of this size."""
     half = (gain.gain.high - gain.gain.low) / 2
+    more = "; more repeats or more scores would tell"
     if not finding.by_query or gain.gain.mean == 0 or half == 0:
-        return ""
+        return more
     needed = gain.units * (half / abs(gain.gain.mean)) ** 2
     if needed <= gain.units or needed > 100 * gain.units:
-        return ""
+        return more
     return f"; about {_two_digits(needed)} test queries instead of {gain.units} would settle a difference of this size"
 
 
