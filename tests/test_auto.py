@@ -307,3 +307,10 @@ def test_two_queries_are_too_few_to_tell_what_unscored_rows_did():
     data = make_ranking(n_queries=6, query_size=6, random_state=0)
     model = AutoRanker().fit(data.X, np.where(data.qid < 2, data.y, np.nan), qid=data.qid)
     assert model.unscored_effect_ is None
+
+
+def test_scores_that_are_all_foretold_still_leave_some_doubt():
+    rows = np.r_[np.linspace(-2, -1, 10), np.linspace(1, 2, 10)][:, None]
+    model = AutoRegressor().fit(rows, np.sign(rows[:, 0]))
+    deviations = model.predict(rows, return_std=True)[1]
+    assert deviations.min() > 0.01  # of scores that are 1 and -1

@@ -453,8 +453,8 @@ def fit_space(
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
     average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest)
-    residuals = average.residuals
-    size = float(np.sqrt(np.nanmean(residuals**2))) if np.isfinite(residuals).any() else 0.0
+    judged = average.residuals[np.isfinite(average.residuals)]  # and one as large as the spread, should all be zero
+    size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
     model = replace(
         constant,
         candidates=average.candidates,
