@@ -206,8 +206,8 @@ def test_whole_numbers_and_half_precision_are_features_too():
 
 def test_other_kernels_are_refused_with_a_pointer(library):
     _, (X, y, _) = rows(library)
-    with pytest.raises(ValueError, match=r"kernel 'laplacian' runs on NumPy arrays only; use one of linear, rbf"):
-        RankRLS(0.5, kernel="laplacian").fit(X, y, qid=QID)
+    with pytest.raises(ValueError, match=r"kernel 'sigmoid' runs on NumPy arrays only; use one of linear, rbf"):
+        RankRLS(0.5, kernel="sigmoid").fit(X, y, qid=QID)
 
 
 FRAMES = {

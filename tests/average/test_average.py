@@ -133,7 +133,7 @@ def test_agreement_has_half_of_the_weight_unless_scores_speak_against_it():
     assert mix(judge(space, agreeing, contested), contested, ranks=False).weights[0] == 0
 
 
-@pytest.mark.parametrize("n", [450, 2_100], ids=["all rows as points", "a basis"])
+@pytest.mark.parametrize("n", [450, pytest.param(2_100, marks=pytest.mark.slow)], ids=["all rows as points", "a basis"])
 def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
     many = rng.standard_normal((n + 100, 3))
     truth = np.sin(many[:, 0]) + many[:, 1]

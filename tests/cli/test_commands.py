@@ -918,6 +918,7 @@ def test_models_of_several_views_rank_and_are_evaluated(fitted, name):
     assert "R²" in run("evaluate", "regress.corank", "new.csv").stdout
 
 
+@pytest.mark.slow
 def test_an_average_can_be_used_on_the_command_line(fitted):
     table, encoder = books(), load("rank.corank").encoder_
     model = AutoRanker(VIEWS).fit(encoder.transform(table), table["rating"], qid=table["user"])

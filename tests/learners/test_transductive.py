@@ -89,6 +89,7 @@ def test_extreme_parameters(alpha, pull, basis):
     close(own.transduction_, expected, 1e-6)
 
 
+@pytest.mark.slow
 def test_no_general_minimiser_finds_less():
     """One that refits RankRLS for every guess."""
     found = model().fit(X, Y, qid=QID).transduction_
