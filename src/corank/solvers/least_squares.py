@@ -614,7 +614,8 @@ class DualSystem(System):
         """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows."""
         weight: float = sum(problem.operator.weight for problem in self.problems)
         scale = float(namespace(self.scored).linalg.trace(self.scored)) / weight
-        return scale if scale > 4 * EPSILON * self._largest else 0.0  # less is rounding: rows that are all alike
+        rounding = 16 * EPSILON * np.sqrt(int(self.scored.shape[0])) * self._largest  # of rows that are all alike
+        return scale if scale > rounding else 0.0
 
     @property
     def agreement_scale(self) -> float:
