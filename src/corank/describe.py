@@ -190,7 +190,11 @@ def _held_out(model: Any) -> dict[str, Any]:
     }
     if path is None:
         return facts
-    chosen = "" if len(path.error) == 1 else f"; the least of {len(path.error):,} tried, so that of new rows is larger"
+    chosen = (
+        ""
+        if len(path.error) == 1
+        else f"; the least of {len(path.error):,} tried, so that of new rows is probably larger"
+    )
     return facts | {
         "gammas_tried": len(np.unique(path.gamma)) if has_width else 1,  # NaN where views have widths of their own
         "tried": len(path.error),

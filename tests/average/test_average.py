@@ -88,7 +88,7 @@ def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
         kept = np.setdiff1d(np.arange(N), fold)
         inner = units.take(kept)
         # widths come from all rows, which need no score for it; nothing else may know of the fold
-        average = fit_average(SPACE, CANDIDATES, inner, ranks=ranks, seed=0, honest=False)
+        average = fit_average(SPACE, CANDIDATES, inner, ranks=ranks, seed=0)
         predictions = np.zeros(N)
         for fitted in average.candidates:
             values = fitted.values(Distances(SPACE.scored, SPACE.scored), Distances(SPACE.scored, SPACE.unscored))

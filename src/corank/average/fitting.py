@@ -39,7 +39,6 @@ class FittedCandidate:
 
     weights, multipliers : with and without query labels
     alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
-    error : held-out, in squared units of the scores
     coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
         rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
     gram : (r, r) of the basis, over all rows; None where the points are all rows
@@ -51,7 +50,6 @@ class FittedCandidate:
     multipliers: tuple[float, float]
     alpha: float
     amplitude: float
-    error: float
     coefficients: FloatArray
     view_coefficients: FloatArray | None
     level: float
@@ -83,8 +81,8 @@ class FittedAverage:
     base : mean score, to which functions are added; low, high : between which predictions lie
     residual_factor : by which standard deviations are multiplied
     held_out : (N,) held-out predictions of the average for the units that candidates were weighed by, each without its
-        fold in weights, alphas and coefficients; NaN where they were not wanted
-    judged_units, judged_folds : those units, and their folds
+        fold in weights, alphas and coefficients; NaN where too little is left without it
+    judged_units : those units
     """
 
     candidates: list[FittedCandidate]
@@ -96,7 +94,6 @@ class FittedAverage:
     residual_factor: float
     held_out: FloatArray
     judged_units: Units
-    judged_folds: list[Index]
 
     @property
     def residuals(self) -> FloatArray:
@@ -106,7 +103,7 @@ class FittedAverage:
 
 
 def fit_average(
-    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int, honest: bool = True
+    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int
 ) -> FittedAverage:
     """Weigh and fit candidates.
 
@@ -117,15 +114,12 @@ def fit_average(
     units : what is fitted
     ranks : whether only the order counts
     seed : for samples of rows
-    honest : whether to find out how large the error on new rows is
     """
     sampled, sample_space = _sample(space, units, seed)
     judged = judge(sample_space, candidates, sampled)
     mixtures = _mixtures(judged, sampled, ranks=ranks)
     folds = coarse_folds(sampled, n_outer_folds(sampled))
-    held_out = np.full(len(sampled), np.nan)
-    if honest:
-        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     chosen = _carriers(mixtures)
     points = np.arange(units.n_points)
@@ -154,7 +148,6 @@ def fit_average(
         residual_factor=factor,
         held_out=held_out,
         judged_units=sampled,
-        judged_folds=folds,
     )
 
 
@@ -246,7 +239,6 @@ def _fitted(
         multipliers=(float(first.multipliers[number]), float(second.multipliers[number])),
         alpha=mean_alpha(judgement, shares),
         amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
-        error=float(first.errors[number]),
         coefficients=coefficients,
         view_coefficients=view_coefficients,
         level=level,

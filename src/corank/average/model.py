@@ -373,9 +373,7 @@ def comparable(scores: FloatArray, queries: Index | None) -> Index:
     return chosen if len(chosen) else np.arange(len(scores))
 
 
-def fit_table(
-    table: ScoredTable, settings: AverageSettings, *, honest: bool = True
-) -> tuple[AverageModel, FittedAverage | None]:
+def fit_table(table: ScoredTable, settings: AverageSettings) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to the scored rows of a table, with encodings from all its rows.
 
     The second value is None where there is nothing to learn: one scored row, or scores that are all tied.
@@ -399,7 +397,7 @@ def fit_table(
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
-    return fit_space(space, encodings, candidates, units, settings, honest=honest)
+    return fit_space(space, encodings, candidates, units, settings)
 
 
 def fit_items(
@@ -429,8 +427,6 @@ def fit_space(
     candidates: Sequence[Candidate],
     units: Units,
     settings: AverageSettings,
-    *,
-    honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between encoded rows."""
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
@@ -452,7 +448,7 @@ def fit_space(
     tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
-    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest)
+    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed)
     judged = average.residuals[np.isfinite(average.residuals)]  # and one as large as the spread, should all be zero
     size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
     model = replace(

@@ -16,7 +16,6 @@ from corank._arrays import Index
 from corank._messages import did_you_mean
 from corank.describe import chosen_parameters
 from corank.experiments import peers
-from corank.experiments import peers as trees
 from corank.experiments.peers import SETTINGS, FittedMethod
 from corank.experiments.protocol import Task
 from corank.learners.registry import LearnerRecord, declare, learner_class, learner_record, learner_records
@@ -35,7 +34,7 @@ class Method:
     name : what it is asked for by
     title : what tables call it
     about : one line that says what it is
-    fit : Task → Fitted; a function of a module, so that other processes find it
+    fit : Task → FittedMethod; a function of a module, so that other processes find it
     uses_unscored : whether it learns from unscored rows too
     for_queries : whether it is meant for data with queries
     scale : where its predictions are on the scale of the scores: always, with queries (up to their level), without queries,
@@ -195,7 +194,7 @@ for _method in (
     Method("kernelridge", "kernel ridge", "kernel ridge regression", peers.kernel_ridge),
     Method("nystroem", "Nystroem + ridge", "ridge regression on approximate kernel features", peers.nystroem),
     Method("ranksvm", "RankSVM", "a linear support vector machine on pairs", peers.rank_svm, scale="never"),
-    Method("lightgbm", "LightGBM", "gradient-boosted trees", trees.lightgbm, scale="without queries", needs=("lightgbm",), default=True),
-    Method("xgboost", "XGBoost", "gradient-boosted trees", trees.xgboost, scale="without queries", needs=("xgboost",), default=True),
+    Method("lightgbm", "LightGBM", "gradient-boosted trees", peers.lightgbm, scale="without queries", needs=("lightgbm",), default=True),
+    Method("xgboost", "XGBoost", "gradient-boosted trees", peers.xgboost, scale="without queries", needs=("xgboost",), default=True),
 ):  # fmt: skip
     _METHODS[_method.name] = _method

@@ -163,7 +163,7 @@ def _amount(gain: Estimate, finding: Finding) -> str:
 def _needed(gain: Gain, finding: Finding) -> str:
     """Roughly how many queries would settle a difference of this size."""
     half = (gain.gain.high - gain.gain.low) / 2
-    more = "; more repeats or more scores would tell"
+    more = "; more repeats or more scores may tell"
     if not finding.by_query or gain.gain.mean == 0 or half == 0:
         return more
     needed = gain.units * (half / abs(gain.gain.mean)) ** 2
