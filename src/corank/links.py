@@ -21,7 +21,9 @@ from corank.rows import is_frame
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
-COLUMNS_AT_A_TIME = 32  # that are spread together: 256 bytes of each row, so that few megabytes are held beside a result
+COLUMNS_AT_A_TIME = (
+    32  # that are spread together: 256 bytes of each row, so that few megabytes are held beside a result
+)
 EXPECTED = (
     "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m, 3), a pair "
     "(edges, weights), or a table of two columns and perhaps weights"

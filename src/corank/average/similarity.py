@@ -12,7 +12,7 @@ where P is the covariance of the contrasts between views on the unscored rows an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -182,9 +182,9 @@ class Space:
 
     def can_build(self, candidate: Candidate) -> bool:
         """Whether the rows have what the candidate is made of."""
-        if candidate.encoding not in self.scored:
+        if candidate.rows not in self.scored:
             return False
-        if candidate.relevance and is_sparse(self.scored[candidate.encoding]):
+        if candidate.relevance and is_sparse(self.scored[candidate.rows]):
             return False
         if candidate.needs_unscored and candidate.encoding not in self.unscored:
             return False
@@ -199,12 +199,18 @@ class Space:
 
         factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
         """
-        name, kernel = candidate.encoding, candidate.kernel
+        if candidate.beside:
+            own = replace(candidate, hops=0, beside=False)
+            return [*self.similarities(own), *self.similarities(replace(candidate, beside=False))]
+        name, kernel = candidate.rows, candidate.kernel
         if candidate.relevance:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
-        sights = [Sight(f"{name}, view {at}", name, columns) for at, columns in enumerate(self.view_columns[name])]
+        sights = [
+            Sight(f"{name}, view {at}", name, columns)
+            for at, columns in enumerate(self.view_columns[candidate.encoding])
+        ]
         if candidate.views == "one":
             return [self._similarity(sights[candidate.view], candidate)]
         if candidate.views == "product":

@@ -82,7 +82,7 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
     judged = []
     total = float(np.sum(units.roots**2))
     for candidate in candidates:
-        factors = relevance(units, space.scored[candidate.encoding]) if candidate.relevance else None
+        factors = relevance(units, space.scored[candidate.rows]) if candidate.relevance else None
         similarities = space.similarities(candidate, factors)
         form = solve_kernel(space.kernel(candidate, similarities), units)
         held_out = _cross_fitted(space, candidate, units) if candidate.relevance else form.held_out
@@ -104,7 +104,7 @@ def _cut(held_out: FloatArray, units: Units) -> FloatArray:
 
 def _cross_fitted(space: Space, candidate: Candidate, units: Units) -> FloatArray:
     """Held-out predictions (N, a), relevance computed without the units that are predicted."""
-    rows = space.scored[candidate.encoding]
+    rows = space.scored[candidate.rows]
     predictions = np.zeros((len(units), len(ALPHAS)))
     for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
