@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from corank._arrays import Array, FloatArray, Index, is_sparse
+from corank._arrays import Array, FloatArray, Index, in_order, is_sparse
 from corank._messages import count
 from corank.rows import is_frame
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
-COLUMNS_AT_A_TIME = 32  # that are spread together: 256 bytes of each row, so that few megabytes are held beside a result
+COLUMNS_AT_A_TIME = 32  # that are spread together: their rows are 256 bytes, and a few blocks are small beside a result
 EXPECTED = (
     "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m, 3), a pair "
     "(edges, weights), or a table of two columns and perhaps weights"
@@ -110,10 +110,7 @@ def _read_edges(links: Any, n: int, ids: Any) -> Links:
     n_given = len(columns[0])
     if weights is not None:
         _check_weights(weights)
-    if ids is None:
-        ends = [_row_numbers(column, n) for column in columns]
-    else:
-        ends = _rows_of_ids(columns, ids, n)
+    ends = [_row_numbers(column, n) for column in columns] if ids is None else _rows_of_ids(columns, ids, n)
     present = (ends[0] >= 0) & (ends[1] >= 0)
     n_unknown = n_given - int(np.count_nonzero(present))
     first, second = ends[0][present], ends[1][present]
@@ -127,8 +124,10 @@ def _summed(first: Any, second: Any, weights: FloatArray, n: int, *, counts_once
     """Weights of the links from rows `first` to rows `second`; those of repeated links add up or count once."""
     kept = (first != second) & (weights > 0)
     n_self = int(np.count_nonzero(first == second))
-    matrix = sparse.csr_array((weights[kept], (first[kept], second[kept])), shape=(n, n), dtype=np.float64)
     n_edges = int(np.count_nonzero(kept))
+    index = np.int32 if max(n, n_edges) < 2**31 else np.int64  # short indices are read faster
+    rows, columns = first[kept].astype(index), second[kept].astype(index)
+    matrix = sparse.csr_array((weights[kept], (rows, columns)), shape=(n, n), dtype=np.float64)
     matrix.sum_duplicates()
     if counts_once:
         matrix.data[:] = 1.0
@@ -324,8 +323,8 @@ def spread_matrix(matrix: Any) -> Any:
 def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, FloatArray]:
     """F_h = mean over k = 1 … h of ((1 - kept) Pᵏ W + kept W), for each number of hops h.
 
-    All come from one run of products, of max(hops) times nnz(P) d operations. Columns are spread a few at a time, so
-    that little is held beside the results, which are as large as W when dense.
+    All come from one run of products, of max(hops) nnz(P) d operations. Columns are spread a few at a time, in as many
+    threads as BLAS may use, so that little is held beside the results, each of which is as large as a dense W.
 
     Parameters
     ----------
@@ -339,17 +338,28 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
     (n, d) float64 array for each of `hops`
     """
     n, d = W.shape
-    wanted = set(hops)
-    results = {h: np.empty((n, d)) for h in sorted(wanted)}
+    results = {h: np.zeros((n, d)) for h in sorted(set(hops))}
+    largest = max(results)
     columns = W.tocsc() if is_sparse(W) else W
-    for start in range(0, d, COLUMNS_AT_A_TIME):
+
+    def block_of(columns_in: slice) -> FloatArray:
+        block = columns[:, columns_in]
+        return np.ascontiguousarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
+
+    def spread(start: int) -> None:
         block = slice(start, min(start + COLUMNS_AT_A_TIME, d))
-        block_features = columns[:, block].toarray() if is_sparse(W) else columns[:, block]
-        current = np.ascontiguousarray(block_features, dtype=np.float64)
-        total = np.zeros_like(current)
-        for h in range(1, max(wanted) + 1):
+        total = results[largest][:, block]
+        current = block_of(block)
+        for h in range(1, largest + 1):
             current = P @ current
             total += current
-            if h in wanted:
-                results[h][:, block] = total * ((1.0 - kept) / h) + kept * block_features
+            if h in results:
+                np.multiply(total, (1.0 - kept) / h, out=results[h][:, block])
+        current = block_of(block)
+        current *= kept
+        for result in results.values():
+            result[:, block] += current
+
+    for _ in in_order(spread, range(0, d, COLUMNS_AT_A_TIME), results[largest]):
+        pass
     return results
