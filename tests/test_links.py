@@ -106,10 +106,8 @@ def test_links_to_unknown_items_are_ignored_counted_and_said():
     result = read_links([*NAMED, ("a", "x"), ("y", None)], 4, ids=NAMES)
     assert result.matrix.toarray().tolist() == MUTUAL
     assert result.n_unknown == 2
-    assert result.remarks() == [
-        "2 of 7 links name items that are not in the table; they are ignored",
-        "1 of 7 links join an item with itself; they are ignored",
-    ]
+    assert result.remark() == "2 of 7 links name items that are not in the table; they are ignored"
+    assert read_links(NAMED, 4, ids=NAMES).remark() == ""
 
 
 @pytest.mark.parametrize(

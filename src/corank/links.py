@@ -50,11 +50,11 @@ class Links:
     n_self: int = 0
     n_repeated: int = 0
 
-    def remarks(self) -> list[str]:
-        """What became of links that could not be taken as they are, in sentences without a full stop."""
-        given = count(self.n_given, "link")
-        ignored = {"name items that are not in the table": self.n_unknown, "join an item with itself": self.n_self}
-        return [f"{number:,} of {given} {what}; they are ignored" for what, number in ignored.items() if number]
+    def remark(self) -> str:
+        """What to tell about links that cannot be followed, without a full stop; empty where there are none."""
+        if self.n_unknown == 0:
+            return ""
+        return f"{self.n_unknown:,} of {count(self.n_given, 'link')} name items that are not in the table; they are ignored"
 
 
 # ---- reading
@@ -513,8 +513,8 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _read(self, links: Any, n: int, ids: Any) -> Any:
         result = read_links(links, n, ids=ids, directed=self.directed)
-        for remark in result.remarks():
-            warn_user(f"{remark}.")
+        if result.n_unknown:
+            warn_user(f"{result.remark()}.")
         return result.matrix
 
     def __sklearn_tags__(self) -> Any:
