@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Number
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corank._arrays import Array, FloatArray, Index, is_sparse
-from corank._messages import count
+from corank._arrays import Array, FloatArray, Index, in_order, is_sparse
+from corank._messages import count, warn_user
 from corank.rows import is_frame
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
-COLUMNS_AT_A_TIME = (
-    32  # that are spread together: 256 bytes of each row, so that few megabytes are held beside a result
-)
+COLUMNS_AT_A_TIME = 32  # that are spread together: their rows are 256 bytes, and a few blocks are small beside a result
 EXPECTED = (
     "links must be a SciPy sparse matrix of shape (n, n), an integer array of shape (m, 2) or (m, 3), a pair "
     "(edges, weights), or a table of two columns and perhaps weights"
@@ -49,11 +50,11 @@ class Links:
     n_self: int = 0
     n_repeated: int = 0
 
-    def remarks(self) -> list[str]:
-        """What became of links that could not be taken as they are, in sentences without a full stop."""
-        given = count(self.n_given, "link")
-        ignored = {"name items that are not in the table": self.n_unknown, "join an item with itself": self.n_self}
-        return [f"{number:,} of {given} {what}; they are ignored" for what, number in ignored.items() if number]
+    def remark(self) -> str:
+        """What to tell about links that cannot be followed, without a full stop; empty where there are none."""
+        if self.n_unknown == 0:
+            return ""
+        return f"{self.n_unknown:,} of {count(self.n_given, 'link')} name items that are not in the table; they are ignored"
 
 
 # ---- reading
@@ -112,10 +113,7 @@ def _read_edges(links: Any, n: int, ids: Any) -> Links:
     n_given = len(columns[0])
     if weights is not None:
         _check_weights(weights)
-    if ids is None:
-        ends = [_row_numbers(column, n) for column in columns]
-    else:
-        ends = _rows_of_ids(columns, ids, n)
+    ends = [_row_numbers(column, n) for column in columns] if ids is None else _rows_of_ids(columns, ids, n)
     present = (ends[0] >= 0) & (ends[1] >= 0)
     n_unknown = n_given - int(np.count_nonzero(present))
     first, second = ends[0][present], ends[1][present]
@@ -129,8 +127,10 @@ def _summed(first: Any, second: Any, weights: FloatArray, n: int, *, counts_once
     """Weights of the links from rows `first` to rows `second`; those of repeated links add up or count once."""
     kept = (first != second) & (weights > 0)
     n_self = int(np.count_nonzero(first == second))
-    matrix = sparse.csr_array((weights[kept], (first[kept], second[kept])), shape=(n, n), dtype=np.float64)
     n_edges = int(np.count_nonzero(kept))
+    index = np.int32 if max(n, n_edges) < 2**31 else np.int64  # short indices are read faster
+    rows, columns = first[kept].astype(index), second[kept].astype(index)
+    matrix = sparse.csr_array((weights[kept], (rows, columns)), shape=(n, n), dtype=np.float64)
     matrix.sum_duplicates()
     if counts_once:
         matrix.data[:] = 1.0
@@ -196,8 +196,10 @@ def _as_weights(weights: Any) -> FloatArray:
 
 
 def _plain_column(values: Any) -> Any:
-    column = values if isinstance(values, pa.ChunkedArray) else to_arrow({"ids": values})["ids"]
-    return plain(column)
+    column = plain(values if isinstance(values, pa.ChunkedArray) else to_arrow({"ids": values})["ids"])
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise ValueError(f"links: items are named by whole numbers or text, but a column holds {column.type} values.")
+    return column
 
 
 def _row_numbers(column: Any, n: int) -> Index:
@@ -284,8 +286,6 @@ def _whole_numbers(values: Any) -> Any:
 
 
 def _texts(values: Any) -> Any:
-    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
-        raise ValueError(f"links: items are named by whole numbers or text, but a column holds {values.type} values.")
     return values.cast(pa.large_string())
 
 
@@ -326,8 +326,8 @@ def spread_matrix(matrix: Any) -> Any:
 def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, FloatArray]:
     """F_h = mean over k = 1 … h of ((1 - kept) Pᵏ W + kept W), for each number of hops h.
 
-    All come from one run of products, of max(hops) times nnz(P) d operations. Columns are spread a few at a time, so
-    that little is held beside the results, which are as large as W when dense.
+    All come from one run of products, of max(hops) nnz(P) d operations. Columns are spread a few at a time, in as many
+    threads as BLAS may use, so that little is held beside the results, each of which is as large as a dense W.
 
     Parameters
     ----------
@@ -341,17 +341,183 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
     (n, d) float64 array for each of `hops`
     """
     n, d = W.shape
-    wanted = set(hops)
-    results = {h: np.empty((n, d)) for h in sorted(wanted)}
+    results = {h: np.zeros((n, d)) for h in sorted(set(hops))}
+    largest = max(results)
     columns = W.tocsc() if is_sparse(W) else W
-    for start in range(0, d, COLUMNS_AT_A_TIME):
+
+    def block_of(columns_in: slice) -> FloatArray:
+        block = columns[:, columns_in]
+        return np.ascontiguousarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
+
+    def spread(start: int) -> None:
         block = slice(start, min(start + COLUMNS_AT_A_TIME, d))
-        block_features = columns[:, block].toarray() if is_sparse(W) else columns[:, block]
-        current = np.ascontiguousarray(block_features, dtype=np.float64)
-        total = np.zeros_like(current)
-        for h in range(1, max(wanted) + 1):
+        total = results[largest][:, block]
+        current = block_of(block)
+        for h in range(1, largest + 1):
             current = P @ current
             total += current
-            if h in wanted:
-                results[h][:, block] = total * ((1.0 - kept) / h) + kept * block_features
+            if h in results:
+                np.multiply(total, (1.0 - kept) / h, out=results[h][:, block])
+        current = kept * block_of(block)
+        for result in results.values():
+            result[:, block] += current
+
+    for _ in in_order(spread, range(0, d, COLUMNS_AT_A_TIME), results[largest]):
+        pass
     return results
+
+
+# ---- in a pipeline
+
+
+class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Replaces the features of each item by averages over the items that it is linked with.
+
+    F = mean over k = 1 … hops of ((1 - kept) Pᵏ X + kept X) with P = D^-1/2 (A + I) D^-1/2, where A holds the weights of
+    the links and D the sums of the rows of A + I. An item without links keeps the features that it has. O(hops m d) time
+    for m links and d columns; the result is dense.
+
+    Parameters
+    ----------
+    links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), table, or None
+        Links between the n rows of X. Weights of a matrix are its entries; edges and tables hold from, to and perhaps a
+        weight. Repeated edges count once without weights, and add up with them. None leaves X as it is.
+    hops : int or sequence of int
+        How far features travel; several numbers give the columns of each, side by side.
+    kept : float
+        Share of the features that an item has itself, 0 to 1.
+    directed : bool
+        Whether items take up features along the direction of links only, from the items that they link to. By default
+        links are mutual: the heavier of the links between two items counts for both.
+    ids : (n,) names of the rows, or None
+        Names by which edges and tables call the items, whole numbers or text. None: they hold row numbers from 0.
+
+    Attributes
+    ----------
+    links_ : (n, n) CSR of weights, or None
+        The links, checked.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Their names, where X has names.
+
+    See Also
+    --------
+    TableEncoder : text, dates, numbers and categories of a table as features.
+
+    Notes
+    -----
+    The encoder is transductive: X holds all items, also those without a score, and links join its rows. A pipeline with
+    it is fitted on, and predicts, the whole table; rows cannot be split off, as by `cross_val_score`. For new items give
+    `transform` a table of old and new ones, with the links among them. A link to an item that is not in the table cannot
+    be followed; it is ignored, with a warning.
+
+    The propagated features take the place of the features. To have both use
+    `sklearn.pipeline.make_union("passthrough", LinkEncoder(links))`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import LinkEncoder
+    >>> LinkEncoder(links=[(0, 1)], hops=1, kept=0.0).fit_transform(np.array([[0.0], [1.0], [3.0]]))
+    array([[0.5],
+           [0.5],
+           [3. ]])
+    """
+
+    def __init__(
+        self,
+        links: Any = None,
+        *,
+        hops: int | Sequence[int] = 16,
+        kept: float = 0.05,
+        directed: bool = False,
+        ids: Any = None,
+    ) -> None:
+        self.links = links
+        self.hops = hops
+        self.kept = kept
+        self.directed = directed
+        self.ids = ids
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the links between the rows of X.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame or CSR
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._hop_counts()
+        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        self.links_ = None if self.links is None else self._read(self.links, features.shape[0], self.ids)
+        return self
+
+    def transform(self, X: Any, *, links: Any = None, ids: Any = None) -> Any:
+        """Spread features along links.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame or CSR
+            The rows that were fitted or, with `links`, any table of items.
+        links : links between the rows of X, in any form that the parameter takes; None: those that were fitted
+        ids : (n,) names of the rows of X, by which `links` calls them
+
+        Returns
+        -------
+        (n, d) array for each number of hops, side by side; X itself where there are no links
+        """
+        check_is_fitted(self)
+        features = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        n = features.shape[0]
+        weights = self.links_ if links is None else self._read(links, n, ids)
+        if weights is None:
+            return features
+        if weights.shape[0] != n:
+            raise ValueError(
+                f"X has {count(n, 'row')}, but links join {weights.shape[0]:,} items: give all items again, or the links "
+                "between these rows as links=."
+            )
+        results = propagated(spread_matrix(weights), features, self._hop_counts(), self.kept)
+        return np.hstack([results[h] for h in self._hop_counts()])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns of the result, such as `price in 16 hops`.
+
+        Parameters
+        ----------
+        input_features : names of the columns of X; None: those that were fitted
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        names = super().get_feature_names_out(input_features)
+        if self.links_ is None:
+            return names
+        return np.array([f"{name} in {h} hops" for h in self._hop_counts() for name in names], dtype=object)
+
+    def _hop_counts(self) -> list[int]:
+        """Numbers of hops, checked, as the share that is kept."""
+        hops = [self.hops] if isinstance(self.hops, Number) else list(self.hops)
+        if not hops or any(not isinstance(h, Integral) or h < 1 for h in hops) or len(set(hops)) < len(hops):
+            raise ValueError(f"hops must be a whole number from 1, or several different ones, got {self.hops!r}.")
+        if not 0 <= self.kept <= 1:
+            raise ValueError(f"kept must be a share from 0 to 1, got {self.kept!r}.")
+        return [int(h) for h in hops]
+
+    def _read(self, links: Any, n: int, ids: Any) -> Any:
+        result = read_links(links, n, ids=ids, directed=self.directed)
+        if result.n_unknown:
+            warn_user(f"{result.remark()}.")
+        return result.matrix
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
