@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import scipy.linalg
@@ -127,7 +128,7 @@ def fit_average(
     if sampled is units:
         fitted = [_fit_closed(judged, mixtures, number, units, space) for number in chosen]
     elif units.n_points <= MAX_DUAL:
-        fitted = [_fit_dual(judged, mixtures, number, units, space) for number in chosen]
+        fitted = _fit_all_dual(judged, mixtures, chosen, units, space)
     else:
         points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
         heaviest = _heaviest(mixtures, chosen)
@@ -305,12 +306,28 @@ def _fit_closed(
     return _fitted(judged, mixtures, number, coefficients, space, _centre(kernel @ coefficients, units))
 
 
+def _fit_all_dual(
+    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], chosen: Index, units: Units, space: Space
+) -> list[FittedCandidate]:
+    """Fit candidates on all rows, those that are functions of the same distances one after the other."""
+
+    def distances(number: int) -> list[tuple[str, str]]:
+        return [(similarity.sight.name, similarity.kernel) for similarity in judged[number].similarities]
+
+    fitted = {}
+    for _, numbers in groupby(sorted(chosen.tolist(), key=distances), key=distances):
+        shared = space.emptied()
+        for number in numbers:
+            fitted[number] = _fit_dual(judged, mixtures, number, units, shared)
+    return [fitted[number] for number in chosen.tolist()]
+
+
 def _fit_dual(
     judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
 ) -> FittedCandidate:
     """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
     judgement = judged[number]
-    kernel = Space(space.scored, space.unscored, space.view_columns).kernel(judgement.candidate, judgement.similarities)
+    kernel = space.new_kernel(judgement.candidate, judgement.similarities)
     alpha = mean_alpha(judgement, _alpha_shares(mixtures, number))
     factor = dual_factor(kernel, units, alpha)
     coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
