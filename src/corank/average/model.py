@@ -78,7 +78,7 @@ class AverageSettings:
     """What an average is made of.
 
     ranks : whether only the order within queries counts
-    views : with columns as numbers; declared : whether by the user, who is believed
+    views : with columns as numbers; kinds : what each of them holds, where they were found and not declared
     groups : numbers of the columns that share one scale
     candidates : None for the default list
     """
@@ -86,7 +86,7 @@ class AverageSettings:
     ranks: bool
     fit_intercept: bool = True
     views: Sequence[View] = ()
-    declared: bool = True
+    kinds: Sequence[str] = ()
     groups: Sequence[Index] = ()
     candidates: Sequence[Candidate] | None = None
     seed: int = 0
@@ -543,7 +543,12 @@ def _candidates(
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
     return default_candidates(
-        is_csr=is_sparse(features), has_queries=has_queries, view_kernels=kernels, agree=agree, linked=linked
+        is_csr=is_sparse(features),
+        has_queries=has_queries,
+        view_kernels=kernels,
+        kinds=settings.kinds,
+        agree=agree,
+        linked=linked,
     )
 
 

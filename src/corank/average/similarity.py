@@ -204,8 +204,7 @@ class Space:
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
-        used = [columns[candidate.view]] if candidate.views == "one" else columns
-        return all(len(numbers) for numbers in used)
+        return all(len(columns[number]) for number in candidate.of or range(len(columns)))
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
@@ -220,12 +219,9 @@ class Space:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
-        sights = [
-            Sight(f"{name}, view {at}", name, columns)
-            for at, columns in enumerate(self.view_columns[candidate.encoding])
-        ]
-        if candidate.views == "one":
-            return [self._similarity(sights[candidate.view], candidate)]
+        columns = self.view_columns[candidate.encoding]
+        chosen = candidate.of or range(len(columns))
+        sights = [Sight(f"{name}, view {number}", name, columns[number]) for number in chosen]
         if candidate.views == "product":
             return [self._similarity(self._joined(sights, kernel), candidate)]
         return [self._similarity(sight, candidate) for sight in sights]
@@ -241,7 +237,8 @@ class Space:
                 if sight.columns is not None
             ]
         )
-        return Sight(f"{sights[0].encoding}, product of {METRICS[kernel]}", sights[0].encoding, columns, factors)
+        names = " and ".join(sight.name for sight in sights)
+        return Sight(f"product of {METRICS[kernel]} of {names}", sights[0].encoding, columns, factors)
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel

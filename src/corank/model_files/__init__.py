@@ -124,6 +124,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict[str, str]]:
     """The parameters, and a description of those that matter for training only and do not go into a file."""
     parameters = learner.get_params(deep=False)
+    if "encoder" in parameters:  # the one that is fitted is stored beside the learner
+        parameters["encoder"] = None
     descriptions = {}
     for name in ("cv", "random_state", "dictionary"):
         value = parameters.get(name)
