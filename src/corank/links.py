@@ -68,8 +68,8 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
 
     Parameters
     ----------
-    links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), or table
-        Weights of a matrix are its entries. Edges and tables hold from, to and perhaps a weight, by the `ids` of items
+    links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), table, or Links
+        Weights of a matrix are its entries. `Links` are taken as they are. Edges and tables hold from, to and perhaps a weight, by the `ids` of items
         where these are given, else by row numbers from 0.
     n : number of rows
     ids : (n,) names of the rows, whole numbers or text, each once
@@ -80,8 +80,9 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
     -------
     Links
     """
-    if isinstance(links, Links):
-        links = links.matrix
+    if isinstance(links, Links):  # read before, with its directions
+        _check_shape(links.matrix, n)
+        return links
     result = _read_matrix(links, n) if is_sparse(links) else _read_edges(links, n, ids)
     if result.matrix.nnz == 0 and not may_be_empty:
         raise ValueError(
@@ -98,14 +99,18 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
 
 
 def _read_matrix(links: Any, n: int) -> Links:
-    if links.shape != (n, n):
-        raise ValueError(f"links has shape {links.shape}, but X has {count(n, 'row')}: its shape must be ({n}, {n}).")
+    _check_shape(links, n)
     if links.dtype.kind not in "biuf":
         raise ValueError(f"links must hold weights that are numbers, got {links.dtype}.")
     entries = sparse.coo_array(links)
     weights = np.asarray(entries.data, dtype=np.float64)
     _check_weights(weights)
     return _summed(entries.row, entries.col, weights, n, counts_once=False)
+
+
+def _check_shape(matrix: Any, n: int) -> None:
+    if matrix.shape != (n, n):
+        raise ValueError(f"links has shape {matrix.shape}, but X has {count(n, 'row')}: its shape must be ({n}, {n}).")
 
 
 def _read_edges(links: Any, n: int, ids: Any) -> Links:
