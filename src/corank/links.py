@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +49,11 @@ class Links:
     n_unknown: int = 0
     n_self: int = 0
     n_repeated: int = 0
+
+    def take(self, rows: Index) -> Links:
+        """The links between some of the rows, in their order."""
+        matrix = sparse.csr_array(self.matrix[rows][:, rows])
+        return Links(matrix, matrix.nnz)
 
     def remark(self) -> str:
         """What to tell about links that cannot be followed, without a full stop; empty where there are none."""
@@ -375,7 +380,7 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
 # ---- in a pipeline
 
 
-class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replaces the features of each item by averages over the items that it is linked with.
 
     F = mean over k = 1 … hops of ((1 - kept) Pᵏ X + kept X) with P = D^-1/2 (A + I) D^-1/2, where A holds the weights of
@@ -509,7 +514,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _hop_counts(self) -> list[int]:
         """Numbers of hops, checked, as the share that is kept."""
-        hops = [self.hops] if isinstance(self.hops, Number) else list(self.hops)
+        hops: list[Any] = [self.hops] if isinstance(self.hops, int | float) else list(self.hops)
         if not hops or any(not isinstance(h, Integral) or h < 1 for h in hops) or len(set(hops)) < len(hops):
             raise ValueError(f"hops must be a whole number from 1, or several different ones, got {self.hops!r}.")
         if not 0 <= self.kept <= 1:

@@ -41,7 +41,7 @@ from corank.cli.files import (
     title_of,
     write_result,
 )
-from corank.cli.links import LinkTable, as_argument, check_single_table, link_table, links_for, with_scores
+from corank.cli.links import LinkTable, as_argument, check_single_table, file_of, link_table, links_for, with_scores
 from corank.cli.options import (
     AsJson,
     CountInFit,
@@ -119,7 +119,7 @@ def evaluate(
     source, items_table = readable(context, file, format), readable_or_none(context, items)
     linked = link_table(context, links, link_columns)
     check_single_table(linked, source)
-    check_table_output(out, source, items_table, linked and linked.file, force=force)
+    check_table_output(out, source, items_table, file_of(linked), force=force)
     pair_columns = PairColumns(winner, loser, margin, times)
     expectations = None
     with working(quiet=quiet, status=not is_big(source)) as step:

@@ -34,7 +34,7 @@ from corank.cli.files import (
     svmlight_columns,
     title_of,
 )
-from corank.cli.links import LinkTable, as_argument, check_named, link_table, with_scores
+from corank.cli.links import LinkTable, as_argument, check_named, file_of, link_table, with_scores
 from corank.cli.options import (
     AGREEING,
     AUTO,
@@ -166,7 +166,7 @@ def fit(
     linked = link_table(context, links, link_columns, directed=directed)
     if linked is not None:
         check_named(linked, id)
-    check_model_output(out, table, items_table, comparisons_table, linked and linked.file, force=force)
+    check_model_output(out, table, items_table, comparisons_table, file_of(linked), force=force)
     check_report_output(report, table, force=force)
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class LinkTable:
             raise TableError(f"--links {self.file}: {message}") from error
         if links.n_unknown:
             note(links.remark())
-        return links
+        return replace(links, n_unknown=0)  # it is said once
 
 
 def _trimmed(values: Any) -> Any:
@@ -94,6 +94,11 @@ def link_table(
             f"--link-columns must name two columns, or three with weights, such as from,to; got {columns!r}"
         )
     return LinkTable(readable(context, file), names, directed)
+
+
+def file_of(links: LinkTable | None) -> Path | None:
+    """The file that holds the links, if any."""
+    return None if links is None else links.file
 
 
 def check_single_table(links: Any, file: Path) -> None:

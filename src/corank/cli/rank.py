@@ -25,7 +25,7 @@ from corank.cli.files import (
     title_of,
     write_result,
 )
-from corank.cli.links import check_single_table, link_table, links_for
+from corank.cli.links import check_single_table, file_of, link_table, links_for
 from corank.cli.options import (
     AsJson,
     Force,
@@ -79,7 +79,7 @@ def rank(
     source = readable(context, file, format)
     linked = link_table(context, links, link_columns)
     check_single_table(linked, source)
-    check_table_output(out, source, linked and linked.file, force=force)
+    check_table_output(out, source, file_of(linked), force=force)
     in_passes = is_big(source) and linked is None
     if in_passes and (out is None or out == DASH):
         raise ValueError("--out is needed for a folder, a pattern or a large file: say where to write the ranking")

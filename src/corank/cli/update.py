@@ -26,7 +26,7 @@ from corank.cli.files import (
     readable_or_none,
     title_of,
 )
-from corank.cli.links import LinkTable, as_argument, link_table, links_for, with_scores
+from corank.cli.links import LinkTable, as_argument, file_of, link_table, links_for, with_scores
 from corank.cli.options import (
     AnswersTable,
     AsJson,
@@ -79,7 +79,7 @@ def update(
     check_model_and_table("update", model, answers)
     answers_table, items_table = readable(context, answers, format), readable_or_none(context, items)
     linked = link_table(context, links, link_columns)
-    check_model_output(out, answers_table, items_table, linked and linked.file, force=force)
+    check_model_output(out, answers_table, items_table, file_of(linked), force=force)
     began = time.perf_counter()
     with working(quiet=quiet) as step:
         step(f"reading {title_of(answers)}")
