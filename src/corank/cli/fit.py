@@ -224,7 +224,7 @@ def fit(
         columns = [columns_table(result["columns"])] if result["columns"] else []
         saved = {"saved as": f"{out} ({size_of(out)})"}
         show(facts(title, sentences | saved), *columns, *widths_table(result))
-        show(*_next_commands(result, items or file, out, joined=items is not None))
+        show(*_next_commands(result, items or file, out, links, joined=items is not None))
 
 
 @dataclass(frozen=True)
@@ -580,9 +580,10 @@ def _sentences(description: dict[str, Any], result: dict[str, Any]) -> dict[str,
     return sentences | {"time": f"{result['seconds']:.1f} s"}
 
 
-def _next_commands(result: dict[str, Any], file: Path, out: Path, *, joined: bool) -> list[Text]:
+def _next_commands(result: dict[str, Any], file: Path, out: Path, links: Path | None, *, joined: bool) -> list[Text]:
     """What to run next; a table that is `joined` describes more items than those with scores."""
-    lines = [command(f"corank rank {out} NEW_FILE --out ranked.csv")]
+    linked = "" if links is None else f" --links {'LINKS' if links == DASH else links}"
+    lines = [command(f"corank rank {out} {'NEW_FILE' if links is None else 'ALL_ITEMS'}{linked} --out ranked.csv")]
     if "log_evidence" in result:
         all_scored = result["score"] is not None and result["scored"] == result["rows"]
         pool = "NEW_FILE" if (all_scored and not joined) or file == DASH else file

@@ -117,14 +117,19 @@ def check_named(links: Any, item: str | None) -> str:
 # ---- models
 
 
-def links_for(model: Any, links: LinkTable | None, table: pa.Table, item: str | None, file: Path) -> Links | None:
+def links_for(
+    model: Any, links: LinkTable | None, table: pa.Table, item: str | None, file: Path, *, needed: bool = False
+) -> Links | None:
     """Links between the rows of a table, for a fitted model; None where there are none.
 
-    The table must hold every item that links should lead to. Direction is that of the fit.
+    The table must hold every item that links should lead to. Direction is that of the fit. `needed`: whether a model
+    that was fitted with links cannot do without.
     """
     remembered = (model.table_ or {}).get("links")
     linked = remembered is not None or getattr(model, "_with_links", False)
     if links is None:
+        if linked and needed:
+            raise ValueError("the model was fitted with links: give --links, and a table of all linked items")
         if linked:
             note("the model was fitted with links, but --links is not given: items count by their own columns alone")
         return None

@@ -95,7 +95,7 @@ def suggest(
     elif out is None or not (quiet or out == DASH):
         _show_questions(questions, out, None if overall else number)
         if out is not None:
-            show(*_next_steps(questions, model, pool, out))
+            show(*_next_steps(questions, model, pool, out, links))
 
 
 @dataclass(frozen=True)
@@ -324,12 +324,13 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _next_steps(questions: Questions, model: Path, pool: Path, out: Path) -> list[Text]:
+def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links: Path | None) -> list[Text]:
     written = Text(f"{count(len(questions.asked), 'question')} written: {out}")
     if not questions.can_be_answered:
         return [written]
     by_name = questions.compares or questions.pool.has_unique_names  # answers name items, and do not describe them
     items = f" --items {'ITEMS' if pool == DASH else pool}" if by_name else ""
+    items += "" if links is None else f" --links {'LINKS' if links == DASH else links}"
     how = " with the better of the two, or first, second or tie" if questions.compares else ""
     names = questions.columns_to_fill
     columns = f"{'column' if len(names) == 1 else 'columns'} {' and '.join(map(repr, names))}"

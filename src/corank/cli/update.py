@@ -166,7 +166,8 @@ class AnswerFiles:
         )
         step(f"adding {count(pairs.number, 'comparison')}")
         queries = {"qid": codes} if model._with_queries else {}
-        joining = as_argument(model.update_comparisons, links_for(model, self.links, table, item, self.items))
+        links = links_for(model, self.links, table, item, self.items, needed=True)
+        joining = as_argument(model.update_comparisons, links)
         model.update_comparisons(features_of(model, table), **pairs.arguments(), **queries, **joining)
         if remembered.get("comparisons") is not None:
             model.table_ = {**remembered, "comparisons": remembered["comparisons"] + pairs.number}
@@ -215,7 +216,7 @@ class AnswerFiles:
                     "that it knows are compared with each other, not with those before; for that, run corank fit on all "
                     "rows"
                 )
-        links = links_for(model, self.links, table, self.item, self.items or self.file)
+        links = links_for(model, self.links, table, self.item, self.items or self.file, needed=True)
         if links is None:
             table = table.filter(pa.array(scored))
         y, queries = score_column(table, score), None if query is None else query_column(table, query)
