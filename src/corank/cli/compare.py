@@ -109,7 +109,7 @@ def compare(
     linked = link_table(context, links, link_columns, directed=directed)
     if linked is not None and source is not None:
         check_single_table(linked, source)
-        check_named(linked, id)
+        check_named(id)
     check_report_output(report, source, file_of(linked), force=force)
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
@@ -189,7 +189,7 @@ def _read(
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare by")
     joining = None
     if links is not None:
-        joining = links.between(table, check_named(links, roles["id"]), file)
+        joining = links.between(table, check_named(roles["id"]), file)
         note("links are used by AutoRanker and AutoRegressor; the other methods know the columns alone")
     items = Items(table.select(names), y, labels, views_of_columns(views, names), links=joining)
     return items, encoder.summary()

@@ -239,7 +239,7 @@ def _scored_rows(
     step(f"evaluating on {count(int(scored.sum()), 'scored row')}")
     rows = scored if joining is None else np.ones(len(table), dtype=bool)
     features = features_of(model, table.filter(rows))
-    more = as_argument(model.predict, joining)
+    more = as_argument(joining)
     if hasattr(model, "reason_") and labels is not None:
         more["qid"] = labels[rows]
     predicted = np.asarray(model.predict(features, **more))[scored[rows]]
@@ -358,7 +358,7 @@ def _expect(
     features = features_of(model, table)
     first, second = outcomes.first, outcomes.second
     joining = links_for(model, links, table, item, items)
-    scores, chances = np.asarray(model.predict(features, **as_argument(model.predict, joining))), None
+    scores, chances = np.asarray(model.predict(features, **as_argument(joining))), None
     if hasattr(model, "predict_comparison") and joining is None:
         chances = np.asarray(model.predict_comparison(features[first], features[second], observed=True))
     return ExpectedOutcomes(outcomes, scores[first] - scores[second], chances)

@@ -165,7 +165,7 @@ def fit(
     items_table, comparisons_table = readable_or_none(context, items), readable_or_none(context, comparisons)
     linked = link_table(context, links, link_columns, directed=directed)
     if linked is not None:
-        check_named(linked, id)
+        check_named(id)
     check_model_output(out, table, items_table, comparisons_table, file_of(linked), force=force)
     check_report_output(report, table, force=force)
     if kernel == "precomputed":
@@ -369,10 +369,10 @@ class TrainingTable:
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
         if self.pairs is not None:
-            more = as_argument(model.fit_comparisons, self.links)
+            more = as_argument(self.links)
             model.fit_comparisons(self.features, **self.pairs.arguments(), qid=self.queries, **more)
         else:
-            more = as_argument(model.fit, self.links)
+            more = as_argument(self.links)
             model.fit(self.features, self.scores, qid=self.queries, **more)
 
     def check_scores(self, *, ranks: bool) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +100,14 @@ def file_of(links: LinkTable | None) -> Path | None:
     return None if links is None else links.file
 
 
-def check_single_table(links: Any, file: Path) -> None:
+def check_single_table(links: LinkTable | None, file: Path) -> None:
     """Refuse links between the rows of many files."""
     if links is not None and is_several(file):
         raise ValueError(f"--links goes with one table, but {file} is a folder or a pattern")
 
 
-def check_named(links: Any, item: str | None) -> str:
-    """The column that names the items; an error where links are given and nothing says what the items are called."""
+def check_named(item: str | None) -> str:
+    """The column that names the items; an error where nothing says what they are called."""
     if item is None:
         raise ValueError("--links needs --id, the column that says what the items are called")
     return item
@@ -135,18 +134,13 @@ def links_for(
         return None
     if not linked:
         raise ValueError("the model was fitted without links: leave out --links, or run corank fit with it")
-    item = check_named(links, item or (model.table_ or {}).get("id"))
+    item = check_named(item or (model.table_ or {}).get("id"))
     return LinkTable(links.file, links.columns, remembered == DIRECTED).between(table, item, file)
 
 
-def as_argument(method: Callable[..., Any], links: Any) -> dict[str, Any]:
-    """Links as an argument of the method of a learner; refused where it does not take them."""
-    if links is None:
-        return {}
-    if "links" not in signature(method).parameters:
-        owner = type(getattr(method, "__self__", None)).__name__
-        raise ValueError(f"--links does not go with {method.__name__.replace('_', ' ')} of {owner}")
-    return {"links": links}
+def as_argument(links: Links | None) -> dict[str, Any]:
+    """Links as an argument of the methods of a learner that takes them; nothing where there are none."""
+    return {} if links is None else {"links": links}
 
 
 def with_scores(

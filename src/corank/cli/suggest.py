@@ -280,7 +280,7 @@ def _suggested_over_links(
     most = n if kind == "score" else n * (n - 1) // 2
     n_asked = number
     while True:
-        suggested = np.asarray(model.suggest(features, n_asked, kind, **as_argument(model.suggest, links)))
+        suggested = np.asarray(model.suggest(features, n_asked, kind, **as_argument(links)))
         suggested = suggested.reshape(n_asked, -1)
         kept: NDArray[np.int64] = suggested[allowed[suggested].all(axis=1)][:number]
         if len(kept) == number or n_asked == most:

@@ -167,7 +167,7 @@ class AnswerFiles:
         step(f"adding {count(pairs.number, 'comparison')}")
         queries = {"qid": codes} if model._with_queries else {}
         links = links_for(model, self.links, table, item, self.items, needed=True)
-        joining = as_argument(model.update_comparisons, links)
+        joining = as_argument(links)
         model.update_comparisons(features_of(model, table), **pairs.arguments(), **queries, **joining)
         if remembered.get("comparisons") is not None:
             model.table_ = {**remembered, "comparisons": remembered["comparisons"] + pairs.number}
@@ -222,7 +222,7 @@ class AnswerFiles:
         y, queries = score_column(table, score), None if query is None else query_column(table, query)
         n_added = int(np.count_nonzero(scored))
         step(f"adding {count(n_added, 'scored row')}")
-        model.update(features_of(model, table), y, qid=queries, **as_argument(model.update, links))
+        model.update(features_of(model, table), y, qid=queries, **as_argument(links))
         return {"added": n_added}
 
     def _query(self, model: Any, remembered: dict[str, Any]) -> str | None:
