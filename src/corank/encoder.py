@@ -385,6 +385,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names.append(name if taken[name] == 1 else f"{name} ({taken[name]})")
         return np.array(names, dtype=object)
 
+    def with_these_kinds(self) -> TableEncoder:
+        """An encoder, not fitted, for which columns are text and categories as they are for this one.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        check_is_fitted(self)
+        kinds = {kind: [each.name for each in self.columns_ if each.kind == kind] for kind in ("text", "category")}
+        return TableEncoder(self.max_categories, self.scale, **kinds, number=self.number, ignore=self.ignore)
+
     @property
     def text_columns(self) -> list[str]:
         """Columns of text and categories: hand them to `read_table(text=...)`, so that a new file is read alike."""
