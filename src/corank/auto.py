@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, to_numpy
 from corank._messages import count, warn_user
 from corank.average.candidates import Candidate
 from corank.average.encoding import QUERY_RANKS
@@ -29,6 +29,7 @@ from corank.average.model import (
 from corank.describe import Summary, summarise
 from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
 from corank.learners._suggest import check_question, sample, shortlist
+from corank.links import read_links
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.packing import storable
@@ -87,6 +88,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         "error": ("held_out_error_", NUMBER),
         "constant_error": ("_constant_error", NUMBER),
         "with_queries": ("_with_queries", FLAG),
+        "with_links": ("_with_links", FLAG),
         "kind": ("_kind", TEXT),
         "rows_seen": ("_n_seen", COUNT),
         "rows_scored": ("_n_scored", COUNT),
@@ -107,6 +109,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         sample_weight: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
+        links: Any = None,
     ) -> Self:
         """Fit the average on the rows that have a score; the others say what columns look like and where views agree.
 
@@ -118,6 +121,8 @@ class _AverageLearner(Saveable, QueryEstimator):
         sample_weight : (n,) weights of the squared errors
         unscored : (m, d) more rows without scores
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or an array (m, 2) of row
+            numbers, with weights in a third column if there are any. `corank.links.read_links` reads ids
 
         Returns
         -------
@@ -132,13 +137,14 @@ class _AverageLearner(Saveable, QueryEstimator):
             cause = "sample_weight leaves no scored row: all of them have weight zero." if given else None
             raise ValueError(cause or "y has no scored row: every score is NaN.")
         table = self._with_unscored(table, features, unscored, unscored_qid)
+        table = replace(table, links=_read_matrix_of_links(links, len(table.scores)))
         settings = self._read_settings()
         model, average = fit_table(table, settings)
         if average is None and self._ranks and len(table.scored) > 1:
             warn_user(TIED)
         scored = table.scored
         self._kind, self._n_comparisons = "score", 0
-        self._with_queries = qid is not None
+        self._with_queries, self._with_links = qid is not None, links is not None
         self._n_seen, self._n_scored = len(table.scores), len(scored)
         self._n_unscored = len(table.scores) - len(scored)
         self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
@@ -215,7 +221,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         scores = np.concatenate([table.scores, np.full(m, np.nan)])
         return ScoredTable(stacked_rows(table.features, more), scores, queries, weights)
 
-    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, links: Any = None) -> Self:
         """Add newly scored rows: the average is fitted anew on those that the model has kept and the new ones.
 
         Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen again.
@@ -226,6 +232,8 @@ class _AverageLearner(Saveable, QueryEstimator):
         y : (n,) scores, NaN = unscored: left out
         qid : (n,) query labels, needed where the model was fitted with them; the rows form queries of their own
         sample_weight : (n,) weights
+        links : links between the rows of X, needed where the model was fitted with them: X then holds all linked items, and
+            y is NaN for those that have no new score
 
         Returns
         -------
@@ -239,8 +247,12 @@ class _AverageLearner(Saveable, QueryEstimator):
         if self._ranks and (qid is not None) != self._with_queries:
             how = "with" if self._with_queries else "without"
             raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+        if (links is not None) != self._with_links:
+            how = "with" if self._with_links else "without"
+            raise ValueError(f"links must be given to update as they were to fit: the model was fitted {how} links.")
         features = self._read(X)
         table = self._read_table(features, y, qid, sample_weight)
+        table = replace(table, links=_read_matrix_of_links(links, len(table.scores)))
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
         settings = self._read_settings()
@@ -256,7 +268,7 @@ class _AverageLearner(Saveable, QueryEstimator):
 
     # ---------------------------------------------------------------- predict
 
-    def predict(self, X: Any, *, qid: Any = None, return_std: bool = False) -> Any:
+    def predict(self, X: Any, *, qid: Any = None, links: Any = None, return_std: bool = False) -> Any:
         """Scores of the rows of X: higher is better.
 
         Predictions lie within the range of the scores and one spread beyond.
@@ -266,6 +278,9 @@ class _AverageLearner(Saveable, QueryEstimator):
         X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
         qid : (n,) query labels. A ranker that was fitted with queries compares columns within them; without labels it
             predicts by its other candidates, which then have weights of their own
+        links : links between the rows of X, for a model that was fitted with links; X then holds all items that are to be
+            seen over links, known ones and new ones. A row without links is judged by its own columns; without `links` all
+            rows are, by the candidates that need none, which then have weights of their own
         return_std : whether to return the standard deviation of a new score of every row too, noise included
 
         Returns
@@ -275,10 +290,17 @@ class _AverageLearner(Saveable, QueryEstimator):
         """
         features = self._read(X)
         numbers, queries = _as_numbers(features), self._read_queries(qid, int(features.shape[0]))
-        mean = _beside(self._model.predict(numbers, queries), features)
+        matrix = self._read_links(links, int(features.shape[0]))
+        mean = _beside(self._model.predict(numbers, queries, matrix), features)
         if not return_std:
             return mean
-        return mean, _beside(self._model.deviations(numbers, queries), features)
+        return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
+
+    def _read_links(self, links: Any, n: int) -> Any:
+        """Links between n new rows."""
+        if links is not None and not self._with_links:
+            raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
+        return _read_matrix_of_links(links, n)
 
     def _read(self, X: Any) -> Array:
         """The features of new rows."""
@@ -312,7 +334,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         chances = self._model.chances(_as_numbers(first), _as_numbers(second), observed=observed)
         return _beside(chances, first)
 
-    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None, links: Any = None) -> Index:
         """What to ask next about the rows of a pool: the questions whose answers say most about the function.
 
         Scores are those that leave least uncertainty about all rows of the pool, comparisons those of largest
@@ -324,19 +346,21 @@ class _AverageLearner(Saveable, QueryEstimator):
         X_pool : (m, d) rows that could be asked about
         n : how many questions
         kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+        links : as in `predict`
 
         Returns
         -------
         row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
         """
         features = _as_numbers(self._read(X_pool))
+        matrix = self._read_links(links, int(features.shape[0]))
         kind = self._kind if kind is None else kind
         m = int(features.shape[0])
         check_question(n, m, kind)
         rows = sample(m, n)
         if kind == "comparison":
-            rows = shortlist(lambda: self._model.deviations(features, None), m, n)
-        _, covariance, noise = self._model.belief(take(features, rows), None)
+            rows = shortlist(lambda: self._model.deviations(features, None, matrix), m, n)
+        _, covariance, noise = self._model.belief(features, rows, matrix)
         noise = max(noise, 1e-12 * float(np.trace(covariance)), 1e-300)
         if kind == "comparison":
             return rows[pairs_to_measure(covariance, 2 * noise, n)]
@@ -360,6 +384,9 @@ class _AverageLearner(Saveable, QueryEstimator):
                 if share > 0
                 else "The scores speak against agreement between the views, so it has no weight."
             )
+        if any(line.candidate.hops for line in self.candidates_):
+            share = sum(line.weight for line in self.candidates_ if line.candidate.hops)
+            lines.append(f"What linked rows say has {share:.0%} of the weight.")
         return "\n".join(lines)
 
     def _error_sentence(self) -> str:
@@ -424,6 +451,16 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
         return None
     gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
     return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
+
+
+def _read_matrix_of_links(links: Any, n: int) -> Any:
+    """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
+    if links is None:
+        return None
+    checked = read_links(links, n)
+    for remark in checked.remarks():
+        warn_user(f"{remark}.")
+    return checked.matrix
 
 
 def _as_numbers(features: Array) -> Array:
@@ -573,6 +610,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
         weights: Any = None,
         qid: Any = None,
         unscored: Any = None,
+        links: Any = None,
     ) -> Self:
         """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
@@ -584,6 +622,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
         weights : (p,) >= 0
         qid : (n,) one label per row of X; comparisons of one query are held out together
         unscored : (m, d) more items, which say what columns look like and where views agree
+        links : links between the rows of X, and of `unscored` after them, as in `fit`
 
         Returns
         -------
@@ -596,14 +635,14 @@ class AutoRanker(RankerMixin, _AverageLearner):
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         units = compared_units(ends[: len(first)], ends[len(first) :], size_of_win, weight, groups, len(used))
         numbers = _as_numbers(features)
-        others = take(numbers, np.setdiff1d(np.arange(n), used))
         if unscored is not None:
-            others = stacked_rows(others, _as_numbers(read_unscored(self, features, unscored)))
+            numbers = stacked_rows(numbers, _as_numbers(read_unscored(self, features, unscored)))
+        matrix = _read_matrix_of_links(links, int(numbers.shape[0]))
         settings = self._read_settings()
-        model, average = fit_items(take(numbers, used), others, units, settings)
+        model, average = fit_items(numbers, used, matrix, units, settings)
         self._kind, self._n_comparisons = "comparison", len(first)
-        self._with_queries = qid is not None
-        self._n_seen, self._n_scored, self._n_unscored = n, len(used), int(others.shape[0])
+        self._with_queries, self._with_links = qid is not None, links is not None
+        self._n_seen, self._n_scored, self._n_unscored = n, len(used), int(numbers.shape[0]) - len(used)
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
         self._keep(model, average, settings)
         return self

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from corank.average.encoding import AS_GIVEN, ENCODINGS, QUERY_RANKS, RANKS, STANDARD
+from corank.average.encoding import AS_GIVEN, ENCODINGS, QUERY_RANKS, RANKS, STANDARD, rows_over_links
 from corank.model_files.packing import storable
 
 Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
@@ -17,6 +17,8 @@ WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
+HOPS = (2, 16)  # links that columns travel along
+WIDTHS_OVER_LINKS = (1.0, 4.0)
 
 
 @storable("Candidate")
@@ -35,6 +37,8 @@ class Candidate:
     strength : of the agreement: the weight of one unscored row, where the kernel of a row with itself is 1
     relevance : whether columns are scaled by how well they go with the scores
     second_order : whether rows are alike that are similar to the same unscored rows, instead of to each other
+    hops : over how many links rows see the columns of others; 0 for their own columns alone
+    beside : whether the kernel of a row's own columns is added to that of the columns over links
     """
 
     encoding: str = STANDARD
@@ -45,6 +49,13 @@ class Candidate:
     strength: float = 0.0
     relevance: bool = False
     second_order: bool = False
+    hops: int = 0
+    beside: bool = False
+
+    @property
+    def rows(self) -> str:
+        """The name of the matrix whose rows its kernel compares."""
+        return rows_over_links(self.encoding, self.hops)
 
     @property
     def needs_unscored(self) -> bool:
@@ -60,6 +71,8 @@ class Candidate:
             text += " scaled by relevance"
         if self.second_order:
             text += ", similar to the same unscored rows"
+        if self.hops:
+            text += f" over {self.hops} links" + " and their own" * self.beside
         if self.views == "one":
             name = view_names[self.view] if self.view < len(view_names) else f"view {self.view + 1}"
             return f"{text} of {name}"
@@ -89,10 +102,17 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
             raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
+        if candidate.hops < 0 or (candidate.hops and (candidate.needs_unscored or candidate.encoding == QUERY_RANKS)):
+            raise ValueError(
+                f"candidates: hops must be at least 0, and columns over links go with neither agreement, second_order nor "
+                f"{QUERY_RANKS}, got {candidate!r}."
+            )
+        if candidate.beside and not candidate.hops:
+            raise ValueError(f"candidates: beside=True needs hops of at least 1, got {candidate!r}.")
 
 
 def default_candidates(
-    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False
+    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False, linked: bool = False
 ) -> list[Candidate]:
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
@@ -102,7 +122,31 @@ def default_candidates(
     has_queries : whether encodings within queries can be had
     view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands for several kernels
     agree : whether there are unscored rows, for views to agree on and for similarities of the second order
+    linked : whether there are links between rows
     """
+    candidates = _own_candidates(is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree)
+    if not linked:
+        return candidates
+    return candidates + [
+        replace(candidate, hops=hops, beside=beside)
+        for candidate in candidates
+        if _travels(candidate)
+        for hops in HOPS
+        for beside in (False, True)
+    ]
+
+
+def _travels(candidate: Candidate) -> bool:
+    """Whether there is a candidate over links beside this one."""
+    if candidate.needs_unscored or candidate.relevance or candidate.encoding in (QUERY_RANKS, RANKS):
+        return False
+    return candidate.kernel not in WIDE_KERNELS or candidate.width in WIDTHS_OVER_LINKS
+
+
+def _own_candidates(
+    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False
+) -> list[Candidate]:
+    """The candidates that see their own columns."""
     encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
     families: tuple[str, ...] = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
     if not view_kernels:

@@ -81,12 +81,12 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
     """The closed form and the held-out errors of every candidate. O(C N³)."""
     judged = []
     total = float(np.sum(units.roots**2))
+    cross_fitted = _cross_fitted(space, [candidate for candidate in candidates if candidate.relevance], units)
     for candidate in candidates:
-        factors = relevance(units, space.scored[candidate.encoding]) if candidate.relevance else None
+        factors = relevance(units, space.scored[candidate.rows]) if candidate.relevance else None
         similarities = space.similarities(candidate, factors)
         form = solve_kernel(space.kernel(candidate, similarities), units)
-        held_out = _cross_fitted(space, candidate, units) if candidate.relevance else form.held_out
-        held_out = _cut(held_out, units)
+        held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
         errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
         judged.append(Judged(candidate, similarities, form, held_out, errors))
     return judged
@@ -102,18 +102,21 @@ def _cut(held_out: FloatArray, units: Units) -> FloatArray:
     return np.clip(held_out, units.roots[:, None] * limits[0], units.roots[:, None] * limits[1])
 
 
-def _cross_fitted(space: Space, candidate: Candidate, units: Units) -> FloatArray:
-    """Held-out predictions (N, a), relevance computed without the units that are predicted."""
-    rows = space.scored[candidate.encoding]
-    predictions = np.zeros((len(units), len(ALPHAS)))
+def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[Candidate, FloatArray]:
+    """Held-out predictions (N, a) of candidates, relevance computed without the units that are predicted."""
+    predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
+    if not candidates:
+        return predictions
     for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
-        similarities = space.similarities(candidate, relevance(train, rows))
-        kernel = space.kernel(candidate, similarities)
-        form = solve_kernel(kernel, train, with_held_out=False)
-        values = kernel @ train.root_transposed(form.duals)
-        predictions[block] = left.left_out(values + train.level(values))
+        for candidate in candidates:
+            factors = relevance(train, space.scored[candidate.rows])
+            similarities = space.similarities(candidate, factors)
+            kernel = space.kernel(candidate, similarities)
+            form = solve_kernel(kernel, train, with_held_out=False)
+            values = kernel @ train.root_transposed(form.duals)
+            predictions[candidate][block] = left.left_out(values + train.level(values))
     return predictions
 
 
