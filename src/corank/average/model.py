@@ -23,7 +23,6 @@ from corank.average.fitting import (
     basis_factor,
     dual_factor,
     fit_average,
-    jittered_factor,
 )
 from corank.average.similarity import Distances, Encoded, Space, view_positions
 from corank.model_files.packing import storable
@@ -58,7 +57,9 @@ class ScoredTable:
         return np.flatnonzero(counted)
 
     def take(self, rows: Index) -> ScoredTable:
-        """The chosen rows."""
+        """The chosen rows; the table itself where they are all of them."""
+        if np.array_equal(rows, np.arange(len(self.scores))):
+            return self
         return ScoredTable(
             take(self.features, rows),
             self.scores[rows],
@@ -263,11 +264,11 @@ class CandidatePosterior:
         kernel = space.kernel(fitted.candidate, fitted.similarities)
         r = len(kernel)
         identity = np.eye(r)
-        if fitted.gram is not None:
-            lower = basis_factor(fitted.gram, kernel, fitted.alpha)[0]
-            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, identity, lower=True)
-            inner = jittered_factor(kernel)[0]
-            basis_root = scipy.linalg.solve_triangular(inner, identity, lower=True)
+        if fitted.basis is not None:
+            gram, directions = fitted.basis
+            basis_root = directions.T
+            lower = basis_factor(gram, fitted.alpha)[0]
+            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, basis_root, lower=True)
             has_level = units is None or units.groups is not None or units.second is not None
             mean = np.full(r, 1 / r if has_level else 0.0)
             return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
@@ -387,13 +388,14 @@ def fit_table(table: ScoredTable, settings: AverageSettings) -> tuple[AverageMod
     encodings = _encodings(candidates, table.features, queries, centred=settings.fit_intercept)
     encoded = {e.name: e.encode(table.features, queries) for e in encodings}
     chosen = table.take(scored)
+    everything = chosen is table
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
     rng = np.random.default_rng([settings.seed, 3])
     if len(unscored) > MAX_AGREEING:
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
     agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
     space = Space(
-        {name: take(matrix, scored) for name, matrix in encoded.items()},
+        {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
