@@ -23,7 +23,6 @@ from corank.average.fitting import (
     basis_factor,
     dual_factor,
     fit_average,
-    jittered_factor,
     side_of,
 )
 from corank.average.similarity import Distances, Encoded, Space, view_positions
@@ -64,7 +63,9 @@ class ScoredTable:
         return np.flatnonzero(counted)
 
     def take(self, rows: Index) -> ScoredTable:
-        """The chosen rows, without links."""
+        """The chosen rows, without links; the table itself where they are all of them."""
+        if np.array_equal(rows, np.arange(len(self.scores))):
+            return self
         return ScoredTable(
             take(self.features, rows),
             self.scores[rows],
@@ -298,11 +299,11 @@ class CandidatePosterior:
         kernel = space.kernel(fitted.candidate, fitted.similarities)
         r = len(kernel)
         identity = np.eye(r)
-        if fitted.gram is not None:
-            lower = basis_factor(fitted.gram, kernel, fitted.alpha)[0]
-            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, identity, lower=True)
-            inner = jittered_factor(kernel)[0]
-            basis_root = scipy.linalg.solve_triangular(inner, identity, lower=True)
+        if fitted.basis is not None:
+            gram, directions = fitted.basis
+            basis_root = directions.T
+            lower = basis_factor(gram, fitted.alpha)[0]
+            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, basis_root, lower=True)
             has_level = units is None or units.groups is not None or units.second is not None
             mean = np.full(r, 1 / r if has_level else 0.0)
             return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
@@ -458,8 +459,9 @@ def _space(
         rng = np.random.default_rng([settings.seed, 3])
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
     agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
+    everything = np.array_equal(scored, np.arange(int(table.features.shape[0])))
     space = Space(
-        {name: take(matrix, scored) for name, matrix in encoded.items()},
+        {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )

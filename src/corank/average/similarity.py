@@ -178,7 +178,7 @@ class Space:
         self._kernels: dict[Candidate, FloatArray] = {}
         self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        self._relevant: tuple[FloatArray | None, Space] | None = None
+        self._relevant: tuple[FloatArray, Space] | None = None
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
@@ -252,6 +252,7 @@ class Space:
 
     def _relevant_space(self, sight: Sight) -> Space:
         """A space for the relevance that was asked for last: it differs between folds, and distances with it."""
+        assert sight.factors is not None
         if self._relevant is None or not np.array_equal(self._relevant[0], sight.factors):
             self._relevant = sight.factors, Space(self.scored)
         return self._relevant[1]
@@ -298,8 +299,18 @@ class Space:
 
     def cross_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        to_unscored = Distances(rows, self.unscored)
-        return self._between(candidate, similarities, Distances(rows, self.scored), to_unscored, self.to_unscored)
+        return self.kernel_to_scored(
+            candidate, similarities, Distances(rows, self.scored), Distances(rows, self.unscored)
+        )
+
+    def kernel_to_scored(
+        self, candidate: Candidate, similarities: Sequence[Similarity], distances: Distances, to_unscored: Distances
+    ) -> FloatArray:
+        """The kernel of the candidate between other rows and the scored rows: (m, n).
+
+        distances, to_unscored : between the other rows and the scored and unscored rows
+        """
+        return self._between(candidate, similarities, distances, to_unscored, self.to_unscored)
 
     def square_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows: (m, m)."""
