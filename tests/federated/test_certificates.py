@@ -9,12 +9,13 @@ from federated.site_processes import corank, make_run
 
 from corank.federated import Fault, Message, Refused
 from corank.federated.certificates import CertificateError, Identity, fingerprint, issued, key_pem, new_authority, pem
+from corank.federated.messages import VERSION
 from corank.federated.network import METHOD, Connection, GrpcChannel, JoinError, Line
 from corank.federated.settings import read_coordinator, read_site
 
 grpc = pytest.importorskip("grpc")
 
-HELLO = {"version": 1, "comparison": "regression", "items": 3, "digest": "d"}
+HELLO = {"version": VERSION, "comparison": "regression", "items": 3, "digest": "d"}
 
 
 @pytest.fixture(scope="module")

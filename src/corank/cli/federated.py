@@ -487,12 +487,19 @@ def predictor_of(given: SiteSettings) -> ModelServer:
 # ---- logs and progress
 
 
+class _WarningsAsNotes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
 @contextmanager
 def _logged(log: Path | None, *, quiet: bool = False) -> Iterator[None]:
-    """Log to stderr as text where it is no terminal, and to a file as one JSON object per line."""
+    """Log to stderr as text, on a terminal only warnings, and to a file as one JSON object per line."""
     logger = logging.getLogger(NAME)
     handlers: list[logging.Handler] = []
-    if not quiet and not sys.stderr.isatty():
+    if not quiet and sys.stderr.isatty():
+        handlers.append(_WarningsAsNotes(logging.WARNING))
+    elif not quiet:
         handlers.append(logging.StreamHandler())
         handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     if log is not None:

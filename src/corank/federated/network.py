@@ -1,7 +1,8 @@
 """Both ends of the network, over gRPC with mutual TLS: the coordinator's `Channel`, and a site's connection.
 
-Sites dial in and hold a stream. A site is known by the name in its certificate. One question at a time is open for a
-site; when its stream breaks, the question waits and is put again once the site is back.
+Sites dial in and hold one stream each. A site is known by the name in its certificate; a second stream in its name is
+refused, and both ends are warned. One question at a time is open for a site; when its stream breaks, the question waits
+and is put again once the site is back.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ KEEPALIVE = [  # a cut link is noticed within a quarter of a minute
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 ]
+SECOND = (
+    "two connections in the name of site {name!r}: the first is kept and the second refused. After a cut link that passes "
+    "within a minute; else someone else may hold the key of {name!r}: make a new certificate for it"
+)
 REPLIES = {"compare": "digest", "terms": "accepted", "round": "answer", "finish": "saved", "predict": "prediction"}
 
 
@@ -50,6 +55,7 @@ class Line:
         self.hello: Message | None = None
         self.connected = False
         self._stream: queue.Queue[bytes | None] | None = None
+        self._warned = False  # the stream, of a second one
         self._terms: Message | None = None
         self._question: Message | None = None
         self._reply: Message | Fault | None = None
@@ -63,7 +69,7 @@ class Line:
             self._send(question)
 
     def _send(self, message: Message) -> None:
-        if self._stream is not None:
+        if self._stream is not None and self.connected:
             content = message.encoded()
             self._record("to", self.name, content)
             self._stream.put(content)
@@ -92,12 +98,26 @@ class Line:
             if self._stream is not None:
                 self._stream.put(None)
 
+    def open(self, stream: queue.Queue[bytes | None]) -> bool:
+        """Take the place of the site's only stream; where that is taken, both ends are warned."""
+        with self.changed:
+            if self._stream is None:
+                self._stream, self._warned = stream, False
+                return True
+            if not self._warned:
+                self._warned = True
+                reason = SECOND.format(name=self.name)
+                note("refused", level=logging.WARNING, site=self.name, why=reason)
+                self._send(Message("warning", {"reason": reason}))
+            return False
+
     def attach(self, stream: queue.Queue[bytes | None], hello: Message) -> None:
         """A site has joined, perhaps again: what it missed is sent once more."""
         with self.changed:
-            if self._stream is not None:
-                self._stream.put(None)
-            self._stream, self.hello, self.connected = stream, hello, True
+            if self._stream is not stream:
+                return  # broken off meanwhile
+            self.hello, self.connected = hello, True
+            note("joined", site=self.name)
             if self._question is not None and self._reply is None:
                 if self._terms is not None and self._question.kind not in ("terms", "compare"):
                     self._send(self._terms)
@@ -194,19 +214,21 @@ class GrpcChannel:
         if self._closing.is_set():
             context.abort(grpc.StatusCode.UNAVAILABLE, "the coordinator is about to leave")
         line = self._lines[name]
+        stream: queue.Queue[bytes | None] = queue.Queue()
+        if not line.open(stream):
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, SECOND.format(name=name))
         try:
             hello = self._read(name, next(requests))
         except (MessageError, StopIteration, grpc.RpcError) as error:
+            line.detach(stream, "it said no hello")
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a hello was expected: {error}")
         if hello.kind != "hello" or hello["site"] != name:
             why = f"the certificate is of {name!r}, but the hello is not"
+            line.detach(stream, why)
             note("refused", level=logging.WARNING, site=name, why=why)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
-        stream: queue.Queue[bytes | None] = queue.Queue()
-        reader = threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True)
-        note("joined", site=name)
         line.attach(stream, hello)
-        reader.start()
+        threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True).start()
         while (content := stream.get()) is not None:
             yield content
 
@@ -335,7 +357,8 @@ class Connection:
                 wait, last = FIRST_WAIT, time.monotonic()
             if time.monotonic() - last > self.patience and not forever:
                 raise JoinError(f"no connection to the coordinator at {self.address} for {self.patience:.0f} s: {why}.")
-            note("waiting", site=party.name, why=why, seconds=wait)
+            level = logging.WARNING if why.startswith("already_exists") else logging.INFO
+            note("waiting", level=level, site=party.name, why=why, seconds=wait)
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
@@ -351,6 +374,9 @@ class Connection:
                 message = decoded(content, max_values=self.max_items)
                 if message.kind == "stop":
                     return message, True
+                if message.kind == "warning":
+                    note("warned", level=logging.WARNING, site=party.name, why=message["reason"])
+                    continue
                 reply = answered(party, message)
                 said.put(reply.encoded())
                 if message.kind == "finish":
@@ -378,7 +404,7 @@ class Connection:
             )
         if code in FINAL:
             raise JoinError(f"the coordinator at {self.address} refused: {details}")
-        return f"{code.lower()}: {details.splitlines()[0]:.200}" if details else code.lower()
+        return f"{code.lower()}: {details.splitlines()[0]:.300}" if details else code.lower()
 
 
 def _spoken(said: queue.Queue[bytes | None]) -> Iterator[bytes]:

@@ -1,0 +1,171 @@
+"""Streams at the coordinator: one per site, with deadlines, and nothing that outlives its connection."""
+
+import itertools
+import logging
+import queue
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+grpc = pytest.importorskip("grpc", reason="sites over a network need corank[federated]")
+
+from corank.federated import Message
+from corank.federated.certificates import issued, key_pem, new_authority, pem
+from corank.federated.messages import VERSION, decoded
+from corank.federated.network import METHOD, Connection, GrpcChannel
+
+NAMES = ("north", "south", "west")
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return new_authority(days=2)
+
+
+@pytest.fixture(scope="module")
+def identities(authority):
+    return {name: issued(authority, name, days=1) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def coordinator(authority):
+    return issued(authority, "coordinator", days=1)
+
+
+@contextmanager
+def listening(authority, coordinator, **options):
+    channel = GrpcChannel(
+        "127.0.0.1:0",
+        coordinator,
+        authority.certificate,
+        dict.fromkeys(NAMES),
+        **{"join_timeout": 20, "answer_timeout": 20, **options},
+    )
+    try:
+        yield channel
+    finally:
+        channel.close()
+
+
+@pytest.fixture
+def server(authority, coordinator):
+    with listening(authority, coordinator) as channel:
+        yield channel
+
+
+class Client:
+    """A raw stream in the name of a site."""
+
+    numbers = itertools.count()
+
+    def __init__(self, server, authority, identity):
+        credentials = grpc.ssl_channel_credentials(
+            pem(authority.certificate), key_pem(identity), pem(identity.certificate)
+        )
+        options = [("grpc.ssl_target_name_override", "coordinator"), ("grpc.enable_retries", 0)]
+        options.append(("grpc.client", next(self.numbers)))  # a connection of its own
+        self.channel = grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, options=options)
+        self.said = queue.Queue()
+        self.call = self.channel.stream_stream(METHOD)(iter(self.said.get, None), timeout=30)
+
+    def say(self, message):
+        self.said.put(message.encoded())
+        return self
+
+    def hears(self):
+        return decoded(next(self.call))
+
+    def refusal(self):
+        """The code and details with which the stream ended."""
+        with pytest.raises(grpc.RpcError):
+            list(self.call)
+        return self.call.code().name, self.call.details()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.said.put(None)
+        self.channel.close()
+
+
+def hello(name, items=3):
+    return Message(
+        "hello", {"version": VERSION, "site": name, "comparison": "regression", "items": items, "digest": str(items)}
+    )
+
+
+COMPARE = Message("compare", {"upto": 2})
+
+
+def digest(text):
+    return Message("digest", {"upto": 2, "digest": text})
+
+
+def answer_through(client, server, name, reply):
+    """What the coordinator hears when a client answers its question."""
+    heard = []
+    thread = threading.Thread(target=lambda: heard.append(server.ask({name: COMPARE})[name]), daemon=True)
+    thread.start()
+    assert client.hears() == COMPARE
+    client.say(reply)
+    thread.join(20)
+    return heard[0]
+
+
+def test_a_second_stream_of_a_site_is_refused_and_said_to_both(server, authority, identities, caplog):
+    caplog.set_level(logging.WARNING, logger="corank.federated")
+    with Client(server, authority, identities["north"]).say(hello("north")) as owner:
+        assert server.hello(["north"])["north"] == hello("north")
+        with Client(server, authority, identities["north"]).say(hello("north", 9)) as thief:
+            code, why = thief.refusal()
+        assert code == "ALREADY_EXISTS"
+        assert "two connections in the name of site 'north'" in why
+        warning = owner.hears()
+        assert warning.kind == "warning"
+        assert "someone else may hold the key of 'north'" in warning["reason"]
+        assert "two connections in the name of site 'north'" in caplog.text
+        assert answer_through(owner, server, "north", digest("owner's")) == digest("owner's")
+
+
+class Answering:
+    name = "south"
+
+    def hello(self):
+        return hello("south")
+
+    def handle(self, message):
+        return digest("party")
+
+
+def test_a_site_that_is_refused_as_the_second_waits_for_its_turn(server, authority, identities, caplog):
+    caplog.set_level(logging.WARNING, logger="corank.federated")
+    ended = []
+    line = Connection(f"127.0.0.1:{server.port}", identities["south"], authority.certificate)
+    with Client(server, authority, identities["south"]).say(hello("south", 9)) as first:
+        server.hello(["south"])
+        thread = threading.Thread(target=lambda: ended.append(line.answer(Answering())), daemon=True)
+        thread.start()
+        assert first.hears().kind == "warning"
+    assert server.ask({"south": COMPARE})["south"] == digest("party")
+    server.tell(["south"], Message("stop", {"reason": "enough", "row": None}))
+    thread.join(20)
+    assert [message.kind for message in ended] == ["stop"]
+    assert "waiting site=south why=already_exists: two connections" in caplog.text
+
+
+def test_a_warning_is_no_question_and_no_end(server, authority, identities, caplog):
+    caplog.set_level(logging.WARNING, logger="corank.federated")
+    ended = []
+    line = Connection(f"127.0.0.1:{server.port}", identities["south"], authority.certificate)
+    thread = threading.Thread(target=lambda: ended.append(line.answer(Answering())), daemon=True)
+    thread.start()
+    server.hello(["south"])
+    with Client(server, authority, identities["south"]) as second:
+        assert second.refusal()[0] == "ALREADY_EXISTS"
+    assert server.ask({"south": COMPARE})["south"] == digest("party")
+    server.tell(["south"], Message("stop", {"reason": "enough", "row": None}))
+    thread.join(20)
+    assert [message.kind for message in ended] == ["stop"]
+    assert "warned site=south" in caplog.text
