@@ -4,7 +4,7 @@ import itertools
 import logging
 import queue
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -139,33 +139,47 @@ class Answering:
         return digest("party")
 
 
-def test_a_site_that_is_refused_as_the_second_waits_for_its_turn(server, authority, identities, caplog):
-    caplog.set_level(logging.WARNING, logger="corank.federated")
+@contextmanager
+def joined(server, authority, identity):
+    """The site 'south', which dials until it is let in, and how its run ended."""
     ended = []
-    line = Connection(f"127.0.0.1:{server.port}", identities["south"], authority.certificate)
-    with Client(server, authority, identities["south"]).say(hello("south", 9)) as first:
-        server.hello(["south"])
-        thread = threading.Thread(target=lambda: ended.append(line.answer(Answering())), daemon=True)
-        thread.start()
-        assert first.hears().kind == "warning"
-    assert server.ask({"south": COMPARE})["south"] == digest("party")
+    line = Connection(f"127.0.0.1:{server.port}", identity, authority.certificate)
+    thread = threading.Thread(target=lambda: ended.append(line.answer(Answering()).kind), daemon=True)
+    thread.start()
+    yield ended
     server.tell(["south"], Message("stop", {"reason": "enough", "row": None}))
     thread.join(20)
-    assert [message.kind for message in ended] == ["stop"]
+    assert ended == ["stop"]
+
+
+def test_a_site_that_is_refused_as_the_second_waits_for_its_turn(server, authority, identities, caplog):
+    caplog.set_level(logging.WARNING, logger="corank.federated")
+    with ExitStack() as stack:
+        with Client(server, authority, identities["south"]).say(hello("south", 9)) as first:
+            server.hello(["south"])
+            stack.enter_context(joined(server, authority, identities["south"]))
+            assert first.hears().kind == "warning"
+        assert server.ask({"south": COMPARE})["south"] == digest("party")
     assert "waiting site=south why=already_exists: two connections" in caplog.text
 
 
 def test_a_warning_is_no_question_and_no_end(server, authority, identities, caplog):
     caplog.set_level(logging.WARNING, logger="corank.federated")
-    ended = []
-    line = Connection(f"127.0.0.1:{server.port}", identities["south"], authority.certificate)
-    thread = threading.Thread(target=lambda: ended.append(line.answer(Answering())), daemon=True)
-    thread.start()
-    server.hello(["south"])
-    with Client(server, authority, identities["south"]) as second:
-        assert second.refusal()[0] == "ALREADY_EXISTS"
-    assert server.ask({"south": COMPARE})["south"] == digest("party")
-    server.tell(["south"], Message("stop", {"reason": "enough", "row": None}))
-    thread.join(20)
-    assert [message.kind for message in ended] == ["stop"]
+    with joined(server, authority, identities["south"]) as ended:
+        server.hello(["south"])
+        with Client(server, authority, identities["south"]) as second:
+            assert second.refusal()[0] == "ALREADY_EXISTS"
+        assert server.ask({"south": COMPARE})["south"] == digest("party")
+        assert not ended
     assert "warned site=south" in caplog.text
+
+
+def test_silent_streams_of_one_site_lock_nobody_out(authority, coordinator, identities):
+    with listening(authority, coordinator, hello_timeout=0.5) as server, ExitStack() as streams:
+        silent = [streams.enter_context(Client(server, authority, identities["south"])) for _ in range(30)]
+        for name in ("north", "west"):
+            streams.enter_context(Client(server, authority, identities[name]).say(hello(name)))
+        assert server.hello(["north", "west"]) == {name: hello(name) for name in ("north", "west")}
+        assert {client.refusal()[0] for client in silent} <= {"ALREADY_EXISTS", "CANCELLED", "INVALID_ARGUMENT"}
+        with joined(server, authority, identities["south"]):  # the time of the silent stream is over
+            assert server.hello(["south"]) == {"south": hello("south")}

@@ -168,6 +168,7 @@ class GrpcChannel:
     sites : names and fingerprints (SHA-256) of their certificates; None as fingerprint takes any of that name
     max_items : the longest array that is welcome
     join_timeout, answer_timeout : seconds to wait for all sites to join, and for one answer
+    hello_timeout : seconds within which a stream must begin with a hello
     """
 
     def __init__(
@@ -180,9 +181,11 @@ class GrpcChannel:
         max_items: int = 1_000_000,
         join_timeout: float = 600.0,
         answer_timeout: float = 600.0,
+        hello_timeout: float = 10.0,
     ) -> None:
         self.sent = self.received = 0
         self.join_timeout, self.answer_timeout, self.max_items = join_timeout, answer_timeout, max_items
+        self.hello_timeout = hello_timeout
         self._pins = dict(sites)
         self._closing = threading.Event()
         self._count = threading.Lock()
@@ -217,11 +220,17 @@ class GrpcChannel:
         stream: queue.Queue[bytes | None] = queue.Queue()
         if not line.open(stream):
             context.abort(grpc.StatusCode.ALREADY_EXISTS, SECOND.format(name=name))
+        timer = threading.Timer(self.hello_timeout, context.cancel)
+        timer.start()
         try:
             hello = self._read(name, next(requests))
         except (MessageError, StopIteration, grpc.RpcError) as error:
-            line.detach(stream, "it said no hello")
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a hello was expected: {error}")
+            why = f"a hello was expected within {self.hello_timeout:g} s: {error}".rstrip(": ")
+            line.detach(stream, why)
+            note("refused", level=logging.WARNING, site=name, why=why)
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
+        finally:
+            timer.cancel()
         if hello.kind != "hello" or hello["site"] != name:
             why = f"the certificate is of {name!r}, but the hello is not"
             line.detach(stream, why)
