@@ -10,7 +10,7 @@ import pytest
 
 grpc = pytest.importorskip("grpc", reason="sites over a network need corank[federated]")
 
-from corank.federated import Message
+from corank.federated import Fault, Message
 from corank.federated.certificates import issued, key_pem, new_authority, pem
 from corank.federated.messages import VERSION, decoded
 from corank.federated.network import METHOD, Connection, GrpcChannel
@@ -183,3 +183,34 @@ def test_silent_streams_of_one_site_lock_nobody_out(authority, coordinator, iden
         assert {client.refusal()[0] for client in silent} <= {"ALREADY_EXISTS", "CANCELLED", "INVALID_ARGUMENT"}
         with joined(server, authority, identities["south"]):  # the time of the silent stream is over
             assert server.hello(["south"]) == {"south": hello("south")}
+
+
+def wait_for(server, condition):
+    with server._changed:
+        assert server._changed.wait_for(condition, 20)
+
+
+def test_a_hello_ends_with_its_connection(server, authority, identities):
+    hellos = {}
+    waiting = threading.Thread(target=lambda: hellos.update(server.hello(NAMES)), daemon=True)
+    with ExitStack() as streams:
+        with Client(server, authority, identities["north"]).say(hello("north", 299)):
+            assert server.hello(["north"])["north"]["items"] == 299
+            waiting.start()
+        wait_for(server, lambda: server._lines["north"].hello is None)
+        streams.enter_context(Client(server, authority, identities["west"]).say(hello("west", 300)))
+        server.hello(["west"])
+        streams.enter_context(joined(server, authority, identities["south"]))
+        server.hello(["south"])
+        assert waiting.is_alive()  # 'north' has left
+        streams.enter_context(Client(server, authority, identities["north"]).say(hello("north", 300)))
+        waiting.join(20)
+        assert [hellos[name]["items"] for name in NAMES] == [300, 3, 300]
+
+
+def test_a_site_that_was_there_and_left_has_not_joined(authority, coordinator, identities):
+    with listening(authority, coordinator, join_timeout=0.2) as server:
+        with Client(server, authority, identities["north"]).say(hello("north")):
+            wait_for(server, lambda: server._lines["north"].hello is not None)
+        wait_for(server, lambda: server._lines["north"].hello is None)
+        assert server.hello(["north"]) == {"north": Fault("it was not there within 0 s")}

@@ -47,13 +47,17 @@ def size_limits(max_items: int) -> list[tuple[str, int]]:
 
 
 class Line:
-    """What connects one site: its streams, one after the other, and the question that is open."""
+    """What connects one site: its streams, one after the other, and the question that is open.
 
-    def __init__(self, name: str, record: Callable[[str, str, bytes], None]) -> None:
+    `changed` is told of every change; the lines of a channel have it in common. `hello` is that of the open stream.
+    """
+
+    def __init__(
+        self, name: str, record: Callable[[str, str, bytes], None], changed: threading.Condition | None = None
+    ) -> None:
         self.name, self._record = name, record
-        self.changed = threading.Condition()
+        self.changed = changed or threading.Condition()
         self.hello: Message | None = None
-        self.connected = False
         self._stream: queue.Queue[bytes | None] | None = None
         self._warned = False  # the stream, of a second one
         self._terms: Message | None = None
@@ -69,7 +73,7 @@ class Line:
             self._send(question)
 
     def _send(self, message: Message) -> None:
-        if self._stream is not None and self.connected:
+        if self._stream is not None and self.hello is not None:
             content = message.encoded()
             self._record("to", self.name, content)
             self._stream.put(content)
@@ -81,7 +85,7 @@ class Line:
             while self._reply is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    where = "it is connected, but slow" if self.connected else "it is not connected"
+                    where = "it is connected, but slow" if self.hello is not None else "it is not connected"
                     return Fault(f"it did not answer within {time.monotonic() - began:.0f} s: {where}")
                 self.changed.wait(left)
             self._question = None
@@ -116,7 +120,7 @@ class Line:
         with self.changed:
             if self._stream is not stream:
                 return  # broken off meanwhile
-            self.hello, self.connected = hello, True
+            self.hello = hello
             note("joined", site=self.name)
             if self._question is not None and self._reply is None:
                 if self._terms is not None and self._question.kind not in ("terms", "compare"):
@@ -128,7 +132,8 @@ class Line:
         """A stream has ended: no matter, unless it was the current one and an answer is due."""
         with self.changed:
             if self._stream is stream:
-                self._stream, self.connected = None, False
+                self._stream = self.hello = None
+                self.changed.notify_all()
                 if self._question is not None and self._reply is None:
                     note("disconnected", level=logging.WARNING, site=self.name, why=why)
 
@@ -189,7 +194,8 @@ class GrpcChannel:
         self._pins = dict(sites)
         self._closing = threading.Event()
         self._count = threading.Lock()
-        self._lines = {name: Line(name, self.record) for name in sites}
+        self._changed = threading.Condition()
+        self._lines = {name: Line(name, self.record, self._changed) for name in sites}
         handler = grpc.stream_stream_rpc_method_handler(self._joined)
         service, method = METHOD.strip("/").split("/")
         self._server = grpc.server(
@@ -284,16 +290,16 @@ class GrpcChannel:
     # ---------------------------------------------------------------- questions
 
     def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
-        """Wait until all sites have joined."""
+        """Wait until all sites are connected at the same time: what they say of themselves then."""
         deadline = time.monotonic() + self.join_timeout
-        hellos: dict[str, Message | Fault] = {}
-        for name in sites:
-            line = self._lines[name]
-            with line.changed:
-                while line.hello is None and (seconds_left := deadline - time.monotonic()) > 0:
-                    line.changed.wait(seconds_left)
-                hellos[name] = line.hello or Fault(f"it was not there within {self.join_timeout:.0f} s")
-        return hellos
+        with self._changed:
+            while any(self._lines[name].hello is None for name in sites):
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
+                    break
+                self._changed.wait(seconds_left)
+            late = Fault(f"it was not there within {self.join_timeout:.0f} s")
+            return {name: self._lines[name].hello or late for name in sites}
 
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
         """All at the same time."""
