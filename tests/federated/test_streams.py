@@ -3,6 +3,9 @@
 import itertools
 import logging
 import queue
+import socket
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack, contextmanager
 
@@ -175,7 +178,7 @@ def test_a_warning_is_no_question_and_no_end(server, authority, identities, capl
 
 
 def test_silent_streams_of_one_site_lock_nobody_out(authority, coordinator, identities):
-    with listening(authority, coordinator, hello_timeout=0.5) as server, ExitStack() as streams:
+    with listening(authority, coordinator, handshake_timeout=0.5) as server, ExitStack() as streams:
         silent = [streams.enter_context(Client(server, authority, identities["south"])) for _ in range(30)]
         for name in ("north", "west"):
             streams.enter_context(Client(server, authority, identities[name]).say(hello(name)))
@@ -214,3 +217,47 @@ def test_a_site_that_was_there_and_left_has_not_joined(authority, coordinator, i
             wait_for(server, lambda: server._lines["north"].hello is not None)
         wait_for(server, lambda: server._lines["north"].hello is None)
         assert server.hello(["north"]) == {"north": Fault("it was not there within 0 s")}
+
+
+FEW_FILES = """
+import resource, sys
+from pathlib import Path
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+from corank.federated import Message
+from corank.federated.certificates import Identity, read_certificate
+from corank.federated.network import GrpcChannel
+
+folder = Path(sys.argv[1])
+identity = Identity.read(folder / "coordinator.pem", folder / "coordinator.key")
+limits = {"join_timeout": 20, "handshake_timeout": 0.5, "max_connections": 100}
+channel = GrpcChannel("127.0.0.1:0", identity, read_certificate(folder / "authority.pem"), {"south": None}, **limits)
+print(channel.port, flush=True)
+sys.stdin.readline()
+print(channel.hello(["south"])["south"].fields, flush=True)
+channel.tell(["south"], Message("stop", {"reason": "enough", "row": None}))
+channel.close()
+"""
+
+
+def test_idle_connections_do_not_use_up_the_files_of_the_coordinator(authority, coordinator, identities, tmp_path):
+    resource = pytest.importorskip("resource")
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 600:
+        pytest.skip("opens 400 connections")
+    (tmp_path / "authority.pem").write_bytes(pem(authority.certificate))
+    coordinator.write(tmp_path, "coordinator")
+    command = [sys.executable, "-c", FEW_FILES, tmp_path]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
+        ExitStack() as idle,
+    ):
+        port = int(server.stdout.readline())
+        for _ in range(400):
+            idle.enter_context(socket.create_connection(("127.0.0.1", port)))
+        line = Connection(f"127.0.0.1:{port}", identities["south"], authority.certificate)
+        thread = threading.Thread(target=lambda: line.answer(Answering()), daemon=True)
+        thread.start()
+        out, _ = server.communicate("all are connected\n", timeout=60)
+        thread.join(20)
+    assert "'site': 'south'" in out

@@ -244,8 +244,17 @@ def coordinate(
 def _listening(given: CoordinatorSettings) -> Iterator[Any]:
     """The coordinator's end of the network."""
     identity, authority = given.certificates.load(COORDINATOR)
-    timeouts = {"join_timeout": given.join_timeout, "answer_timeout": given.answer_timeout}
-    channel = GrpcChannel(given.address, identity, authority, given.pins, max_items=given.max_items, **timeouts)
+    channel = GrpcChannel(
+        given.address,
+        identity,
+        authority,
+        given.pins,
+        max_items=given.max_items,
+        join_timeout=given.join_timeout,
+        answer_timeout=given.answer_timeout,
+        handshake_timeout=given.handshake_timeout,
+        max_connections=given.max_connections,
+    )
     try:
         yield channel
     finally:

@@ -46,6 +46,17 @@ def size_limits(max_items: int) -> list[tuple[str, int]]:
     return [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", most)]
 
 
+def connection_limits(handshake_timeout: float, max_connections: int) -> list[tuple[str, int]]:
+    """Options that keep strangers, and sites that open more than they need, from using up threads and open files."""
+    return [
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(1000 * handshake_timeout)),
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        ("grpc.max_connection_idle_ms", 60_000),  # without a stream
+        ("grpc.max_concurrent_streams", 4),  # of one connection
+    ]
+
+
 class Line:
     """What connects one site: its streams, one after the other, and the question that is open.
 
@@ -173,7 +184,8 @@ class GrpcChannel:
     sites : names and fingerprints (SHA-256) of their certificates; None as fingerprint takes any of that name
     max_items : the longest array that is welcome
     join_timeout, answer_timeout : seconds to wait for all sites to join, and for one answer
-    hello_timeout : seconds within which a stream must begin with a hello
+    handshake_timeout : seconds for the handshake of a connection, and for the hello with which a stream begins
+    max_connections : open at the same time, also before their handshake; more are closed at once
     """
 
     def __init__(
@@ -186,11 +198,12 @@ class GrpcChannel:
         max_items: int = 1_000_000,
         join_timeout: float = 600.0,
         answer_timeout: float = 600.0,
-        hello_timeout: float = 10.0,
+        handshake_timeout: float = 10.0,
+        max_connections: int = 256,
     ) -> None:
         self.sent = self.received = 0
         self.join_timeout, self.answer_timeout, self.max_items = join_timeout, answer_timeout, max_items
-        self.hello_timeout = hello_timeout
+        self.handshake_timeout = handshake_timeout
         self._pins = dict(sites)
         self._closing = threading.Event()
         self._count = threading.Lock()
@@ -200,7 +213,7 @@ class GrpcChannel:
         service, method = METHOD.strip("/").split("/")
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=2 * len(sites) + 8, thread_name_prefix="corank-site"),
-            options=[*KEEPALIVE, *size_limits(max_items), ("grpc.so_reuseport", 0)],
+            options=[*KEEPALIVE, *size_limits(max_items), *connection_limits(handshake_timeout, max_connections)],
         )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         credentials = grpc.ssl_server_credentials(
@@ -226,12 +239,12 @@ class GrpcChannel:
         stream: queue.Queue[bytes | None] = queue.Queue()
         if not line.open(stream):
             context.abort(grpc.StatusCode.ALREADY_EXISTS, SECOND.format(name=name))
-        timer = threading.Timer(self.hello_timeout, context.cancel)
+        timer = threading.Timer(self.handshake_timeout, context.cancel)
         timer.start()
         try:
             hello = self._read(name, next(requests))
         except (MessageError, StopIteration, grpc.RpcError) as error:
-            why = f"a hello was expected within {self.hello_timeout:g} s: {error}".rstrip(": ")
+            why = f"a hello was expected within {self.handshake_timeout:g} s: {error}".rstrip(": ")
             line.detach(stream, why)
             note("refused", level=logging.WARNING, site=name, why=why)
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
