@@ -24,6 +24,7 @@ from corank.federated import (
     Site,
     StateError,
 )
+from corank.federated.channel import answered
 from corank.federated.messages import KINDS, Terms, decoded
 from corank.federated.predicting import ModelServer
 from corank.model_files.container import read_state, write_state
@@ -289,6 +290,17 @@ def test_a_site_refuses_to_be_pulled_far_away(items):
     assert site.answered == 0
 
 
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_refusal_says_nothing_about_the_scores(items, scale):
+    X, y = site_rows(1)
+    site = Site("a", CoRLS(alpha=1.0, basis="all"), X, scale * y, SharedItems(items))
+    site.handle(again_terms("run", site))
+    refusal = answered(site, Message("round", {"run": "run", "round": 1, "sites": 2}, np.full(25, 1e9)))
+    assert refusal.kind == "refusal"
+    assert refusal["too_far"]
+    assert not any(character.isdigit() for character in refusal["reason"])
+
+
 def test_answers_are_affine_in_the_questions_as_the_page_says(items):
     (site,) = make_sites([CoRLS(alpha=1.0, basis="all")], SharedItems(items))
     site.handle(again_terms("run", site))
@@ -368,10 +380,10 @@ FAULTS = {
     "it sent 24 predictions for 25 shared items": lambda reply: replace(reply, numbers=np.zeros(24)),
     "it answered round 2 in round 3": lambda reply: replace(reply, fields={**reply.fields, "round": 2}),
     "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(reply, numbers=np.r_[0, 1e200, np.zeros(23)]),
-    "its report is .1.0, 1.0, 1e[+]200. instead": lambda reply: replace(
+    "its report is not a loss, a norm and a": lambda reply: replace(
         reply, fields={**reply.fields, "report": [1.0, 1.0, 1e200]}
     ),
-    "its report is": lambda reply: replace(reply, fields={**reply.fields, "report": [1.0]}),
+    "its report is not a loss": lambda reply: replace(reply, fields={**reply.fields, "report": [1.0]}),
 }
 
 

@@ -545,7 +545,7 @@ class Coordinator:
         if self.plan.report:
             numbers = isinstance(report, list) and len(report) == 3
             if not numbers or not all(type(number) in (int, float) and 0 <= number < LARGEST for number in report):
-                return f"its report is {report!r:.80} instead of loss, norm and gradient norm"
+                return "its report is not a loss, a norm and a gradient norm"  # which other sites must not learn
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"
         return None

@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[dict[str, Any], bool | None]] = {
     "digest": ({"upto": int, "digest": str}, False),
     "accepted": ({"run": str}, False),
     "answer": ({"run": str, "round": int, "report": (list, type(None))}, True),
-    "refusal": ({"run": str, "round": int, "reason": str}, False),
+    "refusal": ({"run": str, "round": int, "reason": str, "too_far": bool}, False),
     "saved": ({"run": str}, False),
     "prediction": ({"request": str, "reason": (str, type(None))}, None),
     # coordinator to site

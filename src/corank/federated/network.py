@@ -157,7 +157,7 @@ class Line:
                 return
             if isinstance(message, Message):
                 if message.kind == "refusal":
-                    message = refused(message["reason"])
+                    message = refused(message["reason"], too_far=message["too_far"])
                 elif message.kind == "accepted" and question.kind != "terms":
                     return  # of a site that came back
                 elif message.kind == "answer" and question.kind == "round" and message["round"] < question["round"]:

@@ -128,6 +128,10 @@ class Refused(ValueError):
     """What a site was asked for and does not do; says why."""
 
 
+class PulledTooFar(Refused):
+    """A round that would pull a site beyond its limits; which of the senders is to blame, the coordinator can tell."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of a site. Its answers are affine in the questions, so that enough questions reveal them all.
@@ -299,9 +303,11 @@ class Site:
         towards = self._block.compared(values)
         size = float(np.sqrt(np.mean(to_numpy(towards) ** 2)))
         if size > self._allowed:
-            raise Refused(
-                f"{self.name!r} was to be pulled towards values of size {size:.3g}, beyond the {self._allowed:.3g} that "
-                "its limits allow; if the other sites' scores are that much larger, raise norm in its limits."
+            # both numbers say something about the scores: they are for this site's log, not for the others
+            note("too far", level=logging.WARNING, site=self.name, size=size, allowed=self._allowed)
+            raise PulledTooFar(
+                f"{self.name!r} was to be pulled further than its limits allow; if the other sites' scores are that much "
+                "larger than its own, raise norm in its limits: its log says how far."
             )
         return 2 * terms.agreement * (sites - 1), towards
 
