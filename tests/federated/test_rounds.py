@@ -378,6 +378,10 @@ FAULTS = {
         reply, numbers=np.r_[np.zeros(3), np.nan, np.zeros(21)]
     ),
     "it sent 24 predictions for 25 shared items": lambda reply: replace(reply, numbers=np.zeros(24)),
+    "it answered for the run 'other', not for 'test'": lambda reply: replace(
+        reply, fields={**reply.fields, "run": "other"}
+    ),
+    "it sent a message of the kind 'saved' where an answer": lambda reply: Message("saved", {"run": "test"}),
     "it answered round 2 in round 3": lambda reply: replace(reply, fields={**reply.fields, "round": 2}),
     "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(reply, numbers=np.r_[0, 1e200, np.zeros(23)]),
     "its report is not a loss, a norm and a": lambda reply: replace(
@@ -398,6 +402,76 @@ def test_a_faulty_site_stops_the_run_unless_the_plan_says_to_go_on(items, words)
     assert list(result.lost) == ["b"]
     pair = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
     close(result.predictions, run([pair[0], pair[2]]).predictions)
+
+
+class Liar(InProcess):
+    """Site "b" sends other predictions than its own, from a round on."""
+
+    def __init__(self, sites, lie, since=1):
+        super().__init__(sites)
+        self.lie, self.since = lie, since
+
+    def ask(self, questions):
+        replies = super().ask(questions)
+        for name, question in questions.items():
+            if name == "b" and question.kind == "round" and question["round"] >= self.since:
+                replies[name] = replace(replies[name], numbers=self.lie(replies[name].numbers))
+        return replies
+
+
+LIES = {
+    "all large": lambda numbers: numbers + 1e6,
+    "one item": lambda numbers: np.r_[1e6, numbers[1:]],
+    "noise": lambda numbers: 1e9 * np.random.default_rng(0).normal(size=len(numbers)),
+}
+
+
+@pytest.mark.parametrize("since", [1, 4])
+@pytest.mark.parametrize("schedule", ["sequential", "parallel"])
+@pytest.mark.parametrize("lie", LIES)
+def test_whoever_sends_wild_predictions_is_blamed_not_those_who_refuse_them(items, lie, schedule, since):
+    def three():
+        return make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
+
+    sites, how = three(), {"schedule": schedule}
+    with pytest.raises(RunStopped, match=r"^site 'b' is lost .* far from those of all other sites") as stopped:
+        run(sites, channel=Liar(sites, LIES[lie], since), **how)
+    assert "site 'a' is lost" not in str(stopped.value)
+    sites = three()
+    result = run(sites, channel=Liar(sites, LIES[lie], since), on_missing="continue", **how)
+    assert (result.sites, list(result.lost)) == (("a", "c"), ["b"])
+    first, _, last = three()
+    close(result.predictions, run([first, last]).predictions)
+
+
+def test_a_run_goes_on_once_the_site_with_wild_predictions_is_mended(items, tmp_path):
+    def three(**how):
+        return make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items), **how)
+
+    sites, how = three(state=tmp_path), {"state": tmp_path / "coordinator.state"}
+    with pytest.raises(RunStopped, match="site 'b' is lost in round 3"):
+        run(sites, channel=Liar(sites, LIES["all large"], 3), **how)
+    result = run(three(state=tmp_path), **how)
+    assert result.converged
+    close(result.predictions, run(three()).predictions)
+
+
+def test_of_two_sites_both_are_named(items):
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
+    with pytest.raises(RunStopped, match=r"'a' is lost .* came from site 'b', and with two sites nobody else can say"):
+        run(sites, channel=Liar(sites, LIES["all large"]), on_missing="continue")
+
+
+def test_a_site_that_refuses_without_cause_drags_nobody_along(items):
+    class Refusing(InProcess):
+        def ask(self, questions):
+            replies = super().ask(questions)
+            if questions.get("b") is not None and questions["b"].kind == "round":
+                replies["b"] = Fault("it refused", too_far=True)
+            return replies
+
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
+    assert list(run(sites, channel=Refusing(sites), on_missing="continue").lost) == ["b"]
 
 
 def test_models_are_kept_also_where_the_last_round_was_broken_off(items):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from corank._arrays import FloatArray
 from corank.federated.channel import Channel, Fault
 from corank.federated.messages import VERSION, Message, Terms, note
 from corank.federated.shared_items import Fingerprint, SharedItemsError, first_difference
+from corank.federated.site import REASONABLE
 from corank.model_files.container import StateError, read_state, write_state
 from corank.tables import LARGEST
 
@@ -135,6 +136,22 @@ def spread(values: FloatArray) -> float:
 def disagreement(values: FloatArray) -> float:
     """Root mean square of the differences from the sites' mean, (M, m)."""
     return float(np.sqrt(np.mean((values - values.mean(axis=0)) ** 2)))
+
+
+def wild_sites(values: FloatArray) -> list[int]:
+    """Sites whose predictions, (M, m), lie further off than an honest run explains, by comparison with all others.
+
+    They are a minority of three sites or more; from the median of all sites each lies REASONABLE times as far as the
+    others lie from it or vary over the items.
+    """
+    distances = np.sqrt(np.mean((values - np.median(values, axis=0)) ** 2, axis=1))
+    sizes = np.maximum(distances, values.std(axis=1))
+    order = np.argsort(-distances)
+    for number in range((len(values) - 1) // 2, 0, -1):
+        suspects, others = order[:number], order[number:]
+        if distances[suspects].min() > REASONABLE * sizes[others].max():
+            return sorted(int(site) for site in suspects)
+    return []
 
 
 class RunStopped(ConnectionError):
@@ -352,16 +369,18 @@ class Coordinator:
         self._memory = Extrapolation(None if plan.accelerate else 0)
         self._distance = Distance()
         self._errors: list[float] = []
+        self._answered: dict[str, FloatArray] = {}  # by every site, when it last did
 
     def run(self) -> Report:
         """All rounds, until convergence or `max_rounds`; RunStopped where it cannot go on."""
         at = self._join()
         values = np.zeros((len(at.sites), self.terms.items)) if at.x is None else at.x
+        self._answered = {} if at.x is None else dict(zip(at.sites, at.x, strict=True))
         while not at.converged and at.number < self.plan.max_rounds:
             try:
                 values = self._round(at)
             except _SitesLost as lost:
-                self._go_on_without(at, lost.faults)
+                self._go_on_without(at, lost)
         self._finish(at)
         return Report(self.plan.run, tuple(at.sites), at.lost, at.converged, at.completed, self.rounds, values)
 
@@ -520,18 +539,43 @@ class Coordinator:
     ) -> tuple[FloatArray, dict[str, list[float]]]:
         replies = self.channel.ask(questions)
         faults = {name: why for name, reply in replies.items() if (why := self._wrong(reply, number)) is not None}
+        answers = {name: reply for name, reply in replies.items() if isinstance(reply, Message) and name not in faults}
+        self._answered |= {name: np.asarray(answer.numbers) for name, answer in answers.items()}
+        refusing = [name for name, reply in replies.items() if isinstance(reply, Fault) and reply.too_far]
+        if refusing:
+            self._blame(at, faults, refusing)
         if faults:
             raise _SitesLost(faults)
-        answers = {name: reply for name, reply in replies.items() if isinstance(reply, Message)}
-        values = np.stack([np.asarray(answers[name].numbers) for name in questions])
+        values = np.stack([self._answered[name] for name in questions])
         return values, {name: answers[name]["report"] for name in questions} if self.plan.report else {}
+
+    def _blame(self, at: _Progress, faults: dict[str, str], refusing: list[str]) -> None:
+        """Where sites refuse to be pulled that far, the fault is with those who sent wild predictions, if that shows."""
+        if at.x is None:
+            return
+        if len(at.sites) == 2:
+            (other,) = set(at.sites) - {refusing[0]}
+            self._stop(
+                at,
+                f"site {refusing[0]!r} is lost in round {at.number + 1}: {faults[refusing[0]]}; what it refused came "
+                f"from site {other!r}, and with two sites nobody else can say which of them is wrong: compare the scores "
+                "of both",
+            )
+        wild = [at.sites[v] for v in wild_sites(np.stack([self._answered[name] for name in at.sites]))]
+        if wild:
+            names = ", ".join(repr(name) for name in refusing)
+            why = f"its predictions are far from those of all other sites, so that {names} refused to be pulled towards them"
+            honest = {name: fault for name, fault in faults.items() if name not in refusing}
+            raise _SitesLost(honest | dict.fromkeys(wild, why), wild)
 
     def _wrong(self, reply: Message | Fault, number: int) -> str | None:
         """What is wrong with an answer, if anything."""
         if isinstance(reply, Fault):
             return reply.reason
-        if reply.kind != "answer" or reply["run"] != self.plan.run:
-            return f"it answered with {reply.kind} where an answer was due"
+        if reply.kind != "answer":
+            return f"it sent a message of the kind {reply.kind!r} where an answer was due"
+        if reply["run"] != self.plan.run:
+            return f"it answered for the run {reply['run']!r:.80}, not for {self.plan.run!r}"
         if reply["round"] != number:
             return f"it answered round {reply['round']} in round {number}"
         assert reply.numbers is not None
@@ -552,11 +596,14 @@ class Coordinator:
 
     # ---------------------------------------------------------------- endings
 
-    def _go_on_without(self, at: _Progress, faults: dict[str, str]) -> None:
-        losses = "; ".join(f"site {name!r} is lost in round {at.number + 1}: {why}" for name, why in faults.items())
+    def _go_on_without(self, at: _Progress, lost: _SitesLost) -> None:
+        faults, before = lost.faults, at.number
+        losses = "; ".join(f"site {name!r} is lost in round {before + 1}: {why}" for name, why in faults.items())
         left = [name for name in at.sites if name not in faults]
         if self.plan.on_missing == "stop":
-            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {at.number}")
+            if lost.wild:
+                self._forget(at, lost.wild)
+            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {before}")
         if len(left) < self.plan.min_sites:
             self._stop(at, f"{losses}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
         note("going on", level=logging.WARNING, without=list(faults), why=losses)
@@ -564,7 +611,7 @@ class Coordinator:
             faults, Message("stop", {"reason": f"the run goes on without this site: {losses}", "row": None})
         )
         if at.x is not None:
-            at.x = at.x[[v for v, name in enumerate(at.sites) if name in left]]
+            at.x = np.stack([self._answered[name] for name in left])  # nothing extrapolated from those that are lost
         at.sites, at.exact = left, False
         at.lost |= faults
         at.number += 1  # some have answered this one, under other conditions
@@ -572,7 +619,14 @@ class Coordinator:
         self._distance = Distance()
         self._save(at)
 
-    def _stop(self, at: _Progress, reason: str) -> None:
+    def _forget(self, at: _Progress, wild: list[str]) -> None:
+        """Put the others' median in place of wild predictions, so that the run can go on once their site is mended."""
+        others = np.median([self._answered[name] for name in at.sites if name not in wild], axis=0)
+        at.x = np.stack([others if name in wild else self._answered[name] for name in at.sites])
+        at.number, at.exact = at.number + 1, False  # sites may have answered this one, to another question
+        self._save(at)
+
+    def _stop(self, at: _Progress, reason: str) -> NoReturn:
         self.channel.tell(at.sites, Message("stop", {"reason": reason, "row": None}))
         raise RunStopped(reason + ".")
 
@@ -587,5 +641,5 @@ class Coordinator:
 
 
 class _SitesLost(Exception):
-    def __init__(self, faults: dict[str, str]) -> None:
-        self.faults = faults
+    def __init__(self, faults: dict[str, str], wild: Sequence[str] = ()) -> None:
+        self.faults, self.wild = faults, list(wild)
