@@ -381,7 +381,7 @@ FAULTS = {
     "it answered for the run 'other', not for 'test'": lambda reply: replace(
         reply, fields={**reply.fields, "run": "other"}
     ),
-    "it sent a message of the kind 'saved' where an answer": lambda reply: Message("saved", {"run": "test"}),
+    "it sent a message of the kind 'saved' where 'answer' was due": lambda reply: Message("saved", {"run": "test"}),
     "it answered round 2 in round 3": lambda reply: replace(reply, fields={**reply.fields, "round": 2}),
     "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(reply, numbers=np.r_[0, 1e200, np.zeros(23)]),
     "its report is not a loss, a norm and a": lambda reply: replace(
@@ -402,6 +402,25 @@ def test_a_faulty_site_stops_the_run_unless_the_plan_says_to_go_on(items, words)
     assert list(result.lost) == ["b"]
     pair = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
     close(result.predictions, run([pair[0], pair[2]]).predictions)
+
+
+@pytest.mark.parametrize("kind", ["accepted", "saved"])
+def test_a_reply_for_another_run_is_called_that(items, kind, caplog):
+    class Elsewhere(InProcess):
+        def ask(self, questions):
+            replies = super().ask(questions)
+            return {
+                name: replace(reply, fields={"run": "other"}) if reply.kind == kind else reply
+                for name, reply in replies.items()
+            }
+
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
+    if kind == "accepted":
+        with pytest.raises(RunStopped, match="'a' does not take part: it answered for the run 'other', not for 'test'"):
+            run(sites, channel=Elsewhere(sites))
+    else:
+        assert run(sites, channel=Elsewhere(sites)).converged
+        assert "it did not say that it kept its model: it answered for the run 'other'" in caplog.text
 
 
 class Liar(InProcess):

@@ -399,8 +399,7 @@ class Coordinator:
             raise StateError(f"{self.state} is about {at.x.shape[1]} shared items, but there are {items}.")
         replies = self.channel.ask(dict.fromkeys(at.sites, self.terms.message()))
         for name, reply in replies.items():
-            if isinstance(reply, Fault) or reply.kind != "accepted":
-                why = reply.reason if isinstance(reply, Fault) else f"it answered with {reply.kind}"
+            if (why := self._mismatch(reply, "accepted")) is not None:
                 self._stop(at, f"site {name!r} does not take part: {why}")
         return at
 
@@ -570,12 +569,9 @@ class Coordinator:
 
     def _wrong(self, reply: Message | Fault, number: int) -> str | None:
         """What is wrong with an answer, if anything."""
-        if isinstance(reply, Fault):
-            return reply.reason
-        if reply.kind != "answer":
-            return f"it sent a message of the kind {reply.kind!r} where an answer was due"
-        if reply["run"] != self.plan.run:
-            return f"it answered for the run {reply['run']!r:.80}, not for {self.plan.run!r}"
+        why = self._mismatch(reply, "answer")
+        if why is not None or isinstance(reply, Fault):
+            return why
         if reply["round"] != number:
             return f"it answered round {reply['round']} in round {number}"
         assert reply.numbers is not None
@@ -592,6 +588,16 @@ class Coordinator:
                 return "its report is not a loss, a norm and a gradient norm"  # which other sites must not learn
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"
+        return None
+
+    def _mismatch(self, reply: Message | Fault, kind: str) -> str | None:
+        """Why a reply is not of this kind and this run, if so."""
+        if isinstance(reply, Fault):
+            return reply.reason
+        if reply.kind != kind:
+            return f"it sent a message of the kind {reply.kind!r} where {kind!r} was due"
+        if reply["run"] != self.plan.run:
+            return f"it answered for the run {reply['run']!r:.80}, not for {self.plan.run!r}"
         return None
 
     # ---------------------------------------------------------------- endings
@@ -633,8 +639,7 @@ class Coordinator:
     def _finish(self, at: _Progress) -> None:
         message = Message("finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged})
         for name, reply in self.channel.ask(dict.fromkeys(at.sites, message)).items():
-            if isinstance(reply, Fault) or reply.kind != "saved":
-                why = reply.reason if isinstance(reply, Fault) else f"it answered with {reply.kind}"
+            if (why := self._mismatch(reply, "saved")) is not None:
                 note(
                     "unconfirmed", level=logging.WARNING, site=name, why=f"it did not say that it kept its model: {why}"
                 )
