@@ -1,5 +1,6 @@
 """Sites that keep their data: the same solution as all data in one place, and nothing else crosses the wire."""
 
+import shutil
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -573,6 +574,57 @@ def test_a_state_of_other_settings_is_refused(items, tmp_path):
     state.write_bytes(b"nonsense")
     with pytest.raises(StateError, match="damaged"):
         run(make_sites(learners, SharedItems(items)), state=state)
+
+
+PAIR = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def states_of_a_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("states")
+    shared = SharedItems(np.random.default_rng(9).normal(size=(25, 3)))
+    run(make_sites(PAIR, shared, state=folder), state=folder / "coordinator.state", max_rounds=3)
+    return folder
+
+
+@pytest.fixture
+def states(states_of_a_run, tmp_path):
+    """State files of a run that has not ended."""
+    return shutil.copytree(states_of_a_run, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("whose", ["coordinator", "a"])
+def test_a_damaged_state_is_refused(items, states, whose):
+    state = states / f"{whose}.state"
+    content = bytearray(state.read_bytes())
+    content[-5] ^= 1
+    state.write_bytes(content)
+    with pytest.raises(StateError, match=rf"{whose}.state .* does not match its checksum; move it away"):
+        run(make_sites(PAIR, SharedItems(items), state=states), state=states / "coordinator.state")
+
+
+@pytest.mark.parametrize(
+    ("whose", "change", "arrays"),
+    [
+        ("coordinator", {"sites": ["a", "x"]}, {}),
+        ("coordinator", {"sites": ["a", "a"]}, {}),
+        ("coordinator", {"lost": 3}, {}),
+        ("coordinator", {}, {"x": np.zeros(25)}),
+        ("coordinator", {}, {"x": np.zeros((3, 25))}),
+        ("coordinator", {}, {"x": np.full((2, 25), np.nan)}),
+        ("a", {"report": "abc"}, {}),
+        ("a", {"round": "many"}, {}),
+        ("a", {"answered": -1}, {}),
+        ("a", {}, {"values": np.zeros(7)}),
+        ("a", {}, {"values": np.full(25, np.inf)}),
+        ("a", {}, {"coefficients": np.full(39, np.nan)}),
+    ],
+)
+def test_a_state_that_makes_no_sense_is_refused_in_a_sentence(items, states, whose, change, arrays):
+    facts, before = read_state(states / f"{whose}.state")
+    write_state(states / f"{whose}.state", {**facts, **change}, {**before, **arrays})
+    with pytest.raises(StateError, match=rf"{whose}.state is not the state of a"):
+        run(make_sites(PAIR, SharedItems(items), state=states), state=states / "coordinator.state")
 
 
 def test_a_run_that_had_ended_says_so_again(items, tmp_path):

@@ -426,7 +426,11 @@ class Coordinator:
                 dict(facts["lost"]),
                 bool(facts["converged"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            if at.x is None or at.x.ndim != 2 or len(at.x) != len(at.sites) or not np.isfinite(at.x).all():
+                raise ValueError("x")
+            if not set(at.sites) <= set(self.plan.sites) or len(set(at.sites)) < len(at.sites):
+                raise ValueError("sites")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"{self.state} is not the state of a coordinator; move it away to start over.") from error
         note("resuming", run=self.plan.run, after=at.number)
         return at

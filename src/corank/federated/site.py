@@ -204,7 +204,7 @@ class Site:
             )
         self.terms: Terms | None = None
         given = _digest(learner, X, y, shared, qid, sample_weight)
-        self._memory = _Memory.read(state, self._coefficients_size, given)
+        self._memory = _Memory.read(state, self._coefficients_size, len(shared), given)
 
     @property
     def _coefficients_size(self) -> int:
@@ -354,7 +354,7 @@ class _Memory:
     values: FloatArray | None = None
 
     @classmethod
-    def read(cls, path: Path | None, size: int, given: str) -> _Memory:
+    def read(cls, path: Path | None, size: int, items: int, given: str) -> _Memory:
         state = None if path is None else read_state(path)
         memory = cls(path, np.zeros(size), given)
         if state is None:
@@ -363,12 +363,19 @@ class _Memory:
         try:
             memory.run, memory.asked = str(facts["run"]), str(facts["asked"])
             memory.round, memory.answered = int(facts["round"]), int(facts["answered"])
-            memory.report = None if facts["report"] is None else [float(number) for number in facts["report"]]
-        except (KeyError, TypeError, ValueError) as error:
+            memory.report = [float(number) for number in facts["report"]]
+            coefficients, values = arrays["coefficients"], arrays["values"]
+            as_before = facts["given"] == given
+            if memory.round < 1 or memory.answered < 1 or len(memory.report) != 3:
+                raise ValueError("counts")
+            if as_before and (coefficients.shape != (size,) or values.shape != (items,)):
+                raise ValueError("shapes")
+            if not all(np.isfinite(numbers).all() for numbers in (coefficients, values, memory.report)):
+                raise ValueError("numbers")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"{path} is not the state of a site; move it away to start over.") from error
-        shape = arrays.get("coefficients", memory.coefficients[:0]).shape
-        if facts.get("given") == given and shape == memory.coefficients.shape:
-            memory.coefficients, memory.values = arrays["coefficients"], arrays.get("values")
+        if as_before:
+            memory.coefficients, memory.values = coefficients, values
         else:  # rounds count on, but what was said no longer holds
             note(
                 "changed", level=logging.WARNING, why="data or settings are others than in the last round; starts over"

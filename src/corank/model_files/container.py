@@ -144,10 +144,9 @@ class StateError(ValueError):
 
 def write_state(path: Path, facts: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
     """Replace the state; a process killed meanwhile leaves the one before."""
-    content = to_safetensors(
-        {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()},
-        metadata={STATE_FORMAT: json.dumps(facts, allow_nan=False)},
-    )
+    text = json.dumps(facts, allow_nan=False)
+    numbers = {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
+    content = to_safetensors(numbers, metadata={STATE_FORMAT: text, "sha256": _checksum(text, numbers)})
     with replacing(path, overwrite=True) as file:
         file.write(content)
         file.flush()
@@ -162,10 +161,18 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64
         return None
     try:
         with safe_open(path, framework="np") as file:
-            facts = json.loads((file.metadata() or {})[STATE_FORMAT])
-            return facts, {name: np.asarray(file.get_tensor(name), dtype=np.float64) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+            metadata = file.metadata() or {}
+            text = metadata[STATE_FORMAT]
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        facts = json.loads(text)
+        if metadata.get("sha256") != _checksum(text, arrays):
+            old = "sha256" not in metadata
+            raise ValueError("it has no checksum, as those of corank 0.1" if old else "it does not match its checksum")
+        if not isinstance(facts, dict) or any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError("it holds something else")
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise StateError(
             f"{path} is not the state of a federated run, or it is damaged: {error}; move it away to begin anew, "
             "with every round that a site has answered forgotten."
         ) from error
+    return facts, arrays
