@@ -1,6 +1,7 @@
 """Sites that keep their data: the same solution as all data in one place, and nothing else crosses the wire."""
 
 import shutil
+import stat
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -576,6 +577,14 @@ def test_a_state_of_other_settings_is_refused(items, tmp_path):
         run(make_sites(learners, SharedItems(items)), state=state)
 
 
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_states_are_for_their_owners_alone(states):
+    assert {mode_of(path) for path in states.glob("*.state")} == {0o600}
+
+
 PAIR = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
 
 
@@ -672,7 +681,10 @@ def test_a_site_keeps_a_normal_model(items, tmp_path):
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
     run(sites)
     sites[0].model.save(tmp_path / "a.corank")
+    assert mode_of(tmp_path / "a.corank") == 0o600  # it holds rows
     model = load(tmp_path / "a.corank")
+    model.save(tmp_path / "copy.corank")
+    assert mode_of(tmp_path / "copy.corank") == 0o600
     np.testing.assert_array_equal(model.predict(items), sites[0].model.predict(items))
     assert model.agreement_ == 0.4
     assert model.table_ == {"federated": "test", "site": "a", "sites": 2}
