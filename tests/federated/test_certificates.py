@@ -100,6 +100,14 @@ def test_a_site_gives_up_on_a_coordinator_that_is_not_there(authority, north):
         Connection("127.0.0.1:1", north, authority.certificate, patience=0.1).answer(Silent())
 
 
+def test_a_site_says_that_its_certificate_has_expired(server, authority):
+    late = issued(authority, "south", 1, datetime.now(UTC) - timedelta(days=1))
+    with pytest.raises(
+        JoinError, match=r"certificates of this site have expired at .* what it answered so far is kept"
+    ):
+        Connection(f"127.0.0.1:{server.port}", late, authority.certificate).answer(Silent())
+
+
 class Silent:
     name = "south"
 

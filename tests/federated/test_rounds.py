@@ -1,5 +1,6 @@
 """Sites that keep their data: the same solution as all data in one place, and nothing else crosses the wire."""
 
+import errno
 import shutil
 import stat
 from dataclasses import replace
@@ -579,6 +580,40 @@ def test_a_state_of_other_settings_is_refused(items, tmp_path):
 
 def mode_of(path):
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_full_disk_makes_a_site_neither_answer_nor_count(states, items, monkeypatch):
+    (site,) = make_sites(PAIR[:1], SharedItems(items), state=states)
+    site.handle(again_terms("another", site))
+    before = site.answered
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    asked = Message("round", {"run": "another", "round": 1, "sites": 2})
+    with monkeypatch.context() as disk:
+        disk.setattr("corank.federated.site.write_state", full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space left"):
+                site.handle(asked)
+    assert site.answered == before
+    assert site.handle(asked).kind == "answer"
+    assert read_state(states / "a.state")[0]["answered"] == site.answered == before + 1
+
+
+def test_a_model_is_kept_before_the_coordinator_hears_that_it_is(items):
+    kept = []
+    sites = make_sites(PAIR, SharedItems(items))
+    sites[0].keep = lambda site: kept.append(site.model.agreement_)
+    run(sites, max_rounds=2)
+    assert kept == [0.4]
+
+    def full(site):
+        raise OSError("full")
+
+    sites[0].keep = full
+    with pytest.raises(OSError, match="full"):
+        sites[0].handle(Message("finish", {"run": "test", "round": 2, "converged": False}))
 
 
 def test_states_are_for_their_owners_alone(states):

@@ -331,6 +331,14 @@ def join(
 def _take_part(given: SiteSettings, line: Any, *, force: bool, quiet: bool) -> dict[str, Any]:
     with _live_rounds(f"{given.name}: learning alone …", quiet=quiet):
         site, encoder = site_of(given)
+
+    kept: list[Path] = []  # a coordinator that did not hear of it asks again
+
+    def keep(site: Site) -> None:
+        site.model.save(given.model, overwrite=force or bool(kept), encoder=encoder)
+        kept.append(given.model)
+
+    site.keep = keep
     with _live_rounds(f"{given.name}: waiting for the coordinator at {given.coordinator} …", quiet=quiet):
         ending = line.answer(site)
     if ending.kind == "stop":
@@ -339,7 +347,6 @@ def _take_part(given: SiteSettings, line: Any, *, force: bool, quiet: bool) -> d
         if row is not None:
             where = f" (here: {shared.name(row) if row < len(shared) else f'{len(shared):,} items'})"
         raise JoinError(f"the coordinator stopped: {ending['reason']}{where}")
-    site.model.save(given.model, overwrite=force, encoder=encoder)
     return {
         "site": given.name,
         "model": str(given.model),

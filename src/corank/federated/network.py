@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -363,6 +364,7 @@ class Connection:
         patience: float = 600.0,
     ) -> None:
         self.address, self.patience, self.max_items = address, patience, max_items
+        self._ends = min(identity.certificate.not_valid_after_utc, authority.not_valid_after_utc)
         self._credentials = grpc.ssl_channel_credentials(pem(authority), key_pem(identity), pem(identity.certificate))
         # whatever the host is called, its certificate must be the coordinator's
         name = ("grpc.ssl_target_name_override", COORDINATOR)
@@ -425,6 +427,11 @@ class Connection:
     def _judged(self, error: Any) -> str:
         """Why a connection failed; JoinError where trying again cannot help."""
         code, details = error.code().name, error.details() or ""
+        if datetime.now(UTC) > self._ends:
+            raise JoinError(
+                f"the certificates of this site have expired at {self._ends:%Y-%m-%d %H:%M} UTC: make new ones with corank "
+                "federated init, and start it again; what it answered so far is kept"
+            )
         if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details or "not match" in details:
             raise JoinError(
                 f"the coordinator at {self.address} has no certificate of this run's authority in the name "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,6 +176,7 @@ class Site:
     qid, sample_weight : as in `fit`
     limits : Limits
     state : path of the file that remembers answered rounds across restarts; None forgets
+    keep : called with the site when the run has ended, before the coordinator hears that its model is kept
     """
 
     def __init__(
@@ -190,8 +191,9 @@ class Site:
         sample_weight: Any = None,
         limits: Limits | None = None,
         state: Path | None = None,
+        keep: Callable[[Site], None] | None = None,
     ) -> None:
-        self.name, self.shared, self.limits, self.state = name, shared, limits or Limits(), state
+        self.name, self.shared, self.limits, self.state, self.keep = name, shared, limits or Limits(), state, keep
         self.model = _alone(learner, X, y, shared, qid, sample_weight)
         self.comparison = comparison_of(self.model)
         self._block = _block(self.model, shared)
@@ -336,6 +338,8 @@ class Site:
             raise Refused(f"the run ended at round {message['round']}, but the last one here is {self._memory.round}.")
         white = like(self._memory.coefficients[:, None], self._block.right)
         agreed(self.model, self._block.coefficients(white)[:, 0], terms, self.name, self._memory.round)
+        if self.keep is not None:
+            self.keep(self)
         return Message("saved", {"run": terms.run})
 
 
@@ -391,11 +395,11 @@ class _Memory:
 
     def remember(self, number: int, asked: str, white: FloatArray, values: FloatArray, report: list[float]) -> None:
         """Write down before it is said, so that no restart forgets an answer."""
+        if self.path is not None:
+            facts = {"run": self.run, "round": number, "asked": asked, "answered": self.answered + 1, "report": report}
+            write_state(self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values})
         self.round, self.asked, self.answered = number, asked, self.answered + 1
         self.coefficients, self.values, self.report = white, values, report
-        if self.path is not None:
-            facts = {"run": self.run, "round": number, "asked": asked, "answered": self.answered, "report": report}
-            write_state(self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values})
 
 
 def comparison_of(learner: CoRLS | CoRankRLS) -> str:
