@@ -110,13 +110,13 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
             raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
-        if candidate.hops < 0 or (candidate.hops and (candidate.needs_unscored or candidate.encoding == QUERY_RANKS)):
+        if candidate.hops < 0 or (candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)):
             raise ValueError(
-                f"candidates: hops must be at least 0, and columns over links go with neither agreement, second_order nor "
-                f"{QUERY_RANKS}, got {candidate!r}."
+                f"candidates: hops must be at least 0, and columns over links go with neither agreement nor {QUERY_RANKS}, "
+                f"got {candidate!r}."
             )
-        if candidate.beside and not candidate.hops:
-            raise ValueError(f"candidates: beside=True needs hops of at least 1, got {candidate!r}.")
+        if candidate.beside and (not candidate.hops or candidate.second_order):
+            raise ValueError(f"candidates: beside=True needs hops of at least 1 and no second_order, got {candidate!r}.")
 
 
 def default_candidates(
@@ -150,6 +150,7 @@ def default_candidates(
             if _travels(candidate)
             for hops in HOPS
             for beside in (False, True)
+            if not (beside and candidate.second_order)
         ]
     return _balanced(candidates, by_views=len(kinds) > 0) if kinds or linked else candidates
 
@@ -170,7 +171,7 @@ def _balanced(candidates: Sequence[Candidate], *, by_views: bool) -> list[Candid
 
 def _travels(candidate: Candidate) -> bool:
     """Whether there is a candidate over links beside this one."""
-    if candidate.needs_unscored or candidate.relevance or candidate.encoding in (QUERY_RANKS, RANKS):
+    if candidate.views == "agreement" or candidate.relevance or candidate.encoding in (QUERY_RANKS, RANKS):
         return False
     return candidate.kernel not in WIDE_KERNELS or candidate.width in WIDTHS_OVER_LINKS
 

@@ -458,7 +458,7 @@ def _space(
     if len(unscored) > MAX_AGREEING:
         rng = np.random.default_rng([settings.seed, 3])
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
-    agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
+    agreeing = {candidate.rows for candidate in candidates if candidate.needs_unscored}
     everything = np.array_equal(scored, np.arange(int(table.features.shape[0])))
     space = Space(
         {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},

@@ -199,7 +199,7 @@ class Space:
             return False
         if candidate.relevance and is_sparse(self.scored[candidate.rows]):
             return False
-        if candidate.needs_unscored and candidate.encoding not in self.unscored:
+        if candidate.needs_unscored and candidate.rows not in self.unscored:
             return False
         if candidate.views == "all":
             return True
