@@ -32,18 +32,29 @@ ANALYZERS: Mapping[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 1)},
     "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")  # Thai, kana, Chinese characters
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 
 Terms: TypeAlias = tuple[str, ...] | int  # terms by name, or the number of hashed ones
 
 
 def clean(text: str) -> str:
-    """A text in lower case and one Unicode form, without HTML tags and entities."""
+    """A text in lower case and one Unicode form, without HTML tags and entities.
+
+    Where a language has no spaces, every two neighbouring signs become a word.
+    """
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
         text = unescape(text)
-    return normalize("NFKC", text).lower()
+    if not text.isascii():
+        text = _WITHOUT_SPACES.sub(_pairs, normalize("NFKC", text))
+    return text.lower()
+
+
+def _pairs(match: re.Match[str]) -> str:
+    signs = match[0]
+    return " " + " ".join(signs[at : at + 2] for at in range(max(len(signs) - 1, 1))) + " "
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,20 +194,22 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: NDArray[np.int64]) -> tuple[ND
 
 
 def _weighted(counts: Any, idf: NDArray[np.float64], n_words: int) -> Any:
-    """Sublinear tf-idf (n_texts, n_terms); words and character n-grams have rows of fixed length each."""
-    weighted = counts.copy()
-    weighted.sort_indices()  # sums are taken in one order, however the terms were counted
-    weighted.data = (1 + np.log(weighted.data)) * idf[weighted.indices]
-    squares = weighted.copy()
-    squares.data **= 2
+    """Sublinear tf-idf (n_texts, n_terms) in place of the counts; words and character n-grams have rows of fixed length."""
+    counts.sort_indices()  # sums are taken in one order, however the terms were counted
+    data, indices = counts.data, counts.indices
+    np.log(data, out=data)
+    data += 1
+    data *= idf[indices]
     is_word = np.zeros(len(idf))
     is_word[:n_words] = 1.0
+    squares = sparse.csr_matrix((data**2, indices, counts.indptr), shape=counts.shape, copy=False)
     lengths = np.sqrt(squares @ np.stack([is_word, 1 - is_word], axis=1))
     lengths[lengths == 0] = 1.0
     factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
-    rows = np.repeat(np.arange(weighted.shape[0]), np.diff(weighted.indptr))
-    weighted.data *= factors[rows, (weighted.indices >= n_words).astype(np.intp)]
-    return weighted
+    of_words = np.repeat(factors[:, 0], np.diff(counts.indptr))
+    of_characters = np.repeat(factors[:, 1], np.diff(counts.indptr))
+    data *= np.where(indices < n_words, of_words, of_characters)
+    return counts
 
 
 def _components(weighted: Any) -> NDArray[np.float32]:

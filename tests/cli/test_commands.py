@@ -402,7 +402,10 @@ def test_a_column_that_is_mostly_numbers_is_noted(folder):
     result = run(
         "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--id", "book_id", "--out", "b.corank"
     )
-    assert "note: 91 % of 'price' are numbers, except for instance 'unknown', so it is treated as categories" in result.stderr
+    assert (
+        "note: 91 % of 'price' are numbers, except for instance 'unknown', so it is treated as categories"
+        in result.stderr
+    )
 
 
 def test_notes_are_said_in_every_run_and_once_in_each(folder):
