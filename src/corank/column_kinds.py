@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from corank.tables import LARGEST, MISSING, TableError, is_number, is_text, numbers, parsed, plain
+from corank.tables import LARGEST, MISSING, TableError, is_list, is_number, is_text, numbers, parsed, plain
 
 FEWEST_TEXTS = 10  # different values of a column that is text
 DISTINCT_SHARE = 0.5  # least share of different values of a column that is text
@@ -64,12 +64,6 @@ def kind_of_type(name: str, kind: pa.DataType) -> str:
             "length can; leave the column out"
         )
     raise TableError(f"column {name!r} holds {kind} values, which cannot become features: leave it out")
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether values of this type are lists."""
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def kind_of_column(name: str, values: pa.ChunkedArray) -> tuple[str, str]:

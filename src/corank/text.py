@@ -27,6 +27,7 @@ MAX_VOCABULARY_BYTES = 5_000_000  # of a collection that keeps a vocabulary
 MAX_DECOMPOSED_ROWS = 100_000
 MAX_DECOMPOSED_BYTES = 20_000_000
 CHUNK_BYTES = 2_000_000
+WEIGHTED_ROWS = 5_000  # at a time
 LEAST_SINGULAR_VALUE = 1e-6  # relative to the largest; a component below it is rounding
 ANALYZERS: Mapping[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 1)},
@@ -196,19 +197,22 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: NDArray[np.int64]) -> tuple[ND
 def _weighted(counts: Any, idf: NDArray[np.float64], n_words: int) -> Any:
     """Sublinear tf-idf (n_texts, n_terms) in place of the counts; words and character n-grams have rows of fixed length."""
     counts.sort_indices()  # sums are taken in one order, however the terms were counted
-    data, indices = counts.data, counts.indices
-    np.log(data, out=data)
-    data += 1
-    data *= idf[indices]
     is_word = np.zeros(len(idf))
     is_word[:n_words] = 1.0
-    squares = sparse.csr_matrix((data**2, indices, counts.indptr), shape=counts.shape, copy=False)
-    lengths = np.sqrt(squares @ np.stack([is_word, 1 - is_word], axis=1))
-    lengths[lengths == 0] = 1.0
-    factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
-    of_words = np.repeat(factors[:, 0], np.diff(counts.indptr))
-    of_characters = np.repeat(factors[:, 1], np.diff(counts.indptr))
-    data *= np.where(indices < n_words, of_words, of_characters)
+    by_kind = np.stack([is_word, 1 - is_word], axis=1)
+    for start in range(0, counts.shape[0], WEIGHTED_ROWS):
+        indptr = counts.indptr[start : start + WEIGHTED_ROWS + 1]
+        indices = counts.indices[indptr[0] : indptr[-1]]
+        data = counts.data[indptr[0] : indptr[-1]]
+        np.log(data, out=data)
+        data += 1
+        data *= idf[indices]
+        shape = (len(indptr) - 1, len(idf))
+        lengths = np.sqrt(sparse.csr_matrix((data**2, indices, indptr - indptr[0]), shape=shape) @ by_kind)
+        lengths[lengths == 0] = 1.0
+        factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
+        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))
+        data *= factors[rows, (indices >= n_words).astype(np.intp)]
     return counts
 
 
