@@ -163,6 +163,7 @@ def test_other_numbered_columns_are_numbers_of_their_own(changes: dict[str, Any]
     assert numbered_columns(table, table) == []
 
 
-def test_columns_that_are_only_numbers_are_no_vector() -> None:
-    table = {str(at): column(np.random.default_rng(at).normal(size=20)) for at in range(1, 20)}
+@pytest.mark.parametrize("prefix", ["", "x", "feature_", "V"])
+def test_general_names_are_no_vector(prefix: str) -> None:
+    table = {f"{prefix}{at}": column(np.random.default_rng(at).normal(size=20)) for at in range(1, 20)}
     assert numbered_columns(table, table) == []

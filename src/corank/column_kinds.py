@@ -38,6 +38,7 @@ DATE_FORMATS = {  # how dates are written, and the shape of such a text
 # Languages without spaces: every sign counts as a word.
 _WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{N}]+"
 _NUMBERED = re.compile(r"(.*\D)(\d+)")
+_GENERAL = re.compile(r"(x|f|v|c|col|column|feat|feature|var|variable|attr|attribute)[\W_]*", re.IGNORECASE)
 
 
 # ---- kinds
@@ -124,11 +125,14 @@ class NumberedColumns:
 
 
 def numbered_columns(table: Mapping[str, pa.ChunkedArray], names: Iterable[str]) -> list[NumberedColumns]:
-    """The vectors among the columns `names`: float numbers without gaps whose names count on, and whose spreads are alike."""
+    """The vectors among the columns `names`: float numbers without gaps whose names count on, and whose spreads are alike.
+
+    General names, such as x0, x1, … or feature_0, feature_1, …, say nothing of a vector.
+    """
     runs: dict[str, dict[int, str]] = {}
     for name in names:
         match = _NUMBERED.fullmatch(name)
-        if match:
+        if match and not _GENERAL.fullmatch(match[1]):
             runs.setdefault(match[1], {})[int(match[2])] = name
     vectors = []
     for prefix, columns in runs.items():

@@ -192,7 +192,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     different: tf-idf of words and character n-grams, reduced to at most 50 components, each row scaled to length 1.
 
     Vectors, such as embeddings: a column of lists of numbers of one length, or numbered float columns `emb_0`, `emb_1`, …
-    (eight or more, of about one spread); centred, and divided by one number.
+    (eight or more, of about one spread; not x0, x1, … and other general names); centred, and divided by one number.
 
     A column without information is dropped: all missing, always the same, or a different label in each of more than 20
     rows.
