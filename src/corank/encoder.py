@@ -248,7 +248,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self._fit(table)
+        self._fit(to_arrow(table))
         return self
 
     def fit_transform(self, table: Any, y: object = None, **parameters: object) -> NDArray[np.float64]:
@@ -267,10 +267,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoded_texts = self._fit(table)
         return self._matrix(table, encoded_texts)
 
-    def _fit(self, table: Any) -> dict[str, NDArray[np.float64]]:
+    def _fit(self, table: pa.Table) -> dict[str, NDArray[np.float64]]:
         """Learn from a table; returns the texts that are encoded already, by the names of their columns."""
         _check_max_categories(self.max_categories)
-        table = to_arrow(table)
         if table.num_rows == 0 or table.num_columns == 0:
             raise ValueError("the table is empty: at least one row and one column are needed")
         cells = dict(zip(table.column_names, table.columns, strict=True))

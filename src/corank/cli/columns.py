@@ -181,9 +181,9 @@ def _view(pattern: str, columns: Sequence[str]) -> View:
 
 def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     """Whether a column numbers the rows rather than saying something about them."""
-    if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
-        return False
     if not (ID_NAME.search(name) or NO_NAME.fullmatch(name)):
+        return False
+    if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
         return False
     cells = numbers(values, name)
     return bool(np.isfinite(cells).all() and (cells == np.round(cells)).all() and len(np.unique(cells)) == len(cells))
@@ -197,15 +197,16 @@ def looks_like_name(values: pa.ChunkedArray) -> bool:
 
 def note_ids(table: pa.Table, encoder: TableEncoder) -> None:
     """Say which features only number or name the rows, and how to leave them out."""
+    cells = dict(zip(table.column_names, table.columns, strict=True))
     for learned in encoder.columns_:
-        if learned.dropped or learned.kind not in ("number", "category"):
-            continue
         name = learned.name
-        if looks_like_name(table[name]):
-            values = f"{len(table[name].unique()):,} values in {len(table):,} rows"
+        if learned.dropped:
+            continue
+        if learned.kind == "category" and looks_like_name(cells[name]):
+            values = f"{len(cells[name].unique()):,} values in {len(table):,} rows"
             remedy = f"leave it out with --id {shlex.quote(name)} or --drop {shlex.quote(name)}"
             note(f"column {name!r} looks like a name of the row ({values}), yet it is learned from: {remedy}")
-        if looks_like_id(name, table[name]):
+        if learned.kind == "number" and looks_like_id(name, cells[name]):
             label = f"column {name!r}" if name else "the column without a name"
             option = "--drop" if NO_NAME.fullmatch(name) else "--id"
             remedy = f"leave it out with {option} {shlex.quote(name)}"
