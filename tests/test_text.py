@@ -65,13 +65,17 @@ def test_the_inner_product_of_two_texts_is_that_of_their_tf_idf_where_no_compone
         kernel += 0.5 * (weights @ weights.T).toarray()
     scores = encoded(features, [*texts])
     # eleven of twelve directions are kept: what is lost is the least of them
-    np.testing.assert_allclose(scores @ scores.T, kernel, atol=0.1)
+    scale = np.trace(kernel) / np.trace(scores @ scores.T)
+    np.testing.assert_allclose(scale * scores @ scores.T, kernel, atol=0.1)
 
 
-def test_rows_have_length_1_and_texts_without_words_are_zero() -> None:
-    features = learned([*sentences(20), None, ""])
-    rows = encoded(features, ["warm bread", None, "", "  ", "@ !", "凪"])
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), [1, 0, 0, 0, 0, 0], atol=1e-12)
+def test_texts_have_the_mean_squared_length_1_and_those_without_words_are_zero() -> None:
+    texts = [*sentences(20), None, ""]
+    features = learned(texts)
+    rows = encoded(features, texts)
+    assert np.sum(rows**2) == pytest.approx(20, rel=1e-6)
+    assert not rows[20:].any()
+    assert not encoded(features, [None, "", "  ", "@ !", "凪"]).any()
 
 
 def test_learning_encodes_what_encoding_gives_bit_for_bit() -> None:
@@ -129,7 +133,7 @@ def test_terms_and_components_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_other_languages_are_understood(texts: list[str]) -> None:
     rows = encoded(learned([*texts]), [*texts])
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
+    assert (np.linalg.norm(rows, axis=1) > 0.1).all()
 
 
 def test_tags_entities_case_and_unicode_forms_do_not_matter() -> None:
@@ -151,7 +155,7 @@ def test_a_large_collection_is_hashed_and_counted_in_chunks(hashed: None) -> Non
     assert (features.words, features.characters) == (2**9, 2**9)
     assert features.components.shape[1] == 2**10
     rows = encoded(features, texts)
-    np.testing.assert_allclose(np.linalg.norm(rows[:60], axis=1), 1)
+    assert (np.linalg.norm(rows[:60], axis=1) > 0.1).all()
     assert not rows[60].any()
     for at in (0, 33):  # chunks do not matter
         assert rows[at].tobytes() == encoded(features, texts[at : at + 1]).tobytes()

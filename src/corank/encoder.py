@@ -161,7 +161,7 @@ class Column:
         if self.dropped:
             return f"dropped: {self.dropped}"
         if self.text is not None:
-            return f"{self.text.treatment()}, rows of length 1 ({in_bytes(self.text.nbytes)})"
+            return f"{self.text.treatment()} ({in_bytes(self.text.nbytes)})"
         if self.centres is not None:
             return f"{len(self.centres)} components, minus their means, divided by {self.divisor:.6g}"
         if self.vector:
@@ -189,7 +189,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Categories: a 0/1 column for each of the most frequent values, one for all others, one for missing values where the
     fitted table has some. Text, that is a column of strings of three words or more in the mean, at least half of them
-    different: tf-idf of words and character n-grams, reduced to at most 50 components, each row scaled to length 1.
+    different: tf-idf of words and character n-grams, reduced to at most 50 components, scaled as one.
 
     Vectors, such as embeddings: a column of lists of numbers of one length, or numbered float columns `emb_0`, `emb_1`, …
     (eight or more, of about one spread; not x0, x1, … and other general names); centred, and divided by one number.

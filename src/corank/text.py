@@ -64,7 +64,7 @@ class TextFeatures:
 
     words, characters : the terms, or their number where they are hashed
     idf : (n_terms,) weights of the terms, words first
-    components : (n_components, n_terms) float32
+    components : (n_components, n_terms) float32, scaled so that texts have the mean squared length 1
     """
 
     words: Terms
@@ -103,7 +103,7 @@ class TextFeatures:
         return int(self.idf.nbytes + self.components.nbytes)
 
     def encode(self, texts: pa.ChunkedArray, out: NDArray[np.float64]) -> None:
-        """Fill `out` (n_texts, n_components) with rows of length 1, or 0 for texts without a term that was learned."""
+        """Fill `out` (n_texts, n_components); rows of texts without a term that was learned are 0."""
         vectorizers = _vectorizers({"words": self.words, "characters": self.characters})
         start = 0
         for chunk in _chunks(texts, _sizes(texts)):
@@ -112,13 +112,7 @@ class TextFeatures:
             start += len(chunk)
 
     def _projected(self, weighted: Any) -> NDArray[np.float64]:
-        scores = weighted @ self.components.T.astype(np.float64)
-        lengths = np.sqrt(np.einsum("ij,ij->i", scores, scores))
-        known = lengths > 1e-9
-        lengths[~known] = 1.0
-        scores[~known] = 0.0
-        scores /= lengths[:, None]
-        return np.asarray(scores)
+        return np.asarray(weighted @ self.components.T.astype(np.float64))
 
     def treatment(self) -> str:
         """How a text becomes features, in plain words."""
@@ -217,14 +211,20 @@ def _weighted(counts: Any, idf: NDArray[np.float64], n_words: int) -> Any:
 
 
 def _components(weighted: Any) -> NDArray[np.float32]:
-    """Right singular vectors (n_components, n_terms) whose singular values are more than rounding."""
+    """Right singular vectors (n_components, n_terms) whose singular values are more than rounding.
+
+    They are divided by one number, after which the texts with a term have the mean squared length 1. Texts are not scaled
+    one by one: those of which the components say little are rightly near 0.
+    """
     n_components = min(MAX_COMPONENTS, weighted.shape[0] - 1, weighted.shape[1])
     if n_components < 1:
         return np.empty((0, weighted.shape[1]), dtype=np.float32)
     decomposition = TruncatedSVD(n_components, random_state=0).fit(weighted)
     values = decomposition.singular_values_
     kept = values > LEAST_SINGULAR_VALUE * values.max()
-    return np.asarray(decomposition.components_[kept], dtype=np.float32)
+    n_texts = np.count_nonzero(np.diff(weighted.indptr))
+    length = np.sqrt(np.sum(values[kept] ** 2) / n_texts)
+    return np.asarray(decomposition.components_[kept] / length, dtype=np.float32)
 
 
 # ---- texts of a column
