@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +50,11 @@ class Links:
     n_self: int = 0
     n_repeated: int = 0
 
+    def take(self, rows: Index) -> Links:
+        """The links between some of the rows, in their order."""
+        matrix = sparse.csr_array(self.matrix[rows][:, rows])
+        return Links(matrix, matrix.nnz)
+
     def remark(self) -> str:
         """What to tell about links that cannot be followed, without a full stop; empty where there are none."""
         if self.n_unknown == 0:
@@ -68,8 +73,8 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
 
     Parameters
     ----------
-    links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), or table
-        Weights of a matrix are its entries. Edges and tables hold from, to and perhaps a weight, by the `ids` of items
+    links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), table, or Links
+        Weights of a matrix are its entries. `Links` are taken as they are. Edges and tables hold from, to and perhaps a weight, by the `ids` of items
         where these are given, else by row numbers from 0.
     n : number of rows
     ids : (n,) names of the rows, whole numbers or text, each once
@@ -80,8 +85,9 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
     -------
     Links
     """
-    if isinstance(links, Links):
-        links = links.matrix
+    if isinstance(links, Links):  # read before, with its directions
+        _check_shape(links.matrix, n)
+        return links
     result = _read_matrix(links, n) if is_sparse(links) else _read_edges(links, n, ids)
     if result.matrix.nnz == 0 and not may_be_empty:
         raise ValueError(
@@ -98,14 +104,18 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
 
 
 def _read_matrix(links: Any, n: int) -> Links:
-    if links.shape != (n, n):
-        raise ValueError(f"links has shape {links.shape}, but X has {count(n, 'row')}: its shape must be ({n}, {n}).")
+    _check_shape(links, n)
     if links.dtype.kind not in "biuf":
         raise ValueError(f"links must hold weights that are numbers, got {links.dtype}.")
     entries = sparse.coo_array(links)
     weights = np.asarray(entries.data, dtype=np.float64)
     _check_weights(weights)
     return _summed(entries.row, entries.col, weights, n, counts_once=False)
+
+
+def _check_shape(matrix: Any, n: int) -> None:
+    if matrix.shape != (n, n):
+        raise ValueError(f"links has shape {matrix.shape}, but X has {count(n, 'row')}: its shape must be ({n}, {n}).")
 
 
 def _read_edges(links: Any, n: int, ids: Any) -> Links:
@@ -370,7 +380,7 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
 # ---- in a pipeline
 
 
-class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replaces the features of each item by averages over the items that it is linked with.
 
     F = mean over k = 1 … hops of ((1 - kept) Pᵏ X + kept X) with P = D^-1/2 (A + I) D^-1/2, where A holds the weights of
@@ -504,7 +514,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _hop_counts(self) -> list[int]:
         """Numbers of hops, checked, as the share that is kept."""
-        hops = [self.hops] if isinstance(self.hops, Number) else list(self.hops)
+        hops: list[Any] = [self.hops] if isinstance(self.hops, int | float) else list(self.hops)
         if not hops or any(not isinstance(h, Integral) or h < 1 for h in hops) or len(set(hops)) < len(hops):
             raise ValueError(f"hops must be a whole number from 1, or several different ones, got {self.hops!r}.")
         if not 0 <= self.kept <= 1:

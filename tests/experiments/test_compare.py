@@ -112,7 +112,7 @@ def test_views_of_a_table_are_named_by_its_columns():
     frame = pd.DataFrame({"text_a": DATA.X[:, 0], "kind": kinds, "text_b": DATA.X[:, 1], "size": DATA.X[:, 2]})
     named = Items(frame, DATA.y, DATA.qid, views=[View("text_*"), View(["kind", "size"])])
     rows = split(named, QUICK, Draw(0))
-    X, _, (text, rest) = named.features(rows.train, rows.test)
+    X, _, (text, rest), _ = named.features(rows.train, rows.test)
     assert [list(text.columns), list(rest.columns)] == [[0, 4], [1, 2, 3, 5]]  # a column a kind
     assert X.shape[1] == 6
     halves = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)[2].views(6, np.random.default_rng(0))
@@ -588,9 +588,9 @@ def test_a_table_is_encoded_once_per_draw_by_the_encoder_that_is_given(monkeypat
     table = pa.table({"code": [1, 2, 3, 1, 2, 3], "x": [0.5, 1.0, 2.0, 3.0, 4.0, 6.0]})
     items = Items(table, np.arange(6.0), encoder=TableEncoder(category=["code"]))
     first, second = np.arange(4), np.arange(4, 6)
-    training, test, _ = items.features(first, second)
+    training, test, *_ = items.features(first, second)
     training[:] = 0  # what a method does to its features is its own affair
-    again, test_again, _ = items.features(first, second)
+    again, test_again, *_ = items.features(first, second)
     assert again.any()
     assert (test == test_again).all()
     assert again.shape == (4, 4)

@@ -19,6 +19,7 @@ from corank._messages import did_you_mean, near_names
 from corank.cli.console import note
 from corank.column_kinds import date_example
 from corank.encoder import TableEncoder
+from corank.links import Links
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, is_text, numbers, plain, query_column, with_zeros
 from corank.views import View, encoded_views, match_columns, random_bases, random_split
@@ -264,7 +265,7 @@ def queries_of(
 
 
 def predicted_scores(
-    model: Any, features: NDArray[np.float64], queries: NDArray[np.int64]
+    model: Any, features: NDArray[np.float64], queries: NDArray[np.int64], links: Links | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Scores (n_rows,) and, where the model knows how sure it is, their standard deviations (n_rows,).
 
@@ -273,8 +274,9 @@ def predicted_scores(
     up to MAX_ROWS_WITHOUT_LEVEL rows.
     """
     if hasattr(model, "reason_"):  # an average, whose level is that of the scores
+        more: dict[str, Any] = {} if links is None else {"links": links}
         labels = queries if model._with_queries else None
-        scores, std = (np.asarray(values) for values in model.predict(features, qid=labels, return_std=True))
+        scores, std = (np.asarray(values) for values in model.predict(features, qid=labels, return_std=True, **more))
         return scores, std
     if "return_std" not in signature(model.predict).parameters or model._kernel.precomputed:
         return np.asarray(model.predict(features)), None

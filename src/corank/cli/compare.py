@@ -17,6 +17,7 @@ from corank._messages import count
 from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of_columns
 from corank.cli.console import command, grid, note, show, typed_command, working
 from corank.cli.files import check_report_output, readable, svmlight_columns, title_of
+from corank.cli.links import LinkTable, check_named, check_single_table, file_of, link_table
 from corank.cli.options import (
     AsJson,
     Baseline,
@@ -24,6 +25,7 @@ from corank.cli.options import (
     CompareReport,
     CompareTable,
     Curves,
+    Directed,
     DroppedColumns,
     FeatureColumns,
     Force,
@@ -32,6 +34,8 @@ from corank.cli.options import (
     ItemColumn,
     Jobs,
     KeptFits,
+    LinkColumns,
+    LinksFile,
     MaxScored,
     MaxUnscored,
     MeasureName,
@@ -77,6 +81,9 @@ def compare(
     category: CategoryColumns = None,
     number: NumberColumns = None,
     id: ItemColumn = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
+    directed: Directed = False,
     view: ViewColumns = None,
     format: InputFormat = None,
     report: CompareReport = None,
@@ -102,9 +109,13 @@ def compare(
     if file is not None and score is None:
         raise ValueError("missing option '--score', the column with the scores")
     check_views(view or [])
-    if file is None and (score or query or features or drop or text or category or number or id or view):
+    if file is None and (score or query or features or drop or text or category or number or id or links or view):
         raise ValueError("say which table: corank compare FILE --score COLUMN")
-    check_report_output(report, source, force=force)
+    linked = link_table(context, links, link_columns, directed=directed)
+    if linked is not None and source is not None:
+        check_single_table(linked, source)
+        check_named(id)
+    check_report_output(report, source, file_of(linked), force=force)
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
     try:
@@ -120,7 +131,7 @@ def compare(
                 assert score is not None
                 roles = {"score": score, "query": query, "id": id}
                 kinds = AskedKinds(text or [], category or [], number or [])
-                items, columns = _read(source, roles, features or [], drop or [], kinds, view or [], step)
+                items, columns = _read(source, roles, features or [], drop or [], kinds, view or [], linked, step)
                 _check_enough(items, source, score, query)
         names = None if not methods else [name.strip() for text in methods for name in text.split(",") if name.strip()]
         comparison = compare_methods(
@@ -168,6 +179,7 @@ def _read(
     dropped: list[str],
     kinds: AskedKinds,
     views: list[str],
+    links: LinkTable | None,
     step: Callable[[str], None],
 ) -> tuple[Items, list[dict[str, str]]]:
     """The items of a table, and what becomes of its columns."""
@@ -186,7 +198,12 @@ def _read(
     note_ids(table, encoder)
     if np.isnan(y).all():
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare by")
-    items = Items(table.select(names), y, labels, views_of_columns(views, names), encoder.with_these_kinds())
+    joining = None
+    if links is not None:
+        joining = links.between(table, check_named(roles["id"]), file)
+        note("links are used by AutoRanker and AutoRegressor; the other methods know the columns alone")
+    declared = views_of_columns(views, names)
+    items = Items(table.select(names), y, labels, declared, encoder=encoder.with_these_kinds(), links=joining)
     return items, encoder.summary()
 
 

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from corank._arrays import FloatArray, Index, to_numpy
 from corank.encoder import TableEncoder
+from corank.links import read_links
 from corank.rows import encode_queries
 from corank.views import encoded_views, random_bases, random_split, read_views
 
@@ -32,13 +33,16 @@ class Items:
     qid : (n,) query labels, or None: all rows compete
     views : list of View, or a number of random parts, for methods with views; columns of a table by their names
     encoder : TableEncoder whose parameters the encoders of a table have, or None for the defaults
+    links : links between the rows, for methods that use them: a SciPy sparse matrix, or an array (m, 2) of row numbers.
+        A fit sees those between its training rows; a prediction for test rows those between all rows of the draw
     """
 
     X: Any
     y: Any
     qid: Any = None
     views: Any = 2
-    encoder: TableEncoder | None = None
+    encoder: TableEncoder | None = field(default=None, kw_only=True)
+    links: Any = field(default=None, kw_only=True)
     query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
 
     def __post_init__(self) -> None:
@@ -59,6 +63,8 @@ class Items:
             names = to_numpy(labels).ravel()[first] if hasattr(labels, "shape") else [list(labels)[at] for at in first]
             object.__setattr__(self, "query_names", tuple(str(name) for name in names))
             object.__setattr__(self, "qid", codes)
+        if self.links is not None:
+            object.__setattr__(self, "links", read_links(self.links, n))
         if not self.is_table and not sparse.issparse(self.X):
             X = np.asarray(to_numpy(self.X))
             if X.ndim != 2 or X.dtype.kind not in "biuf":
@@ -88,6 +94,8 @@ class Items:
             digest.update(repr(self.encoder.get_params()).encode())
         X: Any = self.X
         arrays = [self.y, self.qid]
+        if self.links is not None:
+            arrays += [self.links.matrix.data, self.links.matrix.indices, self.links.matrix.indptr]
         if hasattr(X, "indptr"):
             arrays += [X.data, X.indices, X.indptr]
         elif not self.is_table:
@@ -98,22 +106,22 @@ class Items:
             digest.update(_as_arrow_bytes(X))
         return digest.hexdigest()[:16]
 
-    def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any]:
-        """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
+    def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any, TableEncoder | None]:
+        """Numbers of both sets of rows, the views of their columns, and the encoder, which sees the first set only."""
         if not self.is_table:
-            return self.X[fitted_on], self.X[rows], self.views
+            return self.X[fitted_on], self.X[rows], self.views, None
         key = (fitted_on.tobytes(), rows.tobytes())
         if key not in self._last_encoded:  # methods see one draw after the other, and texts take long
             encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
             training = encoder.fit_transform(_take(self.X, fitted_on))
-            encoded = (training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder))
+            test = encoder.transform(_take(self.X, rows))
             self._last_encoded.clear()
-            self._last_encoded[key] = encoded
-        training, test, views = self._last_encoded[key]
-        return training.copy(), test.copy(), views
+            self._last_encoded[key] = (training, test, _encoded(self.views, encoder), encoder)
+        training, test, views, encoder = self._last_encoded[key]
+        return training.copy(), test.copy(), views, encoder
 
     @cached_property
-    def _last_encoded(self) -> dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, Any]]:
+    def _last_encoded(self) -> dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, Any, TableEncoder]]:
         """The features of the last two sets of rows that were asked for."""
         return {}
 
