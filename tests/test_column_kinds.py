@@ -24,6 +24,13 @@ def titles(n: int) -> list[str]:
 # ---- text
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_every_type_of_text_is_recognised(kind: pa.DataType) -> None:
+    assert kind_of_column("title", column(titles(40)).cast(kind)) == ("text", "")
+    assert kind_of_column("day", column(["31/12/2024", "1/2/2023"]).cast(kind)) == ("date", "%d/%m/%Y")
+    assert kind_of_column("colour", column(["red", "blue", "red"]).cast(kind)) == ("category", "")
+
+
 def test_many_different_strings_of_several_words_are_text() -> None:
     assert is_free_text(column(titles(40)))
     assert is_free_text(column([*titles(40), None, None]))

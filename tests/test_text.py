@@ -142,6 +142,10 @@ def test_tags_entities_case_and_unicode_forms_do_not_matter() -> None:
     assert clean("a < b > c, 1<2") == "a < b > c, 1<2"
 
 
+def test_only_the_beginning_of_a_very_long_text_counts() -> None:
+    assert len(clean("a" * 10**6)) == text.MAX_CHARACTERS
+
+
 def test_pairs_of_signs_are_words_where_a_language_has_no_spaces() -> None:
     assert clean("北京的冬天 is cold").split() == ["北京", "京的", "的冬", "冬天", "is", "cold"]
     assert clean("冷").split() == ["冷"]

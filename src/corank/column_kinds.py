@@ -72,6 +72,7 @@ def kind_of_column(name: str, values: pa.ChunkedArray) -> tuple[str, str]:
     kind = kind_of_type(name, values.type)
     if not is_text(values.type):
         return kind, ""
+    values = values.cast(pa.large_string())
     if date_format := format_of_dates(values):
         return "date", date_format
     return ("text" if is_free_text(values) else "category"), ""

@@ -26,6 +26,7 @@ WORD_SHARE = 0.5  # of words in the inner product of two texts; the other share 
 MAX_VOCABULARY_BYTES = 5_000_000  # of a collection that keeps a vocabulary
 MAX_DECOMPOSED_ROWS = 100_000
 MAX_DECOMPOSED_BYTES = 20_000_000
+MAX_CHARACTERS = 50_000  # of a text that are read: as many as fit easily into memory as n-grams
 CHUNK_BYTES = 2_000_000
 WEIGHTED_ROWS = 5_000  # at a time
 LEAST_SINGULAR_VALUE = 1e-6  # relative to the largest; a component below it is rounding
@@ -40,10 +41,11 @@ Terms: TypeAlias = tuple[str, ...] | int  # terms by name, or the number of hash
 
 
 def clean(text: str) -> str:
-    """A text in lower case and one Unicode form, without HTML tags and entities.
+    """The beginning of a text in lower case and one Unicode form, without HTML tags and entities.
 
     Where a language has no spaces, every two neighbouring signs become a word.
     """
+    text = text[:MAX_CHARACTERS]
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:

@@ -65,9 +65,7 @@ def test_what_was_recognised_is_noted_once(folder):
 
 
 def test_kinds_are_asked_for_by_name_and_nothing_is_noted(folder):
-    result = run(
-        *FIT, "--category", "added,code", "--text", "title", "--number", ",".join(f"emb_{at}" for at in range(8))
-    )
+    result = run(*FIT, "--category", "added,code", "--text", "title", "--number", "emb_*")
     assert "read as" not in result.stderr
     assert kinds() == {"title": "text", "code": "category", "added": "category"} | dict.fromkeys(
         (f"emb_{at}" for at in range(8)), "number"
@@ -152,3 +150,18 @@ def test_compare_takes_kinds_too(folder):
     )
     assert "read as text: title" in result.stderr
     assert "ridge" in result.stdout.lower()
+
+
+def test_text_in_a_folder_of_files_is_read_in_passes(folder):
+    parts = folder / "parts"
+    parts.mkdir()
+    frame = pd.DataFrame(shop())
+    frame[:40].to_csv(parts / "a.csv", index=False)
+    frame[40:].to_csv(parts / "b.csv", index=False)
+    notes = run("fit", "parts", *FIT[2:], "--category", "code").stderr
+    assert "read as text: title" in notes
+    assert kinds()["code"] == "category"
+    run("rank", "s.corank", "parts", "--out", "ranked.csv")
+    table = read_table(folder / "shop.csv", text=["code"])
+    ranked = read_table(folder / "ranked.csv")
+    np.testing.assert_allclose(ranked["score"].to_numpy(), load("s.corank").predict(table), rtol=1e-9)

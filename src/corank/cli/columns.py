@@ -66,7 +66,10 @@ def feature_columns(
 
 @dataclass(frozen=True)
 class AskedKinds:
-    """Names of columns, possibly several with commas between, that are called text, categories or numbers."""
+    """Columns that are called text, categories or numbers: names, possibly several with commas between.
+
+    Only numbers may be given by patterns: which columns stay text must be known before a file is read.
+    """
 
     text: Sequence[str] = ()
     category: Sequence[str] = ()
@@ -80,16 +83,16 @@ class AskedKinds:
 
     def encoder(self, table: pa.Table, features: Sequence[str]) -> TableEncoder:
         """An encoder, not yet fitted, for the columns `features` of a table."""
-        names: dict[str, list[str]] = {}
+        names = {"number": sorted(_matching_names(table, self.number, "--number"))}
+        for kind, asked in (("text", self.text), ("category", self.category)):
+            names[kind] = [name for several in asked for name in _split(several, table.column_names)]
         used = set(features)
-        for kind in ("text", "category", "number"):
-            option = f"--{kind}"
-            names[kind] = [name for asked in getattr(self, kind) for name in _split(asked, table.column_names)]
-            for name in names[kind]:
-                column(table, name, option)
+        for kind, chosen in names.items():
+            for name in chosen:
+                column(table, name, f"--{kind}")  # raises where there is none, and says what may have been meant
                 if name not in used:
-                    raise TableError(f"{option}: column {name!r} is not learned from")
-        return TableEncoder(text=names["text"], category=names["category"], number=names["number"])
+                    raise TableError(f"--{kind}: column {name!r} is not learned from")
+        return TableEncoder(**names)
 
 
 def note_kinds(encoder: TableEncoder) -> None:
