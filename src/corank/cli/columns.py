@@ -92,7 +92,7 @@ class AskedKinds:
                 column(table, name, f"--{kind}")  # raises where there is none, and says what may have been meant
                 if name not in used:
                     raise TableError(f"--{kind}: column {name!r} is not learned from")
-        return TableEncoder(**names)
+        return TableEncoder(text=names["text"], category=names["category"], number=names["number"])
 
 
 def note_kinds(encoder: TableEncoder) -> None:
