@@ -46,7 +46,8 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_are_the_tf_idf_of_scikit_learn() -> None:
     texts = sentences(30)
     features = learned([*texts])
-    expected = TfidfVectorizer(sublinear_tf=True, vocabulary=features.words).fit(texts)
+    assert isinstance(features.words, tuple)
+    expected: Any = TfidfVectorizer(sublinear_tf=True, vocabulary=features.words).fit(texts)
     np.testing.assert_allclose(features.idf[: len(features.words)], expected.idf_, rtol=1e-12)
 
 
@@ -99,7 +100,8 @@ def test_texts_on_one_subject_are_closer_than_others() -> None:
 
 
 def test_no_text_and_texts_without_terms_have_no_features() -> None:
-    for texts in (["", None, ""], [" ", "\n", "<br/>"], [None, None]):
+    collections: list[list[str | None]] = [["", None, ""], [" ", "\n", "<br/>"], [None, None]]
+    for texts in collections:
         assert TextFeatures.learn(column(texts)) == (None, None)
 
 
