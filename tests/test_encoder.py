@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -411,3 +412,230 @@ def test_fit_is_silent_about_what_is_as_expected() -> None:
         warnings.simplefilter("always")
         TableEncoder().fit_transform(pd.DataFrame(COLUMNS))
     assert not caught
+
+
+# ---- text, vectors, dates in other formats, and kinds that are asked for
+
+
+def items(n: int = 30) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    nouns = ["lamp", "table", "chair", "shelf", "carpet", "mirror", "clock", "vase"]
+    return {
+        "title": [" ".join(rng.choice(nouns, 4)) for _ in range(n)],
+        "price": rng.gamma(3.0, 5.0, n),
+        "picture": list(rng.normal(size=(n, 3)) * [1.0, 2.0, 3.0]),
+        **{f"emb_{at}": rng.normal(size=n) for at in range(8)},
+        "code": rng.integers(0, 3, n),
+        "added": [f"{day:02d}.{month:02d}.{2019 + month % 3}" for day, month in rng.integers(1, 13, (n - 1, 2))]
+        + ["31.12.2020"],
+    }
+
+
+def test_groups_are_each_text_each_vector_and_everything_else() -> None:
+    encoder = TableEncoder().fit(pa.table(items()))
+    names = encoder.get_feature_names_out()
+    groups = {group.name: group for group in encoder.groups_}
+    assert [(group.name, group.kind) for group in encoder.groups_] == [
+        ("title", "text"),
+        ("price, code, added", "table"),
+        ("picture", "vector"),
+        ("emb_*", "vector"),
+    ]
+    together = np.concatenate([group.columns for group in encoder.groups_])
+    assert sorted(together) == list(range(len(names)))
+    assert names[groups["emb_*"].columns].tolist() == [f"emb_{at}" for at in range(8)]
+    assert all(name.startswith("title component") for name in names[groups["title"].columns])
+
+
+def test_views_are_the_groups() -> None:
+    encoder = TableEncoder().fit(pa.table(items()))
+    views = encoder.views()
+    assert [view.name for view in views] == [group.name for group in encoder.groups_]
+    assert [view.columns.tolist() for view in views] == [group.columns.tolist() for group in encoder.groups_]
+
+
+def test_a_vector_is_centred_and_divided_by_one_number() -> None:
+    table = pa.table(items())
+    encoder = TableEncoder().fit(table)
+    matrix = encoder.transform(table)
+    for group in encoder.groups_:
+        if group.kind == "vector":
+            part = matrix[:, group.columns]
+            np.testing.assert_allclose(part.mean(axis=0), 0, atol=1e-12)
+            np.testing.assert_allclose(part.var(axis=0).mean(), 1)
+    vectors = np.stack(items()["picture"])
+    picture = matrix[:, next(group.columns for group in encoder.groups_ if group.name == "picture")]
+    np.testing.assert_allclose(
+        picture.std(axis=0) / picture.std(), vectors.std(axis=0) / (vectors - vectors.mean(0)).std()
+    )
+    assert TableEncoder(scale=False).fit(table).transform(table)[:, group.columns[0]] == pytest.approx(items()["emb_0"])
+
+
+def test_a_missing_vector_becomes_the_mean() -> None:
+    encoder = TableEncoder().fit({"v": [[1.0, 5.0], None, [3.0, 1.0]], "x": [1, 2, 3]})
+    assert encoder.transform({"v": pa.array([None], pa.list_(pa.float64())), "x": [2]})[0, :2].tolist() == [0, 0]
+
+
+def test_dates_have_year_and_season_where_they_differ() -> None:
+    result = encoded(
+        {
+            "year": ["1970-01-01", "1971-01-01", "1972-01-01"],
+            "month": [dt.date(1971, 1, 1), dt.date(1971, 4, 2), dt.date(1971, 7, 2)],
+            "both": [dt.date(1970, 1, 1), None, dt.date(1971, 7, 2)],
+        },
+        scale=False,
+    )
+    assert list(result) == [
+        "year",
+        "year year",
+        "month",
+        "month season (sine)",
+        "month season (cosine)",
+        "both",
+        "both year",
+        "both season (sine)",
+        "both season (cosine)",
+        "both missing",
+    ]
+    assert result["year year"] == [0, 365, 730]
+    np.testing.assert_allclose(result["month season (sine)"], [0, 1, 0], atol=0.02)
+    np.testing.assert_allclose(result["month season (cosine)"], [1, 0, -1], atol=0.02)
+    assert result["both year"][2] == 365
+
+
+def test_dates_in_a_format_are_read_in_new_tables_too() -> None:
+    table = pa.table({"day": ["31.01.1970", "01.01.1970", None], "x": [1, 2, 3]})
+    encoder = TableEncoder(scale=False).fit(table)
+    assert encoder.transform(table)[:, 0].tolist() == [30, 0, 15]
+    assert encoder.transform({"day": ["05.01.1970"], "x": [1]})[0, 0] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "kind"),
+    [
+        ({"category": ["title"]}, "title", "category"),
+        ({"category": ["code"]}, "code", "category"),
+        ({"number": ["emb_3"]}, "emb_3", "number"),
+        ({"category": ["added"]}, "added", "category"),
+        ({"text": ["added"]}, "added", "text"),
+        ({"ignore": ["price"]}, "price", "empty"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:column .* is dropped")
+def test_kinds_can_be_asked_for(options: dict[str, list[str]], column: str, kind: str) -> None:
+    encoder = TableEncoder(**options).fit(pa.table(items()))  # type: ignore[arg-type]
+    assert {each.name: each.kind for each in encoder.columns_}[column] == kind
+    assert ("price" in encoder.dropped_) == ("ignore" in options)
+
+
+def test_strings_can_be_called_numbers() -> None:
+    result = encoded({"x": ["1", "2", None, "4"]}, number=["x"], scale=False)
+    assert result == {"x": [1, 2, 2, 4], "x missing": [0, 0, 1, 0]}
+    with pytest.raises(TableError, match="column 'x': 'many' in data row 2 is not a number"):
+        TableEncoder(number=["x"]).fit({"x": ["1", "many"]})
+
+
+@pytest.mark.parametrize("option", ["text", "category", "number", "ignore"])
+def test_names_of_no_column_are_answered_with_names_that_are_near(option: str) -> None:
+    with pytest.raises(ValueError, match=rf"{option}: the table has no column 'prise'; did you mean 'price'\?"):
+        TableEncoder(**{option: ["prise"]}).fit(pa.table(items()))  # type: ignore[arg-type]
+
+
+def test_a_column_has_one_kind() -> None:
+    with pytest.raises(ValueError, match="category: column 'title' is called text too"):
+        TableEncoder(text=["title"], category=["title"]).fit(pa.table(items()))
+
+
+def test_only_texts_can_be_called_text() -> None:
+    with pytest.raises(TableError, match="column 'price' should hold text, but holds double"):
+        TableEncoder(text=["price"]).fit(pa.table(items()))
+
+
+def test_a_text_column_that_is_empty_is_dropped_with_the_reason() -> None:
+    table = pa.table({"note": ["", None, " "] * 5, "x": range(15)})
+    assert TableEncoder(text=["note"]).fit(table).dropped_ == {"note": "all texts are empty, or none has a word"}
+    same = pa.table({"note": ["three words here"] * 15, "x": range(15)})
+    assert TableEncoder(text=["note"]).fit(same).dropped_ == {"note": "always the same value"}
+
+
+def test_a_table_of_nothing_but_text_is_encoded() -> None:
+    table = pa.table({"title": items()["title"]})
+    encoder = TableEncoder()
+    matrix = encoder.fit_transform(table)
+    assert [group.kind for group in encoder.groups_] == ["text"]
+    assert np.sum(matrix**2) == pytest.approx(len(matrix), rel=1e-6)
+
+
+def test_repeated_texts_are_encoded_alike() -> None:
+    titles = items()["title"]
+    matrix = TableEncoder().fit_transform({"title": [*titles, *titles[:5]]})
+    assert matrix[:5].tobytes() == matrix[-5:].tobytes()
+
+
+def test_many_categories_are_a_bounded_number_of_columns() -> None:
+    codes = np.random.default_rng(0).integers(0, 100_000, 200_000)
+    result = TableEncoder().fit({"code": pa.array(codes).cast(pa.string()), "x": codes % 7})
+    assert len(result.get_feature_names_out()) == 50 + 1 + 1
+
+
+def test_fit_transform_is_fit_and_transform_and_survives_the_file() -> None:
+    table = pa.table(items())
+    encoder = TableEncoder(category=["code"])
+    matrix = encoder.fit_transform(table)
+    assert matrix.tobytes() == TableEncoder(category=["code"]).fit(table).transform(table).tobytes()
+    header, arrays = encoder.to_state()
+    copy = TableEncoder.from_state(json.loads(json.dumps(header)), {key: array.copy() for key, array in arrays.items()})
+    assert copy.transform(table).tobytes() == matrix.tobytes()
+    assert copy.summary() == encoder.summary()
+    assert [group.name for group in copy.groups_] == [group.name for group in encoder.groups_]
+
+
+def test_hashed_texts_survive_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corank.text.MAX_VOCABULARY_BYTES", 100)
+    table = pa.table(items())
+    encoder = TableEncoder()
+    matrix = encoder.fit_transform(table)
+    assert "hashed" in encoder.summary()[0]["treatment"]
+    header, arrays = encoder.to_state()
+    copy = TableEncoder.from_state(json.loads(json.dumps(header)), arrays)
+    assert copy.transform(table).tobytes() == matrix.tobytes()
+
+
+def test_kinds_can_be_handed_on_to_an_encoder_of_fewer_rows() -> None:
+    encoder = TableEncoder().fit(pa.table(items()))
+    few = encoder.with_these_kinds().fit(pa.table(items()).slice(0, 6))
+    assert [column.kind for column in few.columns_ if column.name in ("title", "code")] == ["text", "number"]
+
+
+def test_wide_tables_are_encoded_column_by_column_as_narrow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(5, 300))
+    matrix[rng.random((5, 300)) < 0.1] = np.nan
+    matrix[:, 7] = 3.0
+    table = pa.table({f"c{at}x": matrix[:, at] for at in range(300)})
+    encoder = TableEncoder()
+    together = encoder.fit_transform(table)
+    monkeypatch.setattr("corank.encoder.MAX_BLOCK_NUMBERS", 1)
+    assert TableEncoder().fit_transform(table).tobytes() == together.tobytes()
+    assert list(encoder.dropped_) == ["c7x"]
+
+
+def test_no_list_of_names_is_searched_once_per_column() -> None:
+    comparisons = 0
+
+    class Name(str):
+        """A name that counts how often it is compared."""
+
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal comparisons
+            comparisons += 1
+            return str.__eq__(self, other)
+
+    table = {f"c{at}x": np.arange(4.0) + at for at in range(200)}
+    encoder = TableEncoder().fit(table)
+    encoder.columns_ = tuple(replace(column, name=Name(column.name)) for column in encoder.columns_)
+    encoder.transform(table)
+    assert comparisons <= 5 * 200

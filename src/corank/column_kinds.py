@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from corank.tables import LARGEST, MISSING, TableError, is_number, is_text, numbers, parsed, plain
+from corank.tables import LARGEST, MISSING, TableError, is_list, is_number, is_text, numbers, parsed, plain
 
 FEWEST_TEXTS = 10  # different values of a column that is text
 DISTINCT_SHARE = 0.5  # least share of different values of a column that is text
@@ -38,6 +38,7 @@ DATE_FORMATS = {  # how dates are written, and the shape of such a text
 # Languages without spaces: every sign counts as a word.
 _WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{N}]+"
 _NUMBERED = re.compile(r"(.*\D)(\d+)")
+_GENERAL = re.compile(r"(x|f|v|c|col|column|feat|feature|var|variable|attr|attribute)[\W_]*", re.IGNORECASE)
 
 
 # ---- kinds
@@ -66,17 +67,12 @@ def kind_of_type(name: str, kind: pa.DataType) -> str:
     raise TableError(f"column {name!r} holds {kind} values, which cannot become features: leave it out")
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Whether values of this type are lists."""
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
 def kind_of_column(name: str, values: pa.ChunkedArray) -> tuple[str, str]:
     """The kind of a column, and the format of its dates where they are text."""
     kind = kind_of_type(name, values.type)
     if not is_text(values.type):
         return kind, ""
+    values = values.cast(pa.large_string())
     if date_format := format_of_dates(values):
         return "date", date_format
     return ("text" if is_free_text(values) else "category"), ""
@@ -130,11 +126,14 @@ class NumberedColumns:
 
 
 def numbered_columns(table: Mapping[str, pa.ChunkedArray], names: Iterable[str]) -> list[NumberedColumns]:
-    """The vectors among the columns `names`: float numbers without gaps whose names count on, and whose spreads are alike."""
+    """The vectors among the columns `names`: float numbers without gaps whose names count on, and whose spreads are alike.
+
+    General names, such as x0, x1, … or feature_0, feature_1, …, say nothing of a vector.
+    """
     runs: dict[str, dict[int, str]] = {}
     for name in names:
         match = _NUMBERED.fullmatch(name)
-        if match:
+        if match and not _GENERAL.fullmatch(match[1]):
             runs.setdefault(match[1], {})[int(match[2])] = name
     vectors = []
     for prefix, columns in runs.items():

@@ -161,7 +161,7 @@ class Column:
         if self.dropped:
             return f"dropped: {self.dropped}"
         if self.text is not None:
-            return f"{self.text.treatment()}, rows of length 1 ({in_bytes(self.text.nbytes)})"
+            return f"{self.text.treatment()} ({in_bytes(self.text.nbytes)})"
         if self.centres is not None:
             return f"{len(self.centres)} components, minus their means, divided by {self.divisor:.6g}"
         if self.vector:
@@ -189,10 +189,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Categories: a 0/1 column for each of the most frequent values, one for all others, one for missing values where the
     fitted table has some. Text, that is a column of strings of three words or more in the mean, at least half of them
-    different: tf-idf of words and character n-grams, reduced to at most 50 components, each row scaled to length 1.
+    different: tf-idf of words and character n-grams, reduced to at most 50 components, scaled as one.
 
     Vectors, such as embeddings: a column of lists of numbers of one length, or numbered float columns `emb_0`, `emb_1`, …
-    (eight or more, of about one spread); centred, and divided by one number.
+    (eight or more, of about one spread; not x0, x1, … and other general names); centred, and divided by one number.
 
     A column without information is dropped: all missing, always the same, or a different label in each of more than 20
     rows.
@@ -248,7 +248,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self._fit(table)
+        self._fit(to_arrow(table))
         return self
 
     def fit_transform(self, table: Any, y: object = None, **parameters: object) -> NDArray[np.float64]:
@@ -267,10 +267,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoded_texts = self._fit(table)
         return self._matrix(table, encoded_texts)
 
-    def _fit(self, table: Any) -> dict[str, NDArray[np.float64]]:
+    def _fit(self, table: pa.Table) -> dict[str, NDArray[np.float64]]:
         """Learn from a table; returns the texts that are encoded already, by the names of their columns."""
         _check_max_categories(self.max_categories)
-        table = to_arrow(table)
         if table.num_rows == 0 or table.num_columns == 0:
             raise ValueError("the table is empty: at least one row and one column are needed")
         cells = dict(zip(table.column_names, table.columns, strict=True))

@@ -26,24 +26,38 @@ WORD_SHARE = 0.5  # of words in the inner product of two texts; the other share 
 MAX_VOCABULARY_BYTES = 5_000_000  # of a collection that keeps a vocabulary
 MAX_DECOMPOSED_ROWS = 100_000
 MAX_DECOMPOSED_BYTES = 20_000_000
+MAX_CHARACTERS = 50_000  # of a text that are read: as many as fit easily into memory as n-grams
 CHUNK_BYTES = 2_000_000
+WEIGHTED_ROWS = 5_000  # at a time
 LEAST_SINGULAR_VALUE = 1e-6  # relative to the largest; a component below it is rounding
 ANALYZERS: Mapping[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 1)},
     "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")  # Thai, kana, Chinese characters
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 
 Terms: TypeAlias = tuple[str, ...] | int  # terms by name, or the number of hashed ones
 
 
 def clean(text: str) -> str:
-    """A text in lower case and one Unicode form, without HTML tags and entities."""
+    """The beginning of a text in lower case and one Unicode form, without HTML tags and entities.
+
+    Where a language has no spaces, every two neighbouring signs become a word.
+    """
+    text = text[:MAX_CHARACTERS]
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
         text = unescape(text)
-    return normalize("NFKC", text).lower()
+    if not text.isascii():
+        text = _WITHOUT_SPACES.sub(_pairs, normalize("NFKC", text))
+    return text.lower()
+
+
+def _pairs(match: re.Match[str]) -> str:
+    signs = match[0]
+    return " " + " ".join(signs[at : at + 2] for at in range(max(len(signs) - 1, 1))) + " "
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +66,7 @@ class TextFeatures:
 
     words, characters : the terms, or their number where they are hashed
     idf : (n_terms,) weights of the terms, words first
-    components : (n_components, n_terms) float32
+    components : (n_components, n_terms) float32, scaled so that texts have the mean squared length 1
     """
 
     words: Terms
@@ -91,7 +105,7 @@ class TextFeatures:
         return int(self.idf.nbytes + self.components.nbytes)
 
     def encode(self, texts: pa.ChunkedArray, out: NDArray[np.float64]) -> None:
-        """Fill `out` (n_texts, n_components) with rows of length 1, or 0 for texts without a term that was learned."""
+        """Fill `out` (n_texts, n_components); rows of texts without a term that was learned are 0."""
         vectorizers = _vectorizers({"words": self.words, "characters": self.characters})
         start = 0
         for chunk in _chunks(texts, _sizes(texts)):
@@ -100,13 +114,7 @@ class TextFeatures:
             start += len(chunk)
 
     def _projected(self, weighted: Any) -> NDArray[np.float64]:
-        scores = weighted @ self.components.T.astype(np.float64)
-        lengths = np.sqrt(np.einsum("ij,ij->i", scores, scores))
-        known = lengths > 1e-9
-        lengths[~known] = 1.0
-        scores[~known] = 0.0
-        scores /= lengths[:, None]
-        return np.asarray(scores)
+        return np.asarray(weighted @ self.components.T.astype(np.float64))
 
     def treatment(self) -> str:
         """How a text becomes features, in plain words."""
@@ -183,31 +191,42 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: NDArray[np.int64]) -> tuple[ND
 
 
 def _weighted(counts: Any, idf: NDArray[np.float64], n_words: int) -> Any:
-    """Sublinear tf-idf (n_texts, n_terms); words and character n-grams have rows of fixed length each."""
-    weighted = counts.copy()
-    weighted.sort_indices()  # sums are taken in one order, however the terms were counted
-    weighted.data = (1 + np.log(weighted.data)) * idf[weighted.indices]
-    squares = weighted.copy()
-    squares.data **= 2
+    """Sublinear tf-idf (n_texts, n_terms) in place of the counts; words and character n-grams have rows of fixed length."""
+    counts.sort_indices()  # sums are taken in one order, however the terms were counted
     is_word = np.zeros(len(idf))
     is_word[:n_words] = 1.0
-    lengths = np.sqrt(squares @ np.stack([is_word, 1 - is_word], axis=1))
-    lengths[lengths == 0] = 1.0
-    factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
-    rows = np.repeat(np.arange(weighted.shape[0]), np.diff(weighted.indptr))
-    weighted.data *= factors[rows, (weighted.indices >= n_words).astype(np.intp)]
-    return weighted
+    by_kind = np.stack([is_word, 1 - is_word], axis=1)
+    for start in range(0, counts.shape[0], WEIGHTED_ROWS):
+        indptr = counts.indptr[start : start + WEIGHTED_ROWS + 1]
+        indices = counts.indices[indptr[0] : indptr[-1]]
+        data = counts.data[indptr[0] : indptr[-1]]
+        np.log(data, out=data)
+        data += 1
+        data *= idf[indices]
+        shape = (len(indptr) - 1, len(idf))
+        lengths = np.sqrt(sparse.csr_matrix((data**2, indices, indptr - indptr[0]), shape=shape) @ by_kind)
+        lengths[lengths == 0] = 1.0
+        factors = np.sqrt([WORD_SHARE, 1 - WORD_SHARE]) / lengths
+        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))
+        data *= factors[rows, (indices >= n_words).astype(np.intp)]
+    return counts
 
 
 def _components(weighted: Any) -> NDArray[np.float32]:
-    """Right singular vectors (n_components, n_terms) whose singular values are more than rounding."""
+    """Right singular vectors (n_components, n_terms) whose singular values are more than rounding.
+
+    They are divided by one number, after which the texts with a term have the mean squared length 1. Texts are not scaled
+    one by one: those of which the components say little are rightly near 0.
+    """
     n_components = min(MAX_COMPONENTS, weighted.shape[0] - 1, weighted.shape[1])
     if n_components < 1:
         return np.empty((0, weighted.shape[1]), dtype=np.float32)
     decomposition = TruncatedSVD(n_components, random_state=0).fit(weighted)
     values = decomposition.singular_values_
     kept = values > LEAST_SINGULAR_VALUE * values.max()
-    return np.asarray(decomposition.components_[kept], dtype=np.float32)
+    n_texts = np.count_nonzero(np.diff(weighted.indptr))
+    length = np.sqrt(np.sum(values[kept] ** 2) / n_texts)
+    return np.asarray(decomposition.components_[kept] / length, dtype=np.float32)
 
 
 # ---- texts of a column

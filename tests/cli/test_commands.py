@@ -114,7 +114,7 @@ def test_fit_says_what_it_did(folder):
         "held-out error",
         "time",
         "saved as b.corank",
-        "language text dropped: always the same value",
+        "language category dropped: always the same value",
         "corank rank b.corank",
     ):
         assert part in words
@@ -402,7 +402,10 @@ def test_a_column_that_is_mostly_numbers_is_noted(folder):
     result = run(
         "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--id", "book_id", "--out", "b.corank"
     )
-    assert "note: 91 % of 'price' are numbers, except for instance 'unknown', so it is treated as text" in result.stderr
+    assert (
+        "note: 91 % of 'price' are numbers, except for instance 'unknown', so it is treated as categories"
+        in result.stderr
+    )
 
 
 def test_notes_are_said_in_every_run_and_once_in_each(folder):

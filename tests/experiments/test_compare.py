@@ -8,10 +8,11 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse, stats
 
-from corank import View
+from corank import TableEncoder, View
 from corank.datasets import make_ranking, make_two_views
 from corank.experiments import FittedMethod, Items, Method, Protocol, compare, known_methods, protocol
 from corank.experiments.compare import run
@@ -573,3 +574,26 @@ def test_other_data_are_refused():
         compare((DATA.X, DATA.y), ["ridge", "ranksvm"])
     with pytest.raises(ValueError, match="is unknown"):
         chosen_methods(["nothing"], queries=True, judge="disagreement")
+
+
+def test_a_table_is_encoded_once_per_draw_by_the_encoder_that_is_given(monkeypatch):
+    fits = []
+    fit_transform = TableEncoder.fit_transform
+
+    def counted(self, table, *others, **more):
+        fits.append(self.get_params())
+        return fit_transform(self, table, *others, **more)
+
+    monkeypatch.setattr(TableEncoder, "fit_transform", counted)
+    table = pa.table({"code": [1, 2, 3, 1, 2, 3], "x": [0.5, 1.0, 2.0, 3.0, 4.0, 6.0]})
+    items = Items(table, np.arange(6.0), encoder=TableEncoder(category=["code"]))
+    first, second = np.arange(4), np.arange(4, 6)
+    training, test, *_ = items.features(first, second)
+    training[:] = 0  # what a method does to its features is its own affair
+    again, test_again, *_ = items.features(first, second)
+    assert again.any()
+    assert (test == test_again).all()
+    assert again.shape == (4, 4)
+    items.features(second, first)
+    assert [parameters["category"] for parameters in fits] == [["code"]] * 2
+    assert items.digest != Items(table, np.arange(6.0)).digest

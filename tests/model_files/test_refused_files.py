@@ -55,8 +55,18 @@ def with_encoder():
     return model
 
 
+def with_texts():
+    titles = [f"the {colour} {thing} of {place}" for colour in "abcde" for thing in "xyz" for place in "uv"]
+    table = {"title": titles[: len(X)], "picture": list(X[:, :3]), "size": X[:, 0]}
+    encoder = TableEncoder(text=["title"]).fit(table)
+    model = RankRLS(0.3).fit(encoder.transform(table), Y)
+    model.encoder_ = encoder
+    return model
+
+
 MODELS = {
     "RankRLS on a table": with_encoder,
+    "RankRLS on texts": with_texts,
     "RankRLS": lambda: RankRLS([0.1, 1.0]).fit(X, Y, qid=QID, sample_weight=W),
     "RankRLS on a subset": lambda: RankRLS(0.3, basis=5).fit(X, Y, qid=QID),
     "RankRLS on CSR": lambda: RankRLS(0.3).fit(CSR_ROWS, Y, qid=QID),
@@ -182,6 +192,41 @@ HOSTILE = {
         "a matrix of centres": scale_array("encoder.centre", lambda a: a[:, None]),
         "single precision": scale_array("encoder.divisor", lambda a: a.astype(np.float32)),
         "lost array": lambda header, arrays: arrays.pop("encoder.fill"),
+    },
+    "RankRLS on texts": {
+        "no words": put("encoder", "columns", 0, "words", None),
+        "words are text": put("encoder", "columns", 0, "words", "warm"),
+        "words are numbers": put("encoder", "columns", 0, "words", [1, 2]),
+        "words without a value": file_entry("encoder", "columns", 0, words=None),
+        "fewer words": put("encoder", "columns", 0, "words", ["of"]),
+        "many hashed words": put("encoder", "columns", 0, "words", 2**40),
+        "hashed into less than nothing": put("encoder", "columns", 0, "words", -3),
+        "a word twice": lambda header, arrays: header["encoder"]["columns"][0]["characters"].__setitem__(
+            1, header["encoder"]["columns"][0]["characters"][0]
+        ),
+        "words of numbers": put("encoder", "columns", 2, "words", ["of"]),
+        "text that is dropped": put("encoder", "columns", 0, "dropped", "why not"),
+        "text as numbers": put("encoder", "columns", 0, "kind", "number"),
+        "numbers as text": put("encoder", "columns", 2, "kind", "text"),
+        "an unknown kind": put("encoder", "columns", 2, "kind", "picture"),
+        "a component of nothing": put("encoder", "columns", 1, "vector", "emb_"),
+        "year or not": put("encoder", "columns", 2, "year", 1),
+        "format of dates": put("encoder", "columns", 2, "date_format", 3),
+        "columns to ignore": put("encoder", "ignore", "title"),
+        "lost weights": lambda header, arrays: arrays.pop("encoder.text.0.idf"),
+        "lost components": lambda header, arrays: arrays.pop("encoder.text.0.components"),
+        "lost means": lambda header, arrays: arrays.pop("encoder.vector.1.centres"),
+        "one more array": lambda header, arrays: arrays.update({"encoder.more": np.zeros(3)}),
+        "weights of no column": lambda header, arrays: arrays.update({"encoder.text.9.idf": np.zeros(3)}),
+        "short weights": scale_array("encoder.text.0.idf", lambda a: a[1:]),
+        "weights that are no numbers": scale_array("encoder.text.0.idf", lambda a: a * np.nan),
+        "components of other terms": scale_array("encoder.text.0.components", lambda a: a[:, 1:]),
+        "fewer components": scale_array("encoder.text.0.components", lambda a: a[1:]),
+        "infinite components": scale_array("encoder.text.0.components", lambda a: a + np.float32(np.inf)),
+        "components in double precision": scale_array("encoder.text.0.components", lambda a: a.astype(float)),
+        "a matrix of means": scale_array("encoder.vector.1.centres", lambda a: a[:, None]),
+        "fewer means": scale_array("encoder.vector.1.centres", lambda a: a[1:]),
+        "means that are no numbers": scale_array("encoder.vector.1.centres", lambda a: a * np.nan),
     },
     "RankRLS on a subset": {
         "loss is text": put("fitted", "statistics", "Statistics", "comparison", "size"),

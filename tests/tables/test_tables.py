@@ -109,6 +109,30 @@ def test_a_comma_in_a_quoted_name_does_not_separate(tmp_path: Path) -> None:
     assert table.to_pydict() == {"size, cm": [1.5], "colour": ["red"]}
 
 
+def wide(first: str, second: str, n_columns: int = 1_200) -> str:
+    header = ",".join(f"c{number}x" for number in range(n_columns))
+    return f"{header}\n{first}{',0.5' * (n_columns - 1)}\n{second}{',2' * (n_columns - 1)}\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [("1.5", "2", pa.float64()), ("1", "2", pa.int64()), ("1.5", "soon", pa.string()), ("", "2.5", pa.float64())],
+)
+def test_types_in_wide_tables_are_those_in_narrow_ones(tmp_path: Path, first: str, second: str, kind: object) -> None:
+    narrow = read_table(written(tmp_path, "narrow.csv", wide(first, second, 3)))
+    table = read_table(written(tmp_path, "wide.csv", wide(first, second)))
+    assert table["c0x"].type == kind
+    assert table.select(narrow.column_names).equals(narrow)
+
+
+def test_a_table_of_far_too_many_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corank.tables.read.MAX_TABLE_COLUMNS", 5)
+    write_table({f"c{number}": [1] for number in range(6)}, tmp_path / "wide.parquet")
+    for path in (written(tmp_path, "wide.csv", wide("1", "2", 6)), tmp_path / "wide.parquet"):
+        with pytest.raises(TableError, match=r"wide.* has 6 columns, but a table may have 5: give the numbers"):
+            read_table(path)
+
+
 @pytest.mark.parametrize("values", [["1,5", "2,x"], ["1,2,3", "4,5,6"], ["1.234,5", "2,5"]])
 def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, values: list[str]) -> None:
     path = written(tmp_path, "a.csv", "x;y\n" + "".join(f"{value};1\n" for value in values))
@@ -245,6 +269,11 @@ def test_any_kind_of_table_is_written(tmp_path: Path, table: object, ending: str
     assert read_table(tmp_path / f"a.{ending}").to_pydict() == {"x": [1.0, 2.0], "y": ["a", "b"]}
 
 
+def test_lists_become_text_in_csv(tmp_path: Path) -> None:
+    write_table({"v": [[0.5, 1.0], None], "x": [1, 2]}, tmp_path / "a.csv")
+    assert read_table(tmp_path / "a.csv")["v"].to_pylist() == ["[0.5, 1.0]", None]
+
+
 def test_an_existing_file_is_kept_unless_overwrite_is_true(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "x,y\n1,2\n")
     with pytest.raises(FileExistsError, match=r"a\.csv is already there: pass overwrite=True"):
@@ -257,7 +286,7 @@ def test_an_existing_file_is_kept_unless_overwrite_is_true(tmp_path: Path) -> No
 def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "x,y\n1,2\n")
     with pytest.raises(TableError, match="cannot be written"):
-        write_table({"x": [1], "z": [[1, 2]]}, path, overwrite=True)
+        write_table({"x": [1], "z": [{"a": 1}]}, path, overwrite=True)
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
     assert path.read_text() == "x,y\n1,2\n"
 

@@ -66,7 +66,10 @@ def feature_columns(
 
 @dataclass(frozen=True)
 class AskedKinds:
-    """Names of columns, possibly several with commas between, that are called text, categories or numbers."""
+    """Columns that are called text, categories or numbers: names, possibly several with commas between.
+
+    Only numbers may be given by patterns: which columns stay text must be known before a file is read.
+    """
 
     text: Sequence[str] = ()
     category: Sequence[str] = ()
@@ -80,15 +83,15 @@ class AskedKinds:
 
     def encoder(self, table: pa.Table, features: Sequence[str]) -> TableEncoder:
         """An encoder, not yet fitted, for the columns `features` of a table."""
-        names: dict[str, list[str]] = {}
+        names = {"number": sorted(_matching_names(table, self.number, "--number"))}
+        for kind, asked in (("text", self.text), ("category", self.category)):
+            names[kind] = [name for several in asked for name in _split(several, table.column_names)]
         used = set(features)
-        for kind in ("text", "category", "number"):
-            option = f"--{kind}"
-            names[kind] = [name for asked in getattr(self, kind) for name in _split(asked, table.column_names)]
-            for name in names[kind]:
-                column(table, name, option)
+        for kind, chosen in names.items():
+            for name in chosen:
+                column(table, name, f"--{kind}")  # raises where there is none, and says what may have been meant
                 if name not in used:
-                    raise TableError(f"{option}: column {name!r} is not learned from")
+                    raise TableError(f"--{kind}: column {name!r} is not learned from")
         return TableEncoder(text=names["text"], category=names["category"], number=names["number"])
 
 
@@ -182,9 +185,9 @@ def _view(pattern: str, columns: Sequence[str]) -> View:
 
 def looks_like_id(name: str, values: pa.ChunkedArray) -> bool:
     """Whether a column numbers the rows rather than saying something about them."""
-    if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
-        return False
     if not (ID_NAME.search(name) or NO_NAME.fullmatch(name)):
+        return False
+    if len(values) < 2 or not is_number(values.type) or pa.types.is_boolean(values.type):
         return False
     cells = numbers(values, name)
     return bool(np.isfinite(cells).all() and (cells == np.round(cells)).all() and len(np.unique(cells)) == len(cells))
@@ -198,15 +201,16 @@ def looks_like_name(values: pa.ChunkedArray) -> bool:
 
 def note_ids(table: pa.Table, encoder: TableEncoder) -> None:
     """Say which features only number or name the rows, and how to leave them out."""
+    cells = dict(zip(table.column_names, table.columns, strict=True))
     for learned in encoder.columns_:
-        if learned.dropped or learned.kind not in ("number", "category"):
-            continue
         name = learned.name
-        if looks_like_name(table[name]):
-            values = f"{len(table[name].unique()):,} values in {len(table):,} rows"
+        if learned.dropped:
+            continue
+        if learned.kind == "category" and looks_like_name(cells[name]):
+            values = f"{len(cells[name].unique()):,} values in {len(table):,} rows"
             remedy = f"leave it out with --id {shlex.quote(name)} or --drop {shlex.quote(name)}"
             note(f"column {name!r} looks like a name of the row ({values}), yet it is learned from: {remedy}")
-        if looks_like_id(name, table[name]):
+        if learned.kind == "number" and looks_like_id(name, cells[name]):
             label = f"column {name!r}" if name else "the column without a name"
             option = "--drop" if NO_NAME.fullmatch(name) else "--id"
             remedy = f"leave it out with {option} {shlex.quote(name)}"

@@ -109,7 +109,11 @@ CategoryColumns = Annotated[
 ]
 NumberColumns = Annotated[
     list[str] | None,
-    _option("Columns that are numbers of their own, not a category or part of a vector.", "--number", metavar="NAMES"),
+    _option(
+        "Columns that are numbers of their own, not a category or part of a vector, such as size,'emb_*'.",
+        "--number",
+        metavar="NAMES",
+    ),
 ]
 ViewColumns = Annotated[
     list[str] | None,

@@ -110,9 +110,20 @@ class Items:
         """Numbers of both sets of rows, the views of their columns, and the encoder, which sees the first set only."""
         if not self.is_table:
             return self.X[fitted_on], self.X[rows], self.views, None
-        encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
-        training = encoder.fit_transform(_take(self.X, fitted_on))
-        return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder), encoder
+        key = (fitted_on.tobytes(), rows.tobytes())
+        if key not in self._last_encoded:  # methods see one draw after the other, and texts take long
+            encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
+            training = encoder.fit_transform(_take(self.X, fitted_on))
+            test = encoder.transform(_take(self.X, rows))
+            self._last_encoded.clear()
+            self._last_encoded[key] = (training, test, _encoded(self.views, encoder), encoder)
+        training, test, views, encoder = self._last_encoded[key]
+        return training.copy(), test.copy(), views, encoder
+
+    @cached_property
+    def _last_encoded(self) -> dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, Any, TableEncoder]]:
+        """The features of the last two sets of rows that were asked for."""
+        return {}
 
 
 def _encoded(views: Any, encoder: TableEncoder) -> Any:

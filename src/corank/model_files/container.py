@@ -23,7 +23,7 @@ from corank._version import __version__
 from corank.tables import replacing
 
 FORMAT = "corank"
-FORMAT_VERSION = 1  # raise it when a file of today could not be read by the corank of yesterday
+FORMAT_VERSION = 2  # raise it when a file of today could not be read by the corank of yesterday
 DTYPES = {"F64": "float64", "F32": "float32", "I64": "int64", "I32": "int32", "BOOL": "bool"}
 
 

@@ -174,6 +174,12 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values of this type are lists."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
 def is_number(kind: pa.DataType) -> bool:
     """Whether values of this type are numbers, or true and false."""
     types = pa.types

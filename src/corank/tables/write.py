@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from pyarrow import parquet
 
-from corank.tables.columns import TableError, to_arrow
+from corank.tables.columns import TableError, is_list, to_arrow
 from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
 
 
@@ -55,6 +55,7 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
     stream = pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w")
 
     def write(table: pa.Table) -> None:
+        table = table if kind in PARQUET or kind in JSON_LINES else _lists_as_text(table)
         try:
             if not opened:
                 opened.append(_writer(stream, kind, table.schema))
@@ -71,6 +72,15 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
             writer.close()
         if compressed:
             stream.close()  # writes the end of a gzip file; the file below stays open
+
+
+def _lists_as_text(table: pa.Table) -> pa.Table:
+    """A table for CSV, which has no lists: they become text such as [0.5, 1.0]."""
+    for position, entry in enumerate(table.schema):
+        if is_list(entry.type):
+            cells = [None if cell is None else json.dumps(cell, default=str) for cell in table[position].to_pylist()]
+            table = table.set_column(position, entry.name, pa.array(cells, pa.string()))
+    return table
 
 
 def cast_like(table: pa.Table, schema: pa.Schema) -> pa.Table:
