@@ -239,3 +239,11 @@ def test_links_that_cannot_be_used(folder, refused, case):
     pd.concat([frame, frame.iloc[:1]]).to_csv("twice.csv", index=False)
     words, mentions = REFUSED[case]
     refused(*words, mentions=mentions)
+
+
+def test_sites_know_no_links(folder, refused):
+    run("federated", "init", "party", "--site", "north", "--site", "south", "--quiet")
+    settings = folder / "party/north/site.toml"
+    refused("federated", "join", settings, "--links", "links.csv", mentions="--links")
+    settings.write_text(settings.read_text().replace("[data]", '[data]\nlinks = "links.csv"\n#', 1))
+    refused("federated", "join", "party/north/site.toml", mentions="links in [data] is not known")
