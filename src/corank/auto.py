@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+import pyarrow as pa
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, to_numpy
@@ -27,6 +28,7 @@ from corank.average.model import (
     stacked_rows,
 )
 from corank.describe import Summary, summarise
+from corank.encoder import TableEncoder
 from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
 from corank.learners._suggest import check_question, sample, shortlist
 from corank.links import read_links
@@ -37,6 +39,7 @@ from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names
 from corank.rows import (
     encode_queries,
     is_frame,
+    is_matrix_of_numbers,
     read_comparisons,
     read_features,
     read_scores,
@@ -45,7 +48,8 @@ from corank.rows import (
 )
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
 from corank.solvers.unscored_effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
-from corank.views import View, read_views
+from corank.tables import to_arrow
+from corank.views import View, encoded_views, read_views
 
 MAX_REASONS = 3  # candidates that `reason_` names
 
@@ -128,9 +132,10 @@ class _AverageLearner(Saveable, QueryEstimator):
         -------
         self
         """
-        features = read_features(self, X, reset=True)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
+        X, unscored, encoder = self._encoded(X, unscored)
+        features = read_features(self, X, reset=True)
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
             given = not np.isnan(table.scores).all()
@@ -138,7 +143,7 @@ class _AverageLearner(Saveable, QueryEstimator):
             raise ValueError(cause or "y has no scored row: every score is NaN.")
         table = self._with_unscored(table, features, unscored, unscored_qid)
         table = replace(table, links=_read_matrix_of_links(links, len(table.scores)))
-        settings = self._read_settings()
+        settings = self._read_settings(encoder)
         model, average = fit_table(table, settings)
         if average is None and self._ranks and len(table.scored) > 1:
             warn_user(TIED)
@@ -149,7 +154,30 @@ class _AverageLearner(Saveable, QueryEstimator):
         self._n_unscored = len(table.scores) - len(scored)
         self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
         self._keep(model, average, settings, table)
+        self.encoder_ = encoder
         return self
+
+    def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
+        """X and unscored rows as numbers, and the encoder that a table of more than numbers went through."""
+        fitted = self.encoder if hasattr(self.encoder, "columns_") else None
+        if not is_frame(X):
+            if self.encoder is not None and fitted is None:
+                raise ValueError(
+                    "encoder is for tables; X is a matrix, which an encoder that is fitted must have made."
+                )
+            if fitted is not None and len(fitted.attributes_) != np.shape(X)[1]:
+                raise ValueError(
+                    f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}: hand over the table, or "
+                    "what the encoder made of it."
+                )
+            return X, unscored, fitted
+        if self.encoder is None and is_matrix_of_numbers(X):
+            return X, unscored, None
+        encoder = fitted
+        if encoder is None:
+            template = TableEncoder() if self.encoder is None else clone(self.encoder)
+            encoder = template.fit(X if unscored is None else _stacked_tables(X, unscored))
+        return encoder.transform(X), None if unscored is None else encoder.transform(unscored), encoder
 
     def _keep(
         self,
@@ -175,13 +203,23 @@ class _AverageLearner(Saveable, QueryEstimator):
         """The error on new rows of an average that chose without them, and that of a constant."""
         raise AssertionError("a learner says what its error is")
 
-    def _read_settings(self) -> AverageSettings:
-        """Parameters, checked."""
+    def _read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
+        """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they are given."""
         views: Sequence[View] = ()
-        column_names = getattr(self, "feature_names_in_", None)
+        kinds: Sequence[str] = ()
         number = seed(self.random_state)
-        if self.views is not None:
-            views = read_views(self.views, self.n_features_in_, column_names, np.random.default_rng(number))
+        groups = [] if encoder is None else encoder.groups_
+        if isinstance(self.views, str) and self.views == "kinds":
+            if len(groups) < 2:
+                raise ValueError(
+                    "views='kinds' needs a table with columns of more than one kind: text, vectors, and numbers with "
+                    "categories."
+                )
+            views = encoder.views()
+        elif self.views is not None:
+            views = self._declared_views(encoder, np.random.default_rng(number))
+        elif any(group.kind != "table" for group in groups):
+            views, kinds = encoder.views(), [group.kind for group in groups]
         for view in views:
             if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
                 raise ValueError(
@@ -192,9 +230,19 @@ class _AverageLearner(Saveable, QueryEstimator):
             ranks=self._ranks,
             fit_intercept=bool(getattr(self, "fit_intercept", True)),
             views=views,
+            kinds=kinds,
+            groups=[group.columns for group in groups if group.kind != "table"],
             candidates=self.candidates,
             seed=number,
         )
+
+    def _declared_views(self, encoder: TableEncoder | None, rng: np.random.Generator) -> Sequence[View]:
+        """The views that were given, by columns of the features; names are those of a table's columns."""
+        if encoder is None or not _by_name(self.views):
+            names = getattr(self, "feature_names_in_", None)
+            return read_views(self.views, self.n_features_in_, names, rng)
+        names = encoder.feature_names_in_
+        return encoded_views(read_views(self.views, len(names), names, rng), encoder.attributes_)
 
     def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
         n = int(features.shape[0])
@@ -255,8 +303,8 @@ class _AverageLearner(Saveable, QueryEstimator):
         table = replace(table, links=_read_matrix_of_links(links, len(table.scores)))
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
-        settings = self._read_settings()
         encoder, known = self.encoder_, self.table_
+        settings = self._read_settings(encoder)
         model, average = extended(self._model, table, settings)
         self._n_seen += len(table.scores)
         self._n_scored += len(table.scored)
@@ -433,7 +481,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         scored = table.scored
         if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
             return None
-        _, plain = fit_table(table.take(scored), self._read_settings())
+        _, plain = fit_table(table.take(scored), self._read_settings(self.encoder_))
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))
@@ -458,9 +506,20 @@ def _read_matrix_of_links(links: Any, n: int) -> Any:
     if links is None:
         return None
     checked = read_links(links, n)
-    for remark in checked.remarks():
-        warn_user(f"{remark}.")
+    if checked.remark():
+        warn_user(f"{checked.remark()}.")
     return checked.matrix
+
+
+def _stacked_tables(first: Any, second: Any) -> pa.Table:
+    """The rows of one table and then those of another."""
+    return pa.concat_tables([to_arrow(first), to_arrow(second)], promote_options="permissive")
+
+
+def _by_name(views: Any) -> bool:
+    """Whether views name their columns."""
+    columns = [view.columns for view in views if isinstance(view, View)] if isinstance(views, list | tuple) else []
+    return any(isinstance(column, str) for chosen in columns for column in np.ravel(np.asarray(chosen, dtype=object)))
 
 
 def _as_numbers(features: Array) -> Array:
@@ -488,11 +547,16 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     Parameters
     ----------
-    views : list of View, default=None
+    views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
+        every text column, of every group of vector columns, and of numbers and categories together. With None the same
+        views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
     fit_intercept : bool, default=True
         Whether the level of the scores is free.
     random_state : int, default=None
@@ -522,6 +586,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     views: Any = None
     candidates: Any = None
+    encoder: Any = None
     fit_intercept: bool = True
     random_state: Any = None
 
@@ -562,11 +627,16 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     Parameters
     ----------
-    views : list of View, default=None
+    views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
+        every text column, of every group of vector columns, and of numbers and categories together. With None the same
+        views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
     random_state : int, default=None
         For samples of rows where there are many; None makes the same choice every time.
 
@@ -595,6 +665,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     views: Any = None
     candidates: Any = None
+    encoder: Any = None
     random_state: Any = None
 
     _ranks: ClassVar[bool] = True
@@ -628,9 +699,11 @@ class AutoRanker(RankerMixin, _AverageLearner):
         -------
         self
         """
+        table = X
+        X, unscored, encoder = self._encoded(X, unscored)
         features = read_features(self, X, reset=True)
         n = int(features.shape[0])
-        first, second, size_of_win, weight = read_comparisons(winners, losers, margins, weights, n, X)
+        first, second, size_of_win, weight = read_comparisons(winners, losers, margins, weights, n, table)
         groups = np.asarray(comparison_groups(first, second, n, qid))
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         units = compared_units(ends[: len(first)], ends[len(first) :], size_of_win, weight, groups, len(used))
@@ -638,13 +711,14 @@ class AutoRanker(RankerMixin, _AverageLearner):
         if unscored is not None:
             numbers = stacked_rows(numbers, _as_numbers(read_unscored(self, features, unscored)))
         matrix = _read_matrix_of_links(links, int(numbers.shape[0]))
-        settings = self._read_settings()
+        settings = self._read_settings(encoder)
         model, average = fit_items(numbers, used, matrix, units, settings)
         self._kind, self._n_comparisons = "comparison", len(first)
         self._with_queries, self._with_links = qid is not None, links is not None
         self._n_seen, self._n_scored, self._n_unscored = n, len(used), int(numbers.shape[0]) - len(used)
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
         self._keep(model, average, settings)
+        self.encoder_ = encoder
         return self
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:

@@ -175,7 +175,7 @@ def quantity(values: pa.ChunkedArray, name: str, kind: str, date_format: str = "
     if kind in ("number", "vector"):
         return numbers(values, name)
     if kind == "date" and is_text(values.type):
-        return parsed(values, name, f"a date like {_example(date_format)}", _date_parser(date_format))
+        return parsed(values, name, f"a date like {date_example(date_format)}", _date_parser(date_format))
     present_kind = kind_of_type(name, values.type)
     if present_kind not in (kind, "empty"):
         raise TableError(f"column {name!r} should hold a {kind} in each row as in fit, but holds {values.type} values")
@@ -189,7 +189,8 @@ def quantity(values: pa.ChunkedArray, name: str, kind: str, date_format: str = "
     return np.asarray(days, dtype=np.float64)
 
 
-def _example(date_format: str) -> str:
+def date_example(date_format: str) -> str:
+    """A date as a format writes it; that of ISO where there is none."""
     return dt.date(2024, 12, 31).strftime(date_format or "%Y-%m-%d")
 
 

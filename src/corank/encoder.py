@@ -7,9 +7,9 @@ A `Column` holds what was learned about one column. What kind of column it is, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +33,12 @@ from corank.text import TextFeatures
 if TYPE_CHECKING:
     from corank.views import View
 
+Item = TypeVar("Item")
 KINDS = ("number", "date", "duration", "category", "text", "vector", "empty")
 MAX_UNREPEATED_ROWS = 20  # with more rows, all with different labels, a column holds names, not a property
 MAX_NUMBER_SHARE = 0.8  # a column of categories with a larger share of numbers was probably meant to hold numbers
 MAX_MISSING_SHOWN = 10  # names of columns in a message
+MAX_BLOCK_NUMBERS = 2**20  # that are summarised at a time
 MAX_JOINED_NAMES = 3  # in the name of a group
 NO_REPEATS = "no text occurs twice, as in a column of names or labels"
 ALL_MISSING, CONSTANT, IGNORED = "all values are missing", "always the same value", "ignored as asked"
@@ -104,6 +106,11 @@ class Column:
         names += [f"{self.name} year"] * self.year
         names += [f"{self.name} season (sine)", f"{self.name} season (cosine)"] * self.season
         return names + [f"{self.name} other"] * self.other + [f"{self.name} missing"] * self.missing
+
+    @property
+    def is_single_number(self) -> bool:
+        """Whether a number is all that becomes of a cell."""
+        return self.kind in ("number", "vector") and self.values and not self.missing
 
     def group(self) -> tuple[str, str]:
         """Kind and name of the group that the features of this column belong to."""
@@ -270,23 +277,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         kinds = self._kinds(cells)
         components = _components_of_vectors(cells, [name for name, (kind, _) in kinds.items() if kind == "number"])
         encoded_texts: dict[str, NDArray[np.float64]] = {}
-        columns: list[Column] = []
+        learned: dict[str, Column] = {}
+        quantities: dict[str, tuple[str, str]] = {}
         for name, (kind, date_format) in kinds.items():
             if kind == "ignored":
-                columns.append(Column(name=name, kind="empty", dropped=IGNORED))
+                learned[name] = Column(name=name, kind="empty", dropped=IGNORED)
             elif kind == "text":
-                column, encoded = _learn_text(name, cells[name])
-                columns.append(column)
+                learned[name], encoded = _learn_text(name, cells[name])
                 if encoded is not None:
                     encoded_texts[name] = encoded
             elif kind == "category":
-                columns.append(_learn_categories(name, cells[name], self.max_categories))
+                learned[name] = _learn_categories(name, cells[name], self.max_categories)
             elif kind == "vector":
-                columns.append(_learn_vectors(name, cells[name], bool(self.scale)))
+                learned[name] = _learn_vectors(name, cells[name], bool(self.scale))
+            elif kind == "empty":
+                learned[name] = Column(name=name, kind=kind, dropped=ALL_MISSING)
             elif name in components and name not in self.number:
-                columns.append(_learn_component(name, *components[name], bool(self.scale)))
+                learned[name] = _learn_component(name, *components[name], bool(self.scale))
             else:
-                columns.append(_learn_quantity(name, cells[name], kind, date_format, bool(self.scale)))
+                quantities[name] = kind, date_format
+        learned |= _learn_quantities(cells, quantities, bool(self.scale))
+        columns = [learned[name] for name in cells]
         if all(column.dropped for column in columns):
             raise ValueError(f"no column of the table can be used ({_listed(columns)})")
         for column in columns:
@@ -344,14 +355,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             more = f" and {len(absent) - MAX_MISSING_SHOWN:,} more" if len(absent) > MAX_MISSING_SHOWN else ""
             raise ValueError(f"the table lacks columns it had in fit: {listed}{more}")
         matrix = np.zeros((columns.num_rows, len(self.attributes_)))
+        single_numbers: list[tuple[int, Column]] = []
         start = 0
         for column in used:
+            if column.is_single_number:
+                matrix[:, start] = quantity(cells[column.name], column.name, column.kind)
+                single_numbers.append((start, column))
+                start += 1
+                continue
             stop = start + len(column.feature_names())
             if column.name in encoded_texts:
                 matrix[:, start:stop] = encoded_texts[column.name]
             else:
                 column.encode(cells[column.name], matrix[:, start:stop])
             start = stop
+        for block in _blocks(single_numbers, columns.num_rows):
+            _scale([at for at, _ in block], [column for _, column in block], matrix)
         return matrix
 
     def views(self) -> list[View]:
@@ -384,6 +403,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             taken[name] += 1
             names.append(name if taken[name] == 1 else f"{name} ({taken[name]})")
         return np.array(names, dtype=object)
+
+    def with_these_kinds(self) -> TableEncoder:
+        """An encoder, not fitted, for which columns are text and categories as they are for this one.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        check_is_fitted(self)
+        kinds = {kind: [each.name for each in self.columns_ if each.kind == kind] for kind in ("text", "category")}
+        return TableEncoder(self.max_categories, self.scale, **kinds, number=self.number, ignore=self.ignore)
 
     @property
     def text_columns(self) -> list[str]:
@@ -469,27 +499,79 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 # ---- learning
 
 
-def _learn_quantity(name: str, values: pa.ChunkedArray, kind: str, date_format: str, scale: bool) -> Column:
-    amounts = np.empty(0) if kind == "empty" else quantity(values, name, kind, date_format)
+def _learn_quantities(
+    cells: Mapping[str, pa.ChunkedArray], kinds: Mapping[str, tuple[str, str]], scale: bool
+) -> dict[str, Column]:
+    """What was learned about columns of numbers, dates and durations, many columns at a time.
+
+    `kinds` : the kind of each of these columns, and the format of its dates
+    """
+    learned: dict[str, Column] = {}
+    names = list(kinds)
+    for block in _blocks(names, len(next(iter(cells.values())))):
+        amounts = np.stack([quantity(cells[name], name, *kinds[name]) for name in block])
+        for name, row, numbers in zip(block, amounts, _summaries(amounts), strict=True):
+            learned[name] = _learn_quantity(name, row, *kinds[name], numbers, scale)
+    return learned
+
+
+def _blocks(columns: list[Item], n_rows: int) -> Iterator[list[Item]]:
+    """Columns in blocks of at most MAX_BLOCK_NUMBERS numbers, or of one column."""
+    size = max(1, MAX_BLOCK_NUMBERS // max(n_rows, 1))
+    for start in range(0, len(columns), size):
+        yield columns[start : start + size]
+
+
+def _scale(positions: list[int], columns: list[Column], matrix: NDArray[np.float64]) -> None:
+    """Fill and scale the given columns of a matrix, numbers as they are in the table."""
+    fill, centre, divisor = np.array([(each.fill, each.centre, each.divisor) for each in columns]).T
+    amounts = matrix[:, positions]
+    matrix[:, positions] = (np.where(np.isnan(amounts), fill, amounts) - centre) / divisor
+
+
+def _summaries(amounts: NDArray[np.float64]) -> list[tuple[float, float, float, bool, bool]]:
+    """Median, mean and spread of each row (k, n) without NaN, whether it is constant, and whether it has NaN.
+
+    Mean and spread are those of the row with its median in place of NaN.
+    """
     missing = np.isnan(amounts)
-    if missing.all():
-        return Column(name=name, kind=kind, dropped=ALL_MISSING)
-    fill = float(np.median(amounts[~missing]))
-    filled = np.where(missing, fill, amounts)
-    largest = float(np.abs(filled).max()) or 1.0
-    spread = float(np.std(filled / largest)) * largest  # squares of large numbers would overflow
-    constant = bool(filled.min() == filled.max()) or spread < max(4 * np.finfo(float).eps * largest, 1 / LARGEST)
-    marked = bool(missing.any())
+    marked = missing.any(axis=1)
+    fill = np.zeros(len(amounts))
+    fill[~marked] = np.median(amounts[~marked], axis=1)
+    for row in np.flatnonzero(marked & ~missing.all(axis=1)):
+        fill[row] = np.median(amounts[row, ~missing[row]])
+    filled = np.where(missing, fill[:, None], amounts)
+    low, high = filled.min(axis=1), filled.max(axis=1)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    largest[largest == 0] = 1.0
+    spread = np.std(filled / largest[:, None], axis=1) * largest  # squares of large numbers would overflow
+    constant = (low == high) | (spread < np.maximum(4 * np.finfo(float).eps * largest, 1 / LARGEST))
+    columns = (fill, np.mean(filled, axis=1), spread, constant, marked)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _learn_quantity(
+    name: str,
+    amounts: NDArray[np.float64],
+    kind: str,
+    date_format: str,
+    numbers: tuple[float, float, float, bool, bool],
+    scale: bool,
+) -> Column:
+    fill, mean, spread, constant, marked = numbers
     if constant and not marked:
         return Column(name=name, kind=kind, dropped=CONSTANT)
+    if marked and np.isnan(amounts).all():
+        return Column(name=name, kind=kind, dropped=ALL_MISSING)
     learned: dict[str, Any] = {"values": not constant, "missing": marked, "fill": fill}
     if scale and not constant:
-        learned |= {"centre": float(np.mean(filled)), "divisor": spread}
+        learned |= {"centre": mean, "divisor": spread}
     if kind == "date" and not constant:
-        days = amounts[~missing].astype("datetime64[D]")
+        days = np.floor(amounts[~np.isnan(amounts)]).astype("datetime64[D]")
         learned["year"] = len(np.unique(days.astype("datetime64[Y]"))) > 1
         learned["season"] = len(np.unique(days.astype("datetime64[M]").astype(np.int64) % 12)) > 1
-    return Column(name=name, kind=kind, date_format=date_format, **learned)
+        learned["date_format"] = date_format
+    return Column(name=name, kind=kind, **learned)
 
 
 def _first_days_of_years(days: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -62,6 +62,7 @@ class ScaledColumns:
         for group in groups:
             kept = np.intersect1d(group, columns)
             scale[kept] = np.sqrt(np.mean(scale[kept] ** 2)) if len(kept) else 1.0
+            centre[kept] = 0.0  # where all directions count alike, 0 is the middle
         if name == AS_GIVEN:
             centre, scale = np.zeros(d), np.ones(d)
         if not centred:

@@ -23,7 +23,6 @@ from corank.average.fitting import (
     basis_factor,
     dual_factor,
     fit_average,
-    jittered_factor,
     side_of,
 )
 from corank.average.similarity import Distances, Encoded, Space, view_positions
@@ -64,7 +63,9 @@ class ScoredTable:
         return np.flatnonzero(counted)
 
     def take(self, rows: Index) -> ScoredTable:
-        """The chosen rows, without links."""
+        """The chosen rows, without links; the table itself where they are all of them."""
+        if np.array_equal(rows, np.arange(len(self.scores))):
+            return self
         return ScoredTable(
             take(self.features, rows),
             self.scores[rows],
@@ -78,7 +79,7 @@ class AverageSettings:
     """What an average is made of.
 
     ranks : whether only the order within queries counts
-    views : with columns as numbers; declared : whether by the user, who is believed
+    views : with columns as numbers; kinds : what each of them holds, where they were found and not declared
     groups : numbers of the columns that share one scale
     candidates : None for the default list
     """
@@ -86,7 +87,7 @@ class AverageSettings:
     ranks: bool
     fit_intercept: bool = True
     views: Sequence[View] = ()
-    declared: bool = True
+    kinds: Sequence[str] = ()
     groups: Sequence[Index] = ()
     candidates: Sequence[Candidate] | None = None
     seed: int = 0
@@ -298,11 +299,11 @@ class CandidatePosterior:
         kernel = space.kernel(fitted.candidate, fitted.similarities)
         r = len(kernel)
         identity = np.eye(r)
-        if fitted.gram is not None:
-            lower = basis_factor(fitted.gram, kernel, fitted.alpha)[0]
-            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, identity, lower=True)
-            inner = jittered_factor(kernel)[0]
-            basis_root = scipy.linalg.solve_triangular(inner, identity, lower=True)
+        if fitted.basis is not None:
+            gram, directions = fitted.basis
+            basis_root = directions.T
+            lower = basis_factor(gram, fitted.alpha)[0]
+            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, basis_root, lower=True)
             has_level = units is None or units.groups is not None or units.second is not None
             mean = np.full(r, 1 / r if has_level else 0.0)
             return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
@@ -458,8 +459,9 @@ def _space(
         rng = np.random.default_rng([settings.seed, 3])
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
     agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
+    everything = np.array_equal(scored, np.arange(int(table.features.shape[0])))
     space = Space(
-        {name: take(matrix, scored) for name, matrix in encoded.items()},
+        {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
@@ -543,7 +545,12 @@ def _candidates(
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
     return default_candidates(
-        is_csr=is_sparse(features), has_queries=has_queries, view_kernels=kernels, agree=agree, linked=linked
+        is_csr=is_sparse(features),
+        has_queries=has_queries,
+        view_kernels=kernels,
+        kinds=settings.kinds,
+        agree=agree,
+        linked=linked,
     )
 
 

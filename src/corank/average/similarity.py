@@ -178,7 +178,7 @@ class Space:
         self._kernels: dict[Candidate, FloatArray] = {}
         self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        self._relevant: tuple[FloatArray | None, Space] | None = None
+        self._relevant: tuple[FloatArray, Space] | None = None
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
@@ -204,8 +204,7 @@ class Space:
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
-        used = [columns[candidate.view]] if candidate.views == "one" else columns
-        return all(len(numbers) for numbers in used)
+        return all(len(columns[number]) for number in candidate.of or range(len(columns)))
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
@@ -220,12 +219,9 @@ class Space:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
-        sights = [
-            Sight(f"{name}, view {at}", name, columns)
-            for at, columns in enumerate(self.view_columns[candidate.encoding])
-        ]
-        if candidate.views == "one":
-            return [self._similarity(sights[candidate.view], candidate)]
+        columns = self.view_columns[candidate.encoding]
+        chosen = candidate.of or range(len(columns))
+        sights = [Sight(f"{name}, view {number}", name, columns[number]) for number in chosen]
         if candidate.views == "product":
             return [self._similarity(self._joined(sights, kernel), candidate)]
         return [self._similarity(sight, candidate) for sight in sights]
@@ -241,7 +237,8 @@ class Space:
                 if sight.columns is not None
             ]
         )
-        return Sight(f"{sights[0].encoding}, product of {METRICS[kernel]}", sights[0].encoding, columns, factors)
+        names = " and ".join(sight.name for sight in sights)
+        return Sight(f"product of {METRICS[kernel]} of {names}", sights[0].encoding, columns, factors)
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel
@@ -255,6 +252,7 @@ class Space:
 
     def _relevant_space(self, sight: Sight) -> Space:
         """A space for the relevance that was asked for last: it differs between folds, and distances with it."""
+        assert sight.factors is not None
         if self._relevant is None or not np.array_equal(self._relevant[0], sight.factors):
             self._relevant = sight.factors, Space(self.scored)
         return self._relevant[1]
@@ -301,8 +299,18 @@ class Space:
 
     def cross_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        to_unscored = Distances(rows, self.unscored)
-        return self._between(candidate, similarities, Distances(rows, self.scored), to_unscored, self.to_unscored)
+        return self.kernel_to_scored(
+            candidate, similarities, Distances(rows, self.scored), Distances(rows, self.unscored)
+        )
+
+    def kernel_to_scored(
+        self, candidate: Candidate, similarities: Sequence[Similarity], distances: Distances, to_unscored: Distances
+    ) -> FloatArray:
+        """The kernel of the candidate between other rows and the scored rows: (m, n).
+
+        distances, to_unscored : between the other rows and the scored and unscored rows
+        """
+        return self._between(candidate, similarities, distances, to_unscored, self.to_unscored)
 
     def square_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows: (m, m)."""

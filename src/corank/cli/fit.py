@@ -22,7 +22,7 @@ from rich.text import Text
 
 from corank._arrays import check_device
 from corank._messages import count
-from corank.cli.columns import feature_columns, note_ids, views_of
+from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of
 from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
 from corank.cli.console import command, facts, note, show, size_of, typed_command, working
 from corank.cli.files import (
@@ -46,6 +46,7 @@ from corank.cli.options import (
     AsJson,
     Atoms,
     BasisRows,
+    CategoryColumns,
     CheckpointFolder,
     Comparisons,
     Components,
@@ -72,10 +73,12 @@ from corank.cli.options import (
     MethodName,
     MethodOption,
     Noise,
+    NumberColumns,
     QueryColumn,
     Quiet,
     ScoreColumn,
     ShuffleQueries,
+    TextColumns,
     UnscoredRows,
     ViewColumns,
     WeightingOption,
@@ -119,6 +122,9 @@ def fit(
     method: MethodOption = MethodName.auto,
     features: FeatureColumns = None,
     drop: DroppedColumns = None,
+    text: TextColumns = None,
+    category: CategoryColumns = None,
+    number: NumberColumns = None,
     id: ItemColumn = None,
     items: FitItems = None,
     kernel: Kernel = "rbf",
@@ -186,6 +192,7 @@ def fit(
         pair_columns=PairColumns(**pair_columns),
         features=features or [],
         dropped=drop or [],
+        kinds=AskedKinds(text or [], category or [], number or []),
         views=view or [],
         method=method,
         automatic=kernel == "rbf" and gamma == "auto" and not any((basis, alpha, weighting)),
@@ -240,6 +247,7 @@ class FitRequest:
     columns : names of the score, query and id columns, None where there is none
     pair_columns : names of the columns of the table of comparisons
     features, dropped, views : names and patterns of columns, as in `feature_columns` and `views_of`
+    kinds : names of columns whose kind is given
     method : the learner; auto is the average of many models
     automatic : whether no setting is given that belongs to a single learner
     streamed : whether rows are read in passes
@@ -257,6 +265,7 @@ class FitRequest:
     pair_columns: PairColumns
     features: Sequence[str]
     dropped: Sequence[str]
+    kinds: AskedKinds
     views: Sequence[str]
     method: MethodName
     automatic: bool
@@ -402,7 +411,7 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     """Read what there is to learn from and encode the features."""
     columns, file = request.columns, request.table
     score, query, item = columns["score"], columns["query"], columns["id"]
-    text = [name for name in (query, item) if name is not None]
+    text = [*(name for name in (query, item) if name is not None), *request.kinds.read_as_text]
     table = read_table(file, text=text)
     if request.items is not None:
         assert item is not None
@@ -419,9 +428,10 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     names = None if item is None else [str(name) for name in column(table, item, "id").to_pylist()]
     features = feature_columns(table, columns, request.features, request.dropped)
     step(f"encoding {count(len(table), 'row')}")
-    encoder = TableEncoder()
+    encoder = request.kinds.encoder(table, features)
     numbers: Any = encoder.fit_transform(table.select(features))
-    note_ids(table, [name for name in features if name not in encoder.dropped_])
+    note_kinds(encoder)
+    note_ids(table, encoder)
     if request.device is not None:
         from torch import as_tensor
 

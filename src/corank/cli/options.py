@@ -94,7 +94,23 @@ FeatureColumns = Annotated[
     list[str] | None,
     _option("Columns to learn from, such as a,b,'text_*'. Default: all others.", "--features", metavar="NAMES"),
 ]
-DroppedColumns = Annotated[list[str] | None, _option("Columns to leave out.", "--drop", metavar="NAMES")]
+DroppedColumns = Annotated[list[str] | None, _option("Columns to leave out.", "--drop", "--ignore", metavar="NAMES")]
+TextColumns = Annotated[
+    list[str] | None,
+    _option(
+        "Columns that are free text, such as title,abstract. Default: those of many different values of several words.",
+        "--text",
+        metavar="NAMES",
+    ),
+]
+CategoryColumns = Annotated[
+    list[str] | None,
+    _option("Columns that are categories, also where they hold numbers or long texts.", "--category", metavar="NAMES"),
+]
+NumberColumns = Annotated[
+    list[str] | None,
+    _option("Columns that are numbers of their own, not a category or part of a vector.", "--number", metavar="NAMES"),
+]
 ViewColumns = Annotated[
     list[str] | None,
     _option(

@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 
 from corank._arrays import FloatArray, Index, to_numpy
 from corank.encoder import TableEncoder
@@ -31,6 +32,7 @@ class Items:
     y : (n,) scores, higher is better; NaN = unscored
     qid : (n,) query labels, or None: all rows compete
     views : list of View, or a number of random parts, for methods with views; columns of a table by their names
+    encoder : TableEncoder whose parameters the encoders of a table have, or None for the defaults
     links : links between the rows, for methods that use them: a SciPy sparse matrix, or an array (m, 2) of row numbers.
         A fit sees those between its training rows; a prediction for test rows those between all rows of the draw
     """
@@ -39,6 +41,7 @@ class Items:
     y: Any
     qid: Any = None
     views: Any = 2
+    encoder: TableEncoder | None = field(default=None, kw_only=True)
     links: Any = field(default=None, kw_only=True)
     query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
 
@@ -87,6 +90,8 @@ class Items:
     def digest(self) -> str:
         """A digest of the data and views: it changes when any number changes."""
         digest = hashlib.sha256(repr(self.views).encode())
+        if self.encoder is not None:
+            digest.update(repr(self.encoder.get_params()).encode())
         X: Any = self.X
         arrays = [self.y, self.qid]
         if self.links is not None:
@@ -105,7 +110,7 @@ class Items:
         """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
         if not self.is_table:
             return self.X[fitted_on], self.X[rows], self.views
-        encoder = TableEncoder()
+        encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
         training = encoder.fit_transform(_take(self.X, fitted_on))
         return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
 

@@ -53,7 +53,9 @@ class Saveable:
         The file holds what `predict` and `update` need: parameters, coefficients, basis rows and, for a model on all
         its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter,
         a random state that is no number and the `dictionary` that atoms were picked from are for training only and
-        load as None. `unscored_effect_` is saved where it was asked for before.
+        load as None. `unscored_effect_` is saved where it was asked for before. The model of a site that learned with
+        others (`corank.federated`) holds rows that are not to be shared: its file can be read by its owner alone. A file
+        that is replaced keeps its mode.
 
         Parameters
         ----------
@@ -81,7 +83,8 @@ class Saveable:
         header["summary"] = {**self._summary(), **training_only}
         header["encoder"] = None if encoder is None else _pack_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
-        write_model(path, header, packer.arrays, overwrite=overwrite)
+        of_a_site = self.table_ is not None and "federated" in self.table_
+        write_model(path, header, packer.arrays, overwrite=overwrite, private=of_a_site)
 
     def _summary(self) -> dict[str, int]:
         """The numbers of rows behind the model, for readers of the file."""
@@ -124,6 +127,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict[str, str]]:
     """The parameters, and a description of those that matter for training only and do not go into a file."""
     parameters = learner.get_params(deep=False)
+    if "encoder" in parameters:  # the one that is fitted is stored beside the learner
+        parameters["encoder"] = None
     descriptions = {}
     for name in ("cv", "random_state", "dictionary"):
         value = parameters.get(name)
