@@ -90,6 +90,15 @@ def test_a_matrix_of_yes_and_no_and_links_that_were_read_before_are_taken():
     first = read_links(sparse.csr_array(np.array(MUTUAL, dtype=bool)), 4)
     assert first.matrix.toarray().tolist() == MUTUAL
     assert read_links(first, 4).matrix.toarray().tolist() == MUTUAL
+    directed = read_links([(0, 1)], 2, directed=True)
+    assert read_links(directed, 2) is directed
+    with pytest.raises(ValueError, match=r"links has shape \(2, 2\), but X has 3 rows"):
+        read_links(directed, 3)
+
+
+def test_links_between_some_of_the_rows_are_taken_in_their_order():
+    taken = read_links(EDGES, 4).take(np.array([2, 1]))
+    assert taken.matrix.toarray().tolist() == [[0, 1], [1, 0]]
 
 
 def test_weights_of_repeated_links_add_up_and_the_heavier_direction_counts():

@@ -210,12 +210,13 @@ def _finite(value: Any) -> float | None:
 
 
 def _changed_parameters(model: Any) -> dict[str, Any]:
-    """Parameters that are not at their defaults; a list of views is described view by view instead."""
-    defaults = type(model)().get_params()
+    """Parameters that are not at their defaults; views and what the encoder does are described elsewhere."""
+    defaults = type(model)().get_params(deep=False)
     return {
         name: _plain(value)
-        for name, value in model.get_params().items()
-        if not (type(value) is type(defaults[name]) and value == defaults[name])
+        for name, value in model.get_params(deep=False).items()
+        if name != "encoder"
+        and not (type(value) is type(defaults[name]) and value == defaults[name])
         and not (name == "views" and isinstance(value, list | tuple))
     }
 
