@@ -1,7 +1,8 @@
 """Links between items: edges, row numbers or a sparse matrix → checked weights, and features that spread along them.
 
 `read_links` reads what users have, `propagated` spreads features, `LinkEncoder` does both in a pipeline. Symbols: A the
-weights of the links (n, n), D the diagonal of the sums of its rows and one, P the spread matrix, W the features (n, d).
+weights of the links (n, n), D the diagonal of the sums of its rows and one, P the spread matrix, W the features (n, d), as
+in docs/mathematics.md, section 3.16.
 """
 
 from __future__ import annotations
