@@ -15,6 +15,7 @@ from rich.console import Console
 import benchmarks.atom_cases
 import benchmarks.cases
 import benchmarks.comparison_cases
+import benchmarks.link_cases
 import benchmarks.scan_cases
 import benchmarks.view_cases  # noqa: F401  (they enter the cases)
 from benchmarks import report, worker

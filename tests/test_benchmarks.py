@@ -27,6 +27,7 @@ NAMES = [
     "linear-1m",
     "metrics",
     "basis",
+    "links-1m",
 ]
 QUERY_SIZE = 10
 

@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import dask.array
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corank import LinkEncoder, RankRLS, links
+from corank import AutoRegressor, LinkEncoder, RankRLS, links, scan
 from corank.links import propagated, read_links, spread_matrix
 
 EDGES = [(0, 1), (1, 0), (1, 2), (1, 2), (3, 3)]
@@ -89,6 +90,15 @@ def test_a_matrix_of_yes_and_no_and_links_that_were_read_before_are_taken():
     first = read_links(sparse.csr_array(np.array(MUTUAL, dtype=bool)), 4)
     assert first.matrix.toarray().tolist() == MUTUAL
     assert read_links(first, 4).matrix.toarray().tolist() == MUTUAL
+    directed = read_links([(0, 1)], 2, directed=True)
+    assert read_links(directed, 2) is directed
+    with pytest.raises(ValueError, match=r"links has shape \(2, 2\), but X has 3 rows"):
+        read_links(directed, 3)
+
+
+def test_links_between_some_of_the_rows_are_taken_in_their_order():
+    taken = read_links(EDGES, 4).take(np.array([2, 1]))
+    assert taken.matrix.toarray().tolist() == [[0, 1], [1, 0]]
 
 
 def test_weights_of_repeated_links_add_up_and_the_heavier_direction_counts():
@@ -262,6 +272,16 @@ def test_without_links_features_stay_as_they_are():
     np.testing.assert_array_equal(LinkEncoder().fit_transform(X), X)
     assert sparse.issparse(LinkEncoder().fit_transform(sparse.csr_array(X)))
     assert LinkEncoder().fit(X).get_feature_names_out().tolist() == ["x0", "x1"]
+
+
+def test_rows_that_are_not_in_memory_are_refused(tmp_path):
+    file = tmp_path / "items.csv"
+    file.write_text("price,rating\n1,1\n2,2\n3,1\n")
+    for X in (scan(file, score="rating"), dask.array.ones((3, 1))):
+        for learner in (LinkEncoder([(0, 1)]), AutoRegressor()):
+            more = {} if isinstance(learner, LinkEncoder) else {"links": [(0, 1)]}
+            with pytest.raises(TypeError, match=f"{type(learner).__name__} needs its rows in memory"):
+                learner.fit(X, np.arange(3.0), **more)
 
 
 def test_new_items_come_with_the_old_ones_and_the_links_among_all():

@@ -1,7 +1,8 @@
 """Links between items: edges, row numbers or a sparse matrix → checked weights, and features that spread along them.
 
 `read_links` reads what users have, `propagated` spreads features, `LinkEncoder` does both in a pipeline. Symbols: A the
-weights of the links (n, n), D the diagonal of the sums of its rows and one, P the spread matrix, W the features (n, d).
+weights of the links (n, n), D the diagonal of the sums of its rows and one, P the spread matrix, W the features (n, d), as
+in docs/mathematics.md, section 3.16.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, FloatArray, Index, in_order, is_sparse
+from corank._arrays import Array, FloatArray, Index, float64, in_order, is_sparse, to_numpy
 from corank._messages import count, warn_user
-from corank.rows import is_frame
+from corank.rows import is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
@@ -463,7 +464,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self
         """
         self._hop_counts()
-        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        features = self._read_features(X, reset=True)
         self.links_ = None if self.links is None else self._read(self.links, features.shape[0], self.ids)
         return self
 
@@ -482,7 +483,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         (n, d) array for each number of hops, side by side; X itself where there are no links
         """
         check_is_fitted(self)
-        features = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        features = self._read_features(X, reset=False)
         n = features.shape[0]
         weights = self.links_ if links is None else self._read(links, n, ids)
         if weights is None:
@@ -520,6 +521,10 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         if not 0 <= self.kept <= 1:
             raise ValueError(f"kept must be a share from 0 to 1, got {self.kept!r}.")
         return [int(h) for h in hops]
+
+    def _read_features(self, X: Any, *, reset: bool) -> Array:
+        features = read_features(self, X, reset=reset)
+        return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
 
     def _read(self, links: Any, n: int, ids: Any) -> Any:
         result = read_links(links, n, ids=ids, directed=self.directed)

@@ -80,6 +80,17 @@ def test_a_model_fitted_with_links_ranks_by_columns_alone_where_none_are_given_a
     assert scores == pytest.approx(expected("linked.corank", None))
 
 
+def test_items_are_linked_by_the_names_of_the_fit_or_those_that_are_there(folder):
+    """In `rank` --id says what to write; it names the items where the table calls that column otherwise than in fit."""
+    linked = ("--links", "links.csv")
+    scores, _ = ranked("linked.corank", "items.csv", *linked)
+    written = json.loads(run("rank", "linked.corank", "items.csv", *linked, "--id", "price", "--json").stdout)
+    assert sorted(row["score"] for row in written["ranking"]) == pytest.approx(sorted(scores.values()))
+    pd.read_csv("items.csv").rename(columns={"id": "name"}).to_csv("named.csv", index=False)
+    written = json.loads(run("rank", "linked.corank", "named.csv", *linked, "--id", "name", "--json").stdout)
+    assert {row["name"]: row["score"] for row in written["ranking"]} == pytest.approx(scores)
+
+
 def test_new_items_are_ranked_with_the_old_ones(folder):
     frame = pd.read_csv("items.csv")
     new = frame.iloc[[3]].assign(id="new", rating=np.nan)
@@ -239,3 +250,11 @@ def test_links_that_cannot_be_used(folder, refused, case):
     pd.concat([frame, frame.iloc[:1]]).to_csv("twice.csv", index=False)
     words, mentions = REFUSED[case]
     refused(*words, mentions=mentions)
+
+
+def test_sites_know_no_links(folder, refused):
+    run("federated", "init", "party", "--site", "north", "--site", "south", "--quiet")
+    settings = folder / "party/north/site.toml"
+    refused("federated", "join", settings, "--links", "links.csv", mentions="--links")
+    settings.write_text(settings.read_text().replace("[data]", '[data]\nlinks = "links.csv"\n#', 1))
+    refused("federated", "join", "party/north/site.toml", mentions="links in [data] is not known")

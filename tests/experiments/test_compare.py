@@ -65,6 +65,23 @@ def test_answers_are_unlocked_only_after_fit_and_predict(monkeypatch):
         assert told == ["fit", "predict", "unlock"]
 
 
+def test_a_draw_has_the_links_between_its_rows_and_only_averages_follow_them():
+    links = np.random.default_rng(0).integers(0, len(ITEMS), (400, 2))
+    linked = Items(DATA.X, DATA.y, DATA.qid, links=links)
+    assert linked.digest != ITEMS.digest
+    rows = split(linked, QUICK, Draw(0))
+    task, _ = protocol.masked(linked, rows, judge="disagreement", seed=0)
+    order = np.concatenate([rows.train, rows.test])
+    whole = linked.links.matrix.toarray()
+    np.testing.assert_array_equal(task.links.matrix.toarray(), whole[np.ix_(order, order)])
+    np.testing.assert_array_equal(task.training_links.matrix.toarray(), whole[np.ix_(rows.train, rows.train)])
+    for name, follows in {"ridge": False, "auto": True}.items():
+        plain, other = (
+            known_methods()[name].fit(seen).predict(task.X_test) for seen in (replace(task, links=None), task)
+        )
+        assert np.array_equal(plain, other) == (not follows)
+
+
 @pytest.mark.parametrize("name", ["ridge", "rankrls", "corankrls", "auto", "pursuit", "lightgbm"])
 def test_hidden_scores_change_no_prediction(name, monkeypatch):
     """Scores of test rows and of rows taken for unscored may be anything: predictions stay bitwise the same."""

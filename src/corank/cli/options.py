@@ -139,8 +139,8 @@ LinksFile = Annotated[
     File,
     _option(
         "Table of links between items, such as citations or items bought together: two columns of names as in --id. An "
-        "item takes after those that it is linked with, so FILE must hold these too, scored or not; links to others are "
-        "ignored. Of new items rank a table of old and new ones.",
+        "item takes after those that it is linked with, so the table of items must hold these too, scored or not; links "
+        "to others are ignored. To rank new items give a table of old and new ones.",
         "--links",
         panel=LINKS,
     ),

@@ -105,7 +105,8 @@ def rank(
             by, queries = queries_of(table, source, by, asked=asked, otherwise="all rows are ranked together")
             step(f"encoding {count(len(table), 'row')}")
             features = features_of(learner, table)
-            joining = links_for(learner, linked, table, id, source)
+            names = [name for name in (remembered.get("id"), id) if name in table.column_names]
+            joining = links_for(learner, linked, table, names[0] if names else id, source)
             step(f"ranking {count(len(table), 'row')}")
             ranking = _ranking(table, *predicted_scores(learner, features, queries, joining), queries, by, id)
             best = ranking if top is None else ranking.filter(pc.less_equal(ranking.column(0), top))
