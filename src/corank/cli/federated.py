@@ -433,8 +433,9 @@ def site_of(given: SiteSettings) -> tuple[Site, TableEncoder]:
     names = feature_columns(table, roles, data.features, data.drop)
     if not data.features:
         names = [name for name in names if name != given.shared.id]
+    shared_names = set(shared.column_names)
     for name in names:
-        if name not in shared.column_names:
+        if name not in shared_names:
             raise TableError(
                 f"the shared items have no column {name!r}, which the rows of {data.file} have: leave it out with drop in "
                 "[data], or name the features"

@@ -13,7 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from corank._arrays import FloatArray, Index
+from corank.encoder import TableEncoder
 from corank.experiments.data import Items
+from corank.links import Links
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
@@ -215,6 +217,8 @@ class Task:
     views : as methods with views take them
     judge : the measure that decides, for tuning
     seed : for the method's random draws
+    links : links between the training rows and, after them, the test rows; None without
+    encoder : what made numbers of the columns of a table, or None
     """
 
     X: Any
@@ -225,6 +229,8 @@ class Task:
     views: Any
     judge: str
     seed: int
+    links: Links | None = None
+    encoder: TableEncoder | None = None
 
     @property
     def n_scored(self) -> int:
@@ -236,6 +242,11 @@ class Task:
         """Features, scores and queries of the scored rows, for methods that know no others."""
         n = self.n_scored
         return self.X[:n], self.y[:n], None if self.qid is None else self.qid[:n]
+
+    @property
+    def training_links(self) -> Links | None:
+        """Links between the training rows."""
+        return None if self.links is None else self.links.take(np.arange(len(self.y)))
 
 
 class HiddenScores:
@@ -259,11 +270,12 @@ class HiddenScores:
 def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, HiddenScores]:
     """The rows of a draw as a method sees them, and the test scores that it does not see."""
     y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
-    X, X_test, views = items.features(rows.train, rows.test)
+    X, X_test, views, encoder = items.features(rows.train, rows.test)
     qid = None if items.qid is None else items.qid[rows.train]
     qid_test = None if items.qid is None else items.qid[rows.test]
+    links = None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
     least = float(items.y[items.scored].min())
     return (
-        Task(X, y, qid, X_test, qid_test, views, judge, seed),
+        Task(X, y, qid, X_test, qid_test, views, judge, seed, links, encoder),
         HiddenScores(items.y[rows.test], qid_test, least),
     )
