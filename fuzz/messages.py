@@ -12,7 +12,8 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -367,14 +368,26 @@ def is_sentence(error: BaseException) -> bool:
     return is_ours and isinstance(error, ValueError | OSError | TypeError) and bool(str(error))
 
 
+@contextmanager
+def silent_log() -> Iterator[None]:
+    """Sites and coordinators log nothing meanwhile."""
+    logger = logging.getLogger(NAME)
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
 def case(seed: int, number: int) -> str | None:
     """What is wrong with one case, if anything."""
     rng = np.random.default_rng([seed, number])
     target = TARGETS[number % len(TARGETS)]
     repeat = f"{target.__name__}: fuzz.messages.case({seed}, {number})"
-    logging.getLogger(NAME).setLevel(logging.CRITICAL)
     began = time.monotonic()
     with (
+        silent_log(),
         tempfile.TemporaryDirectory(prefix="corank-fuzz-") as folder,
         warnings.catch_warnings(),
         np.errstate(all="ignore"),

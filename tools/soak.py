@@ -671,6 +671,7 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, help="where to work; default: a temporary one, kept if something is wrong"
     )
+    parser.add_argument("--out", type=Path, help="a page for the table, such as docs/results/soak.md")
     parser.add_argument("--party", choices=(*PARTIES, "stream", "dask"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.party in NAMES:
@@ -688,9 +689,12 @@ def main() -> int:
         lines, right = table(soak)
     finally:
         soak.end()
-    print(f"\n| {options.minutes:g} minutes | | |\n|---|---|---|")
-    for what, text, sound in lines:
-        print(f"| {what} | {text} | {'ok' if sound else 'WRONG'} |")
+    rows = [f"| {what} | {text} | {'ok' if sound else 'WRONG'} |" for what, text, sound in lines]
+    page = "\n".join([f"| {options.minutes:g} minutes | | |", "|---|---|---|", *rows])
+    print(f"\n{page}")
+    if options.out is not None:
+        command = f"python tools/soak.py --minutes {options.minutes:g} --seed {options.seed}"
+        options.out.write_text(f"# Faults without end\n\nBy `{command}`:\n\n{page}\n", encoding="utf-8")
     if not right:
         print(f"\nlogs are in {folder}")
     elif options.folder is None:
