@@ -282,7 +282,8 @@ def state_plan(max_rounds: int) -> Plan:
 def states(rng: np.random.Generator, folder: Path) -> None:
     """State files that were damaged, or written by someone who knows how to."""
     shutil.copytree(finished_states(), folder, dirs_exist_ok=True)
-    path = folder / f"{pick(rng, ['coordinator', *NAMES])}.state"
+    owner = pick(rng, ["coordinator", *NAMES])
+    path = folder / f"{owner}.state"
     if rng.random() < 0.4:
         path.write_bytes(changed_bytes(rng, path.read_bytes()))
     else:
@@ -297,7 +298,10 @@ def states(rng: np.random.Generator, folder: Path) -> None:
         except (ValueError, TypeError):  # cannot be written
             return
     try:
-        sites = [make_site(name, state=folder / f"{name}.state") for name in NAMES]
+        sites = [
+            make_site(name, state=folder / f"{name}.state") if name == owner else deepcopy(fitted_site(name, False))
+            for name in NAMES
+        ]
         result = Coordinator(state_plan(7), InProcess(sites), state=folder / "coordinator.state").run()
     except (StateError, RunStopped):
         return
