@@ -245,6 +245,7 @@ class GrpcChannel:
             if hello is None:
                 note("refused", level=logging.WARNING, site=name, why=why)
                 context.abort(code, why)
+                return  # abort has raised
             line.attach(stream, hello)
             threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True).start()
             while (content := stream.get()) is not None:
