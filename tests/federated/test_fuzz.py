@@ -11,6 +11,11 @@ def test_changed_messages_states_and_checkpoints_end_in_a_sentence_or_finite_num
     assert messages.run(seed=0, count=64) == []
 
 
+@pytest.mark.parametrize(("seed", "number"), [(1, 10857)])
+def test_what_was_found_once_stays_mended(seed, number):
+    assert messages.case(seed, number) is None
+
+
 def test_a_case_can_be_repeated():
     content = messages.encoded(messages.Message("stop", {"reason": "r", "row": None}))
     first, again = (messages.changed_bytes(np.random.default_rng([0, 5]), content) for _ in range(2))
