@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow test-studies test-kernels test-all lint reproduce bench docs torch browser release-check clean
+.PHONY: help demo test test-slow test-studies test-kernels test-all lint reproduce bench docs torch browser soak release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests (minutes)"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
+	@echo "make soak    sites, streamed fits and Dask under faults (MINUTES=60), and a table of what came of it"
 	@echo "make docs    build the documentation, running its examples"
 	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
@@ -75,6 +76,10 @@ docs: $(STAMP)
 	rm -rf docs/reference docs/gallery-of  # pages of names that are no more would be left behind
 	$(BIN)/sphinx-build -W -n --keep-going -b html docs docs/_build/html
 	$(BIN)/python tools/docs_check.py docs/_build/html
+
+MINUTES ?= 60
+soak: $(STAMP)
+	$(BIN)/python tools/soak.py --minutes $(MINUTES)
 
 release-check: $(STAMP)
 	$(BIN)/python tools/release_check.py

@@ -61,7 +61,14 @@ def test_a_missing_column_is_named(folder):
 
 
 @pytest.mark.parametrize(
-    "change", [{"rows": 3}, {"columns": ["x"]}, {"texts": {"id": "abc"}}, {"columns": ["id", "x", "y"]}]
+    "change",
+    [
+        {"rows": 3},
+        {"columns": ["x"]},
+        {"texts": {"id": "abc"}},
+        {"texts": {"id": [1, 10**400]}},
+        {"columns": ["id", "x", "y"]},
+    ],
 )
 def test_items_that_make_no_table_are_refused(folder, change):
     asked = question(pa.table({"id": ["a", "b"], "x": [1.0, 2.0], "y": [1, 2], "z": [0.0, 1.0]}), "rows")

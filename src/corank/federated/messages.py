@@ -21,6 +21,7 @@ from corank._arrays import FloatArray
 MAGIC = b"CRK1"
 PREFIX = struct.Struct("<4sI")
 MAX_HEADER = 1 << 22  # bytes of JSON
+MAX_FLOAT = 10**308  # a whole number beyond that is no float
 VERSION = 2
 
 # The fields of every kind; the second entry: whether it has an array, required (True), absent (False) or either (None).
@@ -125,7 +126,7 @@ def _header(content: bytes) -> dict[str, Any]:
 
 def _is(value: Any, wanted: Any) -> bool:
     if wanted is float:
-        return type(value) in (int, float)
+        return type(value) is float or (type(value) is int and abs(value) < MAX_FLOAT)
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     return type(value) in kinds
 

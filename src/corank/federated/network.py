@@ -240,26 +240,33 @@ class GrpcChannel:
         stream: queue.Queue[bytes | None] = queue.Queue()
         if not line.open(stream):
             context.abort(grpc.StatusCode.ALREADY_EXISTS, SECOND.format(name=name))
+        try:
+            hello, code, why = self._introduction(name, requests, context)
+            if hello is None:
+                note("refused", level=logging.WARNING, site=name, why=why)
+                context.abort(code, why)
+                return  # abort has raised
+            line.attach(stream, hello)
+            threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True).start()
+            while (content := stream.get()) is not None:
+                yield content
+        finally:
+            line.detach(stream, "its stream has ended")
+
+    def _introduction(self, name: str, requests: Iterator[bytes], context: Any) -> tuple[Message | None, Any, str]:
+        """The hello with which a stream begins; else the code and the sentence with which it is refused."""
         timer = threading.Timer(self.handshake_timeout, context.cancel)
         timer.start()
         try:
             hello = self._read(name, next(requests))
         except (MessageError, StopIteration, grpc.RpcError) as error:
             why = f"a hello was expected within {self.handshake_timeout:g} s: {error}".rstrip(": ")
-            line.detach(stream, why)
-            note("refused", level=logging.WARNING, site=name, why=why)
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
+            return None, grpc.StatusCode.INVALID_ARGUMENT, why
         finally:
             timer.cancel()
         if hello.kind != "hello" or hello["site"] != name:
-            why = f"the certificate is of {name!r}, but the hello is not"
-            line.detach(stream, why)
-            note("refused", level=logging.WARNING, site=name, why=why)
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
-        line.attach(stream, hello)
-        threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True).start()
-        while (content := stream.get()) is not None:
-            yield content
+            return None, grpc.StatusCode.PERMISSION_DENIED, f"the certificate is of {name!r}, but the hello is not"
+        return hello, grpc.StatusCode.OK, ""
 
     def _identified(self, context: Any) -> tuple[str, str | None]:
         """The name in the certificate, and why it is not welcome."""

@@ -83,7 +83,9 @@ def items_of(message: Message) -> pa.Table:
     names, texts, rows = message["columns"], message["texts"], int(message["rows"])
     sound = all(isinstance(name, str) for name in [*names, *texts]) and not set(names) & set(texts)
     sizes = {len(text) if isinstance(text, list) else -1 for text in texts.values()}
+    cells = (cell for text in texts.values() if isinstance(text, list) for cell in text)
     given = 0 if message.numbers is None else len(message.numbers)
+    sound = sound and all(isinstance(cell, str | None) for cell in cells)
     if not sound or rows < 1 or sizes - {rows} or given != rows * len(names):
         raise ValueError("the items to predict do not make a table.")
     columns: dict[str, Any] = {}

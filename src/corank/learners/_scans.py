@@ -25,6 +25,7 @@ from corank._arrays import FloatArray, Index, dtype_name, is_sparse, namespace, 
 from corank._messages import warn_user
 from corank.learners._bases import asked_bases, check_scanned, n_candidates
 from corank.metrics import disagreement_error
+from corank.model_files.container import ModelFileError
 from corank.rows import encode_queries, is_collection, is_frame, read_unscored
 from corank.streaming import Chunk, Scan, with_extra
 from corank.streaming.checkpoint import Checkpoint, stopping_at_sigterm
@@ -106,8 +107,21 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         "scan": {name: value.about() for name, value in rows.items() if is_scan(value)},
         "rows": {name: digest_of(value) for name, value in rows.items() if value is not None and not is_scan(value)},
     }
-    with stopping_at_sigterm():
-        yield Passes(Checkpoint(checkpoint, about))
+    passes = Passes(Checkpoint(checkpoint, about))
+    try:
+        with stopping_at_sigterm():
+            yield passes
+            coefficients = learner.coef_ if isinstance(learner.coef_, list) else [learner.coef_]
+            if not all(np.isfinite(to_numpy(array)).all() for array in coefficients):
+                raise ValueError("coefficients are not finite")
+    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, np.linalg.LinAlgError) as error:
+        if not passes.resumed or isinstance(error, ModelFileError):
+            raise
+        # a checkpoint whose checksum is right can still hold what no fit has written
+        raise ModelFileError(
+            f"the fit went on from the checkpoint in {checkpoint} and failed: {error}; if that makes no sense, delete the "
+            "folder to start again"
+        ) from error
 
 
 def in_words(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from corank._arrays import Array, Arrays
@@ -68,6 +68,7 @@ class Passes:
     """Runs passes, and saves their results in a checkpoint where one was asked for."""
 
     checkpoint: Checkpoint | None = None
+    resumed: bool = field(default=False, init=False)  # from results of an earlier fit
 
     def run(self, scan: Scan, job: Job, name: str, what: str, total: int | None = None) -> Any:
         """The merged result of a job over all chunks.
@@ -111,11 +112,12 @@ class Passes:
             raise ValueError(
                 f"the checkpoint in {self.checkpoint.folder} was made with other basis rows or folds ({name}); delete it"
             )
+        self.resumed = True
         try:
             result = job.unpacked(header["result"], arrays, scan.reference())
             unit, chunk = header["cursor"]
             return State(result, (int(unit), int(chunk)), int(header["rows"])), bool(header["done"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
             raise ModelFileError(
                 f"{name} in the checkpoint {self.checkpoint.folder} is damaged; delete the folder to start again"
             ) from error
