@@ -41,6 +41,7 @@ from corank.rows import (
     read_scores,
     read_unscored,
     read_weights,
+    refuse_lost_differences,
 )
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
 from corank.solvers.unscored_effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
@@ -195,6 +196,9 @@ class _AverageLearner(Saveable, QueryEstimator):
         scores = np.asarray(to_numpy(read_scores(y, n, np.empty(0))))
         weights = read_weights(sample_weight, n, np.empty(0))
         queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+        if self._ranks and queries is not None:
+            scored = ~np.isnan(scores)
+            refuse_lost_differences(scores[scored], queries[scored])
         return ScoredTable(_as_numbers(features), scores, queries, weights)
 
     def _with_unscored(self, table: ScoredTable, features: Array, unscored: Any, labels: Any) -> ScoredTable:

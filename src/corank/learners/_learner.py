@@ -8,8 +8,9 @@ what `score` is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -68,6 +69,7 @@ from corank.rows import (
     read_rows,
     read_scores,
     read_weights,
+    refuse_lost_differences,
 )
 from corank.solvers.holdout import SCORINGS
 from corank.solvers.least_squares import PrimalSystem
@@ -170,6 +172,31 @@ TIED = "y: all scores are tied within every query, so there is nothing to rank; 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
 
+def warn_of_ties(*problems: ScoredRows) -> None:
+    """Say so where no scores can be told apart in any problem; refuse differences that are lost in rounding."""
+    if all(problem.is_tied for problem in problems):
+        warn_user(TIED)
+    for problem in problems:
+        if problem.comparison.needs_queries and problem.rows.queries is not None:
+            refuse_lost_differences(problem.reference, problem.rows.queries)
+
+
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that leaves a model as it was where it is refused or interrupted."""
+
+    @wraps(method)
+    def changed(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *arguments, **options)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return changed
+
+
 class BriefRequest:
     """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
 
@@ -215,6 +242,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         for name, request in list(vars(cls).items()):  # scikit-learn has just put them there
             if name.startswith("set_") and name.endswith("_request"):
                 setattr(cls, name, BriefRequest(request))
+        for name in ("fit", "fit_comparisons", "update", "update_comparisons"):
+            if name in vars(cls):
+                setattr(cls, name, all_or_nothing(vars(cls)[name]))
 
     @property
     def _pairwise(self) -> bool:
@@ -476,8 +506,7 @@ class OneViewLearner(Learner):
         level = ScoredRows(rows, loss).mean_score if self._centred else 0.0
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)
-        if problem.is_tied:
-            warn_user(TIED)
+        warn_of_ties(problem)
         training = Training(problem, to_numpy(rows.index), everything, rows.weights)
         return self._fit_training(training, with_queries=qid is not None, level=level)
 
