@@ -36,6 +36,7 @@ from corank.streaming.chunks import (
     scores_of,
 )
 from corank.tables import TableError, check_unique, is_number, plain_type
+from corank.tables.limits import MAX_COLUMNS
 from corank.tables.read import (
     QUERY,
     SCORE,
@@ -232,6 +233,7 @@ class TableSource(ABC):
         self.files = files
         self.schemas = [self._schema_of(file) for file in files]
         for file, schema in zip(files, self.schemas, strict=True):
+            MAX_COLUMNS.check(len(schema.names), f"{file.path} has {len(schema.names):,} columns")
             check_unique(schema.names, file.path)
         key_names = {tuple(name for name, _ in file.keys) for file in files}
         if len(key_names) > 1:

@@ -1,6 +1,7 @@
 """Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns become scores, query labels or numbers."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
@@ -70,8 +71,11 @@ def column_names(table: Any) -> list[str]:
 def check_unique(names: list[str], where: str) -> None:
     """Refuse names that occur twice; `where` is the table or file that has them."""
     if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise TableError(f"{where} has several columns of one name: {', '.join(map(repr, repeated))}")
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+        listed = ", ".join(map(repr, repeated[:MAX_LISTED_COLUMNS]))
+        raise TableError(
+            f"{where} has several columns of one name: {listed}{' …' * (len(repeated) > MAX_LISTED_COLUMNS)}"
+        )
 
 
 # ---- scores, labels, numbers
