@@ -7,7 +7,7 @@ import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from corank._messages import in_bytes
 from corank.tables.columns import TableError
@@ -21,10 +21,6 @@ class Limit:
 
     variable: str
     usual: int
-    every: ClassVar[list[Limit]] = []
-
-    def __post_init__(self) -> None:
-        self.every.append(self)
 
     @property
     def value(self) -> int:

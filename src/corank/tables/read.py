@@ -22,7 +22,7 @@ import pyarrow.json as arrow_json
 from pyarrow import parquet
 from sklearn.datasets import load_svmlight_file
 
-from corank.tables.columns import MISSING, TableError, check_unique
+from corank.tables.columns import MISSING, TableError, check_unique, usual_types
 from corank.tables.limits import MAX_CELLS, MAX_COLUMNS, MAX_LINE_BYTES, check_expansion, check_table_size, open_limited
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
@@ -71,6 +71,8 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     kind_of_file(path)
     if not path.exists():
         raise TableError(f"there is no file {path}")
+    if not path.is_file():
+        raise TableError(f"{path} is no ordinary file: write its contents to one, and read that")
     with reading(path):
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
@@ -116,7 +118,7 @@ def _read_parquet(path: Path) -> pa.Table:
         n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
         check_table_size(path, n_rows, n_columns)
         check_expansion(path, NUMBER_BYTES * n_rows * n_columns, path.stat().st_size)
-        return file.read()
+        return usual_types(file.read(), path)
 
 
 def _read_json_lines(path: Path) -> pa.Table:

@@ -5,18 +5,30 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from pyarrow import parquet
 
-from corank.tables.columns import TableError, to_arrow
+from corank.tables.columns import TableError, is_text, plain, to_arrow
 from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+LEFTOVER_SECONDS = 600  # a half-written file is left alone for that long after it was last written to
+FORMULA = r"[=+\-@\t\r]"  # how a text begins that spreadsheets take for one
 
 
 def write_table(table: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -70,6 +82,17 @@ def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterat
             writer.close()
         if compressed:
             stream.close()  # writes the end of a gzip file; the file below stays open
+
+
+def spreadsheet_safe(table: pa.Table) -> pa.Table:
+    """A table whose texts and names no spreadsheet takes for formulas: those that begin like one begin with '."""
+    columns = {}
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        values = plain(values)
+        if is_text(values.type):
+            values = pc.replace_substring_regex(values.cast(pa.large_string()), f"^({FORMULA})", r"'\1")
+        columns[f"'{name}" if re.match(FORMULA, name) else name] = values
+    return pa.table(columns)
 
 
 def cast_like(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -130,13 +153,33 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
 
 
+@cache
+def clear_leftovers(folder: Path) -> None:
+    """Remove files that processes which were killed left half-written: old ones that nobody is writing. Once per folder."""
+    for leftover in folder.glob(".corank-*.part"):
+        with suppress(OSError):  # another process may be faster, or the folder not ours
+            if leftover.is_file() and time.time() - leftover.stat().st_mtime > LEFTOVER_SECONDS:
+                with leftover.open("rb+") as file:
+                    _lock(file)
+                    leftover.unlink()
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Mark a file as being written for as long as it is open; an OSError where another process writes it."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 @contextmanager
 def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its name only once it is complete, and is removed if the block raises."""
     check_target(path, overwrite=overwrite)
+    clear_leftovers(path.parent)
     temporary = path.with_name(f".corank-{secrets.token_hex(8)}.part")
     try:
         with temporary.open("xb") as file:
+            with suppress(OSError):  # some file systems have no locks
+                _lock(file)
             yield file
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())  # the name must not be there before the contents are
