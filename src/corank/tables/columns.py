@@ -177,12 +177,14 @@ def _check_dates(values: pa.ChunkedArray, name: str, where: object) -> None:
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     numbers = values.cast(pa.int32()) if pa.types.is_date32(kind) else values.cast(pa.int64())
     ends = pc.min_max(numbers).as_py()
+    if ends["min"] is None:
+        return
     if pa.types.is_date32(kind):
-        first, last = (None if end is None else end * DAY_SECONDS for end in ends.values())
+        first, last = ends["min"] * DAY_SECONDS, ends["max"] * DAY_SECONDS
     else:
         unit = per_second["ms" if pa.types.is_date64(kind) else kind.unit]
-        first, last = (None if end is None else end // unit for end in ends.values())
-    if first is not None and (first < FIRST_SECOND or last > LAST_SECOND):
+        first, last = ends["min"] // unit, ends["max"] // unit
+    if first < FIRST_SECOND or last > LAST_SECOND:
         raise TableError(
             f"column {name!r} of {where} has a date outside of the years 1 to 9999: mend it, or drop the column"
         )
