@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan_distances
 
@@ -273,7 +273,7 @@ def manhattan_distances(X: Array, Z: Array) -> Array:
     if is_sparse(X) or is_sparse(Z):
         return sparse_manhattan_distances(sparse.csr_array(X), sparse.csr_array(Z))
     if isinstance(X, np.ndarray):
-        return cdist(X, Z, "cityblock")
+        return squareform(pdist(X, "cityblock")) if X is Z else cdist(X, Z, "cityblock")
     if hasattr(X, "new_empty"):  # a tensor
         return namespace(X).cdist(X, Z, p=1.0)
     xp = namespace(X)

@@ -10,7 +10,7 @@ from corank.average.candidates import default_candidates
 from corank.average.closed_form import Units
 from corank.average.encoding import STANDARD, fit_encoding
 from corank.average.fitting import fit_average, honest_predictions
-from corank.average.model import AverageSettings, ScoredTable, fit_table, score_units
+from corank.average.model import AverageSettings, ScoredTable, compared_units, fit_table, score_units
 from corank.average.similarity import Distances, Space, relevance
 from corank.average.weighing import coarse_folds, judge, mix
 
@@ -148,19 +148,26 @@ def test_many_rows_are_weighed_by_a_sample_and_fitted_on_all(n):
     assert 0.25 < np.median(deviations) < 0.4
 
 
-def test_a_basis_of_all_rows_solves_the_same_system():
+@pytest.mark.parametrize("units_of", ["queries", "one level", "no level", "comparisons"])
+def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
     n = 60
-    rows, queries = rng.standard_normal((n, 2)), np.repeat(np.arange(12), 5)
-    scores = rows[:, 0] + 0.1 * rng.standard_normal(n)
-    units = score_units(scores, queries, rng.uniform(0.5, 2, n), AverageSettings(ranks=True))
+    monkeypatch.setattr(fitting, "BASIS_BLOCK_ENTRIES", 7 * n)  # queries go on in the next block
+    rows, queries = rng.standard_normal((n, 2)), np.tile(np.arange(12), 5)
+    scores, weights = rows[:, 0] + 0.1 * rng.standard_normal(n), rng.uniform(0.5, 2, n)
+    ranks = units_of in ("queries", "comparisons")
+    settings = AverageSettings(ranks=ranks, fit_intercept=units_of != "no level")
+    units = score_units(scores, queries if ranks else None, weights, settings)
+    if units_of == "comparisons":
+        order = np.argsort(-scores)
+        units = compared_units(order[:-1], order[1:], np.ones(n - 1), weights[1:], np.arange(n - 1), n)
     space = Space({STANDARD: rows})
-    candidates = [Candidate(width=1.0)]
-    judged = judge(space, candidates, units)
-    mixtures = (mix(judged, units, ranks=True),) * 2
-    dual = fitting._fit_dual(judged, mixtures, 0, units, space)
-    basis = fitting._fit_basis(judged, mixtures, 0, units, space, np.arange(n))
+    judged = judge(space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units)
+    mixtures = (mix(judged, units, ranks=ranks),) * 2
     distances = Distances({STANDARD: rows[::3]}, space.scored)
-    np.testing.assert_allclose(basis.values(distances, distances), dual.values(distances, distances), atol=1e-4)
+    for number, basis in enumerate(fitting._fit_basis(judged, mixtures, [0, 1, 2], units, space, np.arange(n))):
+        dual = fitting._fit_dual(judged, mixtures, number, units, space)
+        expected = dual.values(distances, distances)
+        np.testing.assert_allclose(basis.values(distances, distances), expected, atol=1e-4 * max(1, expected.std()))
 
 
 def test_csr_is_never_made_dense(monkeypatch):

@@ -21,6 +21,7 @@ from corank.model_files.packing import storable
 from corank.solvers.folds import fold_blocks
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
+FEW_GROUPS = 32  # whose levels are taken out by a product of matrices
 LEAST_SCALE = 1e-300  # stands for 0 where a logarithm is taken
 
 
@@ -84,6 +85,18 @@ class Units:
         return self.roots / np.sqrt(np.bincount(self.groups, self.roots**2))[self.groups]
 
     @cached_property
+    def _level_matrix(self) -> FloatArray:
+        """What free levels take out, one unit vector per group: (N, groups)."""
+        matrix = np.zeros((len(self), self.n_groups))
+        matrix[np.arange(len(self)), self.groups] = self.directions
+        return matrix
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether unit i is point i."""
+        return self.second is None and np.array_equal(self.first, np.arange(self.n_points))
+
+    @cached_property
     def targets(self) -> FloatArray:
         """A s: (N,)."""
         return self.centred(self.roots * self.scores)
@@ -98,13 +111,15 @@ class Units:
         if self.groups is None:
             return values
         columns = values.reshape(len(self), -1)
-        if self.n_groups == 1:
-            return (columns - np.outer(self.directions, self.directions @ columns)).reshape(values.shape)
+        if self.n_groups <= FEW_GROUPS:
+            return (columns - self._level_matrix @ (self._level_matrix.T @ columns)).reshape(values.shape)
         levels: FloatArray = segment_sum(columns, self.groups, self.n_groups, self.directions)
         return (columns - self.directions[:, None] * levels[self.groups]).reshape(values.shape)
 
     def differences(self, values: FloatArray) -> FloatArray:
         """Values at points (n_points, …) as values at units: (N, …)."""
+        if self._in_order:
+            return values
         return values[self.first] if self.second is None else values[self.first] - values[self.second]
 
     def root(self, values: FloatArray) -> FloatArray:
@@ -214,9 +229,11 @@ def _held_out_residuals(
         diagonal = np.maximum(diagonal, LEAST_SCALE)
         return duals / diagonal, 1 / diagonal
     residuals, variances = np.empty_like(duals), np.empty_like(duals)
+    by_alpha = np.ascontiguousarray(inverse.T)
     for block in blocks:
-        rows = vectors[block]
-        system = (rows[None, :, :] * inverse.T[:, None, :]) @ rows.T  # (a, b, b)
+        rows = np.ascontiguousarray(vectors[block])
+        scaled = (rows * by_alpha[:, None, :]).reshape(-1, len(vectors))
+        system = (scaled @ rows.T).reshape(-1, len(block), len(block))  # (a, b, b)
         along = directions[block]
         if units.groups is not None and not units.whole:
             along_level = np.outer(along, along) * (units.groups[block][:, None] == units.groups[block][None, :])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import scipy.linalg
@@ -29,6 +30,9 @@ MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added to those that were observed
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
+BASIS_BLOCK_ENTRIES = 2**18  # kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
+LEAST_EIGENVALUE = 1e-8  # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
+SIDES = ((True, True), (False, True), (True, False), (False, False))  # whether rows come with query labels, with links
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -37,23 +41,24 @@ JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix t
 class FittedCandidate:
     """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
 
-    weights, multipliers : with and without query labels
+    weights, multipliers : by side (see `sides`)
     alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
     coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
         rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
-    gram : (r, r) of the basis, over all rows; None where the points are all rows
+    basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the directions (r, k) that it is
+        a matrix of
     """
 
     candidate: Candidate
     similarities: list[Similarity]
-    weights: tuple[float, float]
-    multipliers: tuple[float, float]
+    weights: tuple[float, ...]
+    multipliers: tuple[float, ...]
     alpha: float
     amplitude: float
     coefficients: FloatArray
     view_coefficients: FloatArray | None
     level: float
-    gram: FloatArray | None = None
+    basis: tuple[FloatArray, FloatArray] | None = None
     means: FloatArray | None = None
 
     def values(self, points: Distances, unscored: Distances) -> FloatArray:
@@ -121,17 +126,17 @@ def fit_average(
     folds = coarse_folds(sampled, n_outer_folds(sampled))
     held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
+    del sample_space  # and its kernels
     chosen = _carriers(mixtures)
     points = np.arange(units.n_points)
     if sampled is units:
         fitted = [_fit_closed(judged, mixtures, number, units, space) for number in chosen]
     elif units.n_points <= MAX_DUAL:
-        fitted = [_fit_dual(judged, mixtures, number, units, space) for number in chosen]
+        fitted = _fit_all_dual(judged, mixtures, chosen, units, space)
     else:
         points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
-        fitted = [
-            _fit_basis(judged, mixtures, number, units, space, points) for number in chosen[:MAX_BASIS_CANDIDATES]
-        ]
+        heaviest = _heaviest(mixtures, chosen)
+        fitted = _fit_basis(judged, mixtures, heaviest, units, space, points)
     weights = mixtures[0].weights
     table = [
         (judgement.candidate, float(w), float(e))
@@ -181,16 +186,28 @@ def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
     return sample.renumbered(rows), space.take(rows)
 
 
-def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> tuple[Mixture, Mixture]:
-    """Weights where rows come with query labels, and where they do not."""
+def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> Sequence[Mixture]:
+    """Weights for every side: where rows come with query labels and links, and where they do not."""
     mixture = mix(judged, units, ranks=ranks)
-    without = np.asarray([judgement.candidate.encoding != QUERY_RANKS for judgement in judged])
-    if without.all() or not without.any():
-        return mixture, mixture
-    return mixture, mix(judged, units, ranks=ranks, allowed=without)
+    mixtures = []
+    for queries, links in SIDES:
+        allowed = np.asarray([sees(judgement.candidate, queries=queries, links=links) for judgement in judged])
+        everything = allowed.all() or not allowed.any()
+        mixtures.append(mixture if everything else mix(judged, units, ranks=ranks, allowed=allowed))
+    return mixtures
 
 
-def _carriers(mixtures: tuple[Mixture, Mixture]) -> Index:
+def side_of(*, queries: bool, links: bool) -> int:
+    """The number of the side of rows that come with query labels or links, or without."""
+    return SIDES.index((queries, links))
+
+
+def sees(candidate: Candidate, *, queries: bool, links: bool) -> bool:
+    """Whether a candidate can be had from rows with query labels or links, or without."""
+    return (queries or candidate.encoding != QUERY_RANKS) and (links or not candidate.hops)
+
+
+def _carriers(mixtures: Sequence[Mixture]) -> Index:
     """The candidates that carry weight, heaviest first; the others weigh next to nothing together."""
     carrying = np.zeros(len(mixtures[0].weights), dtype=bool)
     for mixture in mixtures:
@@ -200,12 +217,16 @@ def _carriers(mixtures: tuple[Mixture, Mixture]) -> Index:
     return chosen[np.argsort(-mixtures[0].weights[chosen], kind="stable")]
 
 
+def _heaviest(mixtures: Sequence[Mixture], chosen: Index) -> list[int]:
+    """The few candidates that see all rows, heaviest first, at least one of them for every side."""
+    first = dict.fromkeys(int(np.argmax(mixture.weights)) for mixture in mixtures)
+    few = [*first, *(int(number) for number in chosen if int(number) not in first)][:MAX_BASIS_CANDIDATES]
+    return sorted(few, key=lambda number: -mixtures[0].weights[number])
+
+
 def _normalised(fitted: list[FittedCandidate]) -> list[FittedCandidate]:
-    totals = [max(sum(candidate.weights[side] for candidate in fitted), LEAST_SCALE) for side in (0, 1)]
-    return [
-        replace(candidate, weights=(candidate.weights[0] / totals[0], candidate.weights[1] / totals[1]))
-        for candidate in fitted
-    ]
+    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
+    return [replace(candidate, weights=tuple((candidate.weights / totals).tolist())) for candidate in fitted]
 
 
 # ---------------------------------------------------------------- coefficients
@@ -213,12 +234,12 @@ def _normalised(fitted: list[FittedCandidate]) -> list[FittedCandidate]:
 
 def _fitted(
     judged: Sequence[Judged],
-    mixtures: tuple[Mixture, Mixture],
+    mixtures: Sequence[Mixture],
     number: int,
     coefficients: FloatArray,
     space: Space,
     level: float,
-    gram: FloatArray | None = None,
+    basis: tuple[FloatArray, FloatArray] | None = None,
 ) -> FittedCandidate:
     judgement = judged[number]
     candidate, similarities = judgement.candidate, judgement.similarities
@@ -231,23 +252,22 @@ def _fitted(
         agreement = space.agreement(candidate, similarities)
         view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
     shares = _alpha_shares(mixtures, number)
-    first, second = mixtures
     return FittedCandidate(
         candidate=candidate,
         similarities=list(similarities),
-        weights=(float(first.weights[number]), float(second.weights[number])),
-        multipliers=(float(first.multipliers[number]), float(second.multipliers[number])),
+        weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
+        multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
         alpha=mean_alpha(judgement, shares),
         amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
         coefficients=coefficients,
         view_coefficients=view_coefficients,
         level=level,
-        gram=gram,
+        basis=basis,
         means=means,
     )
 
 
-def _alpha_shares(mixtures: tuple[Mixture, Mixture], number: int) -> FloatArray:
+def _alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
     """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,), their sum is 1."""
     shares = next((m.shares[number] for m in mixtures if m.shares[number].sum() > 0), mixtures[0].shares[number])
     total = float(shares.sum())
@@ -281,7 +301,7 @@ def _centre(values: FloatArray, units: Units) -> float:
 
 
 def _fit_closed(
-    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], number: int, units: Units, space: Space
+    judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
 ) -> FittedCandidate:
     """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
     judgement = judged[number]
@@ -290,12 +310,28 @@ def _fit_closed(
     return _fitted(judged, mixtures, number, coefficients, space, _centre(kernel @ coefficients, units))
 
 
+def _fit_all_dual(
+    judged: Sequence[Judged], mixtures: Sequence[Mixture], chosen: Index, units: Units, space: Space
+) -> list[FittedCandidate]:
+    """Fit candidates on all rows, those that are functions of the same distances one after the other."""
+
+    def distances(number: int) -> list[tuple[str, str]]:
+        return [(similarity.sight.name, similarity.kernel) for similarity in judged[number].similarities]
+
+    fitted = {}
+    for _, numbers in groupby(sorted(chosen.tolist(), key=distances), key=distances):
+        shared = space.emptied()
+        for number in numbers:
+            fitted[number] = _fit_dual(judged, mixtures, number, units, shared)
+    return [fitted[number] for number in chosen.tolist()]
+
+
 def _fit_dual(
-    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], number: int, units: Units, space: Space
+    judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
 ) -> FittedCandidate:
     """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
     judgement = judged[number]
-    kernel = Space(space.scored, space.unscored, space.view_columns).kernel(judgement.candidate, judgement.similarities)
+    kernel = space.new_kernel(judgement.candidate, judgement.similarities)
     alpha = mean_alpha(judgement, _alpha_shares(mixtures, number))
     factor = dual_factor(kernel, units, alpha)
     coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
@@ -311,47 +347,122 @@ def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatAr
 
 def _fit_basis(
     judged: Sequence[Judged],
-    mixtures: tuple[Mixture, Mixture],
-    number: int,
+    mixtures: Sequence[Mixture],
+    chosen: Sequence[int],
     units: Units,
     space: Space,
     points: Index,
-) -> FittedCandidate:
-    """Coefficients of r points from all rows, block by block: (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t. O(n r (r + d))."""
-    judgement = judged[number]
-    candidate, similarities = judgement.candidate, judgement.similarities
+) -> list[FittedCandidate]:
+    """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
+
+    The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of the points is the
+    identity, TᵀKT = I and c = T w: the solution for a wide kernel is otherwise lost in rounding. All candidates read the
+    rows together, block by block and query by query.
+    """
     basis = space.take(points)
-    r = len(points)
-    gram, right, totals = np.zeros((r, r)), np.zeros(r), np.zeros(r)
-    squares = units.roots**2
-    n_groups = max(units.n_groups, 1)
-    sums, weights = np.zeros((n_groups, r)), np.zeros(n_groups)
-    step = max(r, BLOCK_ENTRIES // r)
+    names = {similarity.sight.encoding for number in chosen for similarity in judged[number].similarities}
+    sums = {}
+    for number in chosen:
+        kernel = basis.kernel(judged[number].candidate, judged[number].similarities)
+        sums[number] = BasisSums(kernel, centred=units.groups is not None)
+    order = np.arange(len(units)) if units.groups is None else np.argsort(units.groups, kind="stable")
+    step = BASIS_BLOCK_ENTRIES // len(points)
+
+    def distances(rows: Index) -> tuple[Distances, Distances]:
+        encoded = {name: take(space.scored[name], rows) for name in names}
+        return Distances(encoded, basis.scored), Distances(encoded, basis.unscored)
+
     for begin in range(0, len(units), step):
-        block = np.arange(begin, min(begin + step, len(units)))
-        features = _unit_features(space, basis, candidate, similarities, units, block)
-        weighted = features * squares[block, None]
-        gram += weighted.T @ features
-        right += weighted.T @ units.scores[block]
-        totals += weighted.sum(axis=0)
-        if units.groups is not None:
-            sums += segment_sum(weighted, units.groups[block], n_groups)
-            weights += np.bincount(units.groups[block], squares[block], minlength=n_groups)
-    if units.groups is not None:  # take the level of every query out
-        means = sums / weights[:, None]
-        levels = np.bincount(units.groups, squares * units.scores, minlength=n_groups)
-        gram -= sums.T @ means
-        right -= means.T @ levels
-    kernel = basis.kernel(candidate, similarities)
-    alpha = mean_alpha(judgement, _alpha_shares(mixtures, number))
-    coefficients = scipy.linalg.cho_solve(basis_factor(gram, kernel, alpha), right, check_finite=False)
-    level = 0.0 if units.groups is None and units.second is None else -float(totals @ coefficients / squares.sum())
-    return _fitted(judged, mixtures, number, coefficients, basis, level, gram)
+        block = order[begin : begin + step]
+        first = distances(units.first[block])
+        second = None if units.second is None else distances(units.second[block])
+        for number in chosen:
+            judgement = judged[number]
+            features = basis.kernel_to_scored(judgement.candidate, judgement.similarities, *first)
+            if second is not None:
+                features -= basis.kernel_to_scored(judgement.candidate, judgement.similarities, *second)
+            sums[number].add(features, units, block)
+    fitted = []
+    for number, total in sums.items():
+        alpha = mean_alpha(judged[number], _alpha_shares(mixtures, number))
+        gram, right = total.finished()
+        solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
+        coefficients = total.directions @ solution
+        if units.second is None:
+            level = -total.mean(coefficients) if units.groups is not None else 0.0
+        else:
+            level = _centre(basis.kernel(judged[number].candidate, judged[number].similarities) @ coefficients, units)
+        fitted.append(_fitted(judged, mixtures, number, coefficients, basis, level, (gram, total.directions)))
+    return fitted
 
 
-def basis_factor(gram: FloatArray, kernel: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of the system of a basis, Gram matrix and kernel (r, r)."""
-    return jittered_factor(gram + alpha * kernel)
+class BasisSums:
+    """Sums over blocks of rows that come query by query; a query may go on in the next block.
+
+    kernel : (r, r) of the points
+    centred : whether levels are free, so that a constant may be taken out of the columns of Φ: most of a wide kernel is
+
+    `directions` (r, k) are those in which the kernel is the identity.
+    """
+
+    def __init__(self, kernel: FloatArray, *, centred: bool) -> None:
+        r = len(kernel)
+        self._shift = kernel.mean(axis=0) if centred else np.zeros(r)
+        largest = np.linalg.norm(kernel - self._shift, 2)
+        values, vectors = np.linalg.eigh(kernel)
+        kept = values > LEAST_EIGENVALUE * largest
+        self.directions = vectors[:, kept] / np.sqrt(values[kept])
+        self._gram, self._right, self._totals = np.zeros((r, r)), np.zeros(r), np.zeros(r)
+        self._weight = 0.0
+        self._open, self._open_sum, self._open_weight = -1, np.zeros(r), 0.0
+
+    def add(self, features: FloatArray, units: Units, block: Index) -> None:
+        """Add the units of a block with their kernel values (b, r), which are overwritten."""
+        roots = units.roots[block]
+        features -= self._shift
+        features *= roots[:, None]
+        self._gram += features.T @ features
+        self._right += features.T @ units.targets[block]
+        self._totals += features.T @ roots
+        self._weight += float(roots @ roots)
+        if units.groups is None:
+            return
+        codes, local = np.unique(units.groups[block], return_inverse=True)
+        sums = segment_sum(features, local, len(codes), roots)
+        weights = np.bincount(local, roots**2).astype(np.float64)
+        if codes[0] == self._open:
+            sums[0] += self._open_sum
+            weights[0] += self._open_weight
+        else:
+            self._close()
+        self._take_out(sums[:-1], weights[:-1])
+        self._open, self._open_sum, self._open_weight = int(codes[-1]), sums[-1], float(weights[-1])
+
+    def finished(self) -> tuple[FloatArray, FloatArray]:
+        """After the last block, in the directions: Tᵀ Φᵀ AᵀA Φ T (k, k) and Tᵀ Φᵀ Aᵀ t (k,)."""
+        self._close()
+        gram = self.directions.T @ self._gram @ self.directions
+        return (gram + gram.T) / 2, self.directions.T @ self._right
+
+    def mean(self, coefficients: FloatArray) -> float:
+        """The weighted mean over all rows of the function with the coefficients (r,)."""
+        return float((self._totals / self._weight + self._shift) @ coefficients)
+
+    def _close(self) -> None:
+        """Take the level of the last query out, which no further block goes on with."""
+        if self._open_weight > 0:
+            self._take_out(self._open_sum[None, :], np.asarray([self._open_weight]))
+        self._open_weight = 0.0
+
+    def _take_out(self, sums: FloatArray, weights: FloatArray) -> None:
+        """Take the levels of queries out, from their weighted sums (q, r) and weights (q,)."""
+        scaled = sums / np.sqrt(weights)[:, None]
+        self._gram -= scaled.T @ scaled
+
+
+def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of the system of a basis in its directions, for their Gram matrix (k, k)."""
+    return jittered_factor(gram + alpha * np.eye(len(gram)))
 
 
 def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
@@ -366,24 +477,6 @@ def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
             continue
         return factor
     raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")
-
-
-def _unit_features(
-    space: Space,
-    basis: Space,
-    candidate: Candidate,
-    similarities: Sequence[Similarity],
-    units: Units,
-    block: Index,
-) -> FloatArray:
-    """Kernel values between units and the points of a basis: (b, r)."""
-
-    def kernel(rows: Index) -> FloatArray:
-        encoded = {name: take(matrix, rows) for name, matrix in space.scored.items() if name == candidate.encoding}
-        return basis.cross_kernel(candidate, similarities, encoded)
-
-    values = kernel(units.first[block])
-    return values if units.second is None else values - kernel(units.second[block])
 
 
 # ---------------------------------------------------------------- honest errors
@@ -415,7 +508,7 @@ def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units
     total = np.zeros(units.n_points)
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]
-        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares((mixture, mixture), int(number))))
+        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares([mixture], int(number))))
         values = space.kernel(judgement.candidate, judgement.similarities) @ coefficients
         values = mixture.multipliers[number] * (values + _centre(values, units))
         total += mixture.weights[number] * np.clip(base + values, low, high)

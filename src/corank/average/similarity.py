@@ -12,7 +12,7 @@ where P is the covariance of the contrasts between views on the unscored rows an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,7 +80,9 @@ class Distances:
         """What the kernel is a function of: inner products, cosines, squared or city-block distances (n, r)."""
         key = (sight.name, METRICS[kernel])
         if key not in self._seen:
-            self._seen[key] = _metric(kernel, sight.rows(self.left), sight.rows(self.right))
+            left = sight.rows(self.left)
+            right = left if self.left is self.right else sight.rows(self.right)
+            self._seen[key] = _metric(kernel, left, right)
         return self._seen[key]
 
     def kernel(self, similarity: Similarity) -> FloatArray:
@@ -96,7 +98,9 @@ def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
     if kernel == "laplacian":
         return np.asarray(manhattan_distances(left, right))
     if kernel == "cosine":
-        left, right = _unit_rows(left), _unit_rows(right)
+        same = left is right
+        left = _unit_rows(left)
+        right = left if same else _unit_rows(right)
     values = product(left, right)
     if kernel == "rbf":
         values = squared_norms(left)[:, None] + squared_norms(right)[None, :] - 2 * values
@@ -174,39 +178,50 @@ class Space:
         self._kernels: dict[Candidate, FloatArray] = {}
         self._medians: dict[tuple[str, str], float] = {}
         self._eigensystems: dict[Any, tuple[FloatArray, FloatArray]] = {}
+        self._relevant: tuple[FloatArray, Space] | None = None
 
     def take(self, rows: Index) -> Space:
         """The space with some of the scored rows."""
-        scored = {name: take(matrix, rows) for name, matrix in self.scored.items()}
-        return Space(scored, self.unscored, self.view_columns)
+        return self._with_scored({name: take(matrix, rows) for name, matrix in self.scored.items()})
+
+    def emptied(self) -> Space:
+        """The space without the distances and kernels between scored rows that it keeps."""
+        return self._with_scored(self.scored)
+
+    def _with_scored(self, scored: Encoded) -> Space:
+        space = Space(scored, self.unscored, self.view_columns)
+        space._among_unscored, space._eigensystems = self._among_unscored, self._eigensystems
+        return space
 
     def can_build(self, candidate: Candidate) -> bool:
         """Whether the rows have what the candidate is made of."""
-        if candidate.encoding not in self.scored:
+        if candidate.rows not in self.scored:
             return False
-        if candidate.relevance and is_sparse(self.scored[candidate.encoding]):
+        if candidate.relevance and is_sparse(self.scored[candidate.rows]):
             return False
         if candidate.needs_unscored and candidate.encoding not in self.unscored:
             return False
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
-        used = [columns[candidate.view]] if candidate.views == "one" else columns
-        return all(len(numbers) for numbers in used)
+        return all(len(columns[number]) for number in candidate.of or range(len(columns)))
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
 
         factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
         """
-        name, kernel = candidate.encoding, candidate.kernel
+        if candidate.beside:
+            own = replace(candidate, hops=0, beside=False)
+            return [*self.similarities(own), *self.similarities(replace(candidate, beside=False))]
+        name, kernel = candidate.rows, candidate.kernel
         if candidate.relevance:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
-        sights = [Sight(f"{name}, view {at}", name, columns) for at, columns in enumerate(self.view_columns[name])]
-        if candidate.views == "one":
-            return [self._similarity(sights[candidate.view], candidate)]
+        columns = self.view_columns[candidate.encoding]
+        chosen = candidate.of or range(len(columns))
+        sights = [Sight(f"{name}, view {number}", name, columns[number]) for number in chosen]
         if candidate.views == "product":
             return [self._similarity(self._joined(sights, kernel), candidate)]
         return [self._similarity(sight, candidate) for sight in sights]
@@ -222,18 +237,25 @@ class Space:
                 if sight.columns is not None
             ]
         )
-        return Sight(f"{sights[0].encoding}, product of {METRICS[kernel]}", sights[0].encoding, columns, factors)
+        names = " and ".join(sight.name for sight in sights)
+        return Sight(f"product of {METRICS[kernel]} of {names}", sights[0].encoding, columns, factors)
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel
-        # relevance differs between folds: its distances must not be taken for each other's
-        space = self if not candidate.relevance else Space(self.scored)
+        space = self._relevant_space(sight) if candidate.relevance else self
         if kernel in ("rbf", "laplacian"):
             power = 2 if kernel == "rbf" else 1
             gamma = 1 / (candidate.width**power * space._median(sight, kernel))
             return Similarity(sight, kernel, gamma, 1.0)
         mean = float(np.mean(squared_norms(sight.rows(self.scored)))) if kernel == "linear" else 1.0
         return Similarity(sight, kernel, 0.0, 1 / max(mean, LEAST_DISTANCE))
+
+    def _relevant_space(self, sight: Sight) -> Space:
+        """A space for the relevance that was asked for last: it differs between folds, and distances with it."""
+        assert sight.factors is not None
+        if self._relevant is None or not np.array_equal(self._relevant[0], sight.factors):
+            self._relevant = sight.factors, Space(self.scored)
+        return self._relevant[1]
 
     def _median(self, sight: Sight, kernel: str) -> float:
         """The median distance (rbf: squared) between scored rows that differ."""
@@ -248,7 +270,7 @@ class Space:
         """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding, kernel and width."""
         n_views = len(similarities)
         contrasts = _contrasts(n_views)
-        key = (candidate.encoding, candidate.kernel, candidate.width)
+        key = tuple((similarity.sight.name, similarity.kernel, similarity.gamma) for similarity in similarities)
         if key not in self._eigensystems:
             kernels = [self._among_unscored.kernel(similarity) for similarity in similarities]
             blocks = [[_mixed(kernels, a * b) for b in contrasts.T] for a in contrasts.T]
@@ -265,19 +287,30 @@ class Space:
     def kernel(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
         """The kernel of the candidate between scored rows: (n, n)."""
         if candidate.relevance:  # scaled differently from fold to fold
-            return self._between(
-                candidate, similarities, Distances(self.scored, self.scored), self.to_unscored, self.to_unscored
-            )
+            return self.new_kernel(candidate, similarities)
         if candidate not in self._kernels:
-            self._kernels[candidate] = self._between(
-                candidate, similarities, self.distances, self.to_unscored, self.to_unscored
-            )
+            self._kernels[candidate] = self.new_kernel(candidate, similarities)
         return self._kernels[candidate]
+
+    def new_kernel(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+        """The kernel of the candidate between scored rows, which is not kept: (n, n)."""
+        space = self._relevant_space(similarities[0].sight) if candidate.relevance else self
+        return self._between(candidate, similarities, space.distances, self.to_unscored, self.to_unscored)
 
     def cross_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        to_unscored = Distances(rows, self.unscored)
-        return self._between(candidate, similarities, Distances(rows, self.scored), to_unscored, self.to_unscored)
+        return self.kernel_to_scored(
+            candidate, similarities, Distances(rows, self.scored), Distances(rows, self.unscored)
+        )
+
+    def kernel_to_scored(
+        self, candidate: Candidate, similarities: Sequence[Similarity], distances: Distances, to_unscored: Distances
+    ) -> FloatArray:
+        """The kernel of the candidate between other rows and the scored rows: (m, n).
+
+        distances, to_unscored : between the other rows and the scored and unscored rows
+        """
+        return self._between(candidate, similarities, distances, to_unscored, self.to_unscored)
 
     def square_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows: (m, m)."""

@@ -5,12 +5,14 @@ layouts and SVMlight lines.
 """
 
 import codecs
+import csv
 import io
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,12 +38,14 @@ BLOCK_BYTES = 2**24  # of text that is parsed at a time
 LAYOUT_ROWS, LAYOUT_CHARACTERS = 100, 2**20  # of the rows by which decimal commas are recognised, at most
 NUMBER_BYTES = 8
 MAX_DIGITS = 18  # of the number of a feature
+WIDE = 1_000  # columns from which the types of a CSV are guessed by its first row, and checked
 SCORE, QUERY = "score", "qid"  # columns of an SVMlight file
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
 _LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
 _JSON_NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
 _MIXED_TYPES = re.compile(r"Column\(/(.*?)\) changed from (\w+) to (\w+) in row (\d+)")
+_FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 
 
@@ -242,12 +246,13 @@ class CsvLayout(NamedTuple):
 
 def csv_layout(path: Path) -> CsvLayout:
     """The layout of a CSV file, by its header and first rows."""
-    kind, compressed = _ending(path)
-    with (
-        open_limited(path, compressed=compressed) as stream,
-        io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as file,
-    ):
+    kind, _ = _ending(path)
+    with _open_text(path) as file:
         skipped, header = next(((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, ""))
+        unquoted = re.sub(r'"[^"]*"', "", header)
+        separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
+        separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
+        MAX_COLUMNS.check(unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns")
         first_rows = [file.readline()]
         while first_rows[-1] and len(first_rows) < LAYOUT_ROWS and sum(map(len, first_rows)) < LAYOUT_CHARACTERS:
             first_rows.append(file.readline())
@@ -256,14 +261,15 @@ def csv_layout(path: Path) -> CsvLayout:
         raise TableError(f"{path} is empty")
     if not first_rows:
         raise TableError(f"{path} has a header but no rows")
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
-    separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
-    n_columns = unquoted.count(separator) + 1
-    MAX_COLUMNS.check(n_columns, f"{path} has {n_columns:,} columns")
-    fields = [field.strip() for line in first_rows for field in line.split(separator)]
+    fields = (field.strip() for line in first_rows for field in line.split(separator))
     decimal_commas = separator == ";" and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
     return CsvLayout(skipped, separator, separator not in unquoted, decimal_commas)
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[Any]:
+    with open_limited(path, compressed=_ending(path)[1]) as stream:
+        yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
 
 def open_csv(path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> Any:
@@ -310,13 +316,31 @@ def _csv_arguments(
 
 def _read_csv(path: Path, text: set[str]) -> pa.Table:
     layout = csv_layout(path)
-    table = _read_even_rows(path, layout, dict.fromkeys(text, pa.string()))
-    for position, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
+    types = dict.fromkeys(text, pa.string())
+    try:
+        table = _read_even_rows(path, layout, _fractions(path, layout) | types)
+    except pa.ArrowInvalid:  # a column begins with a fraction and holds text further down
+        table = _read_even_rows(path, layout, types)
+    columns = table.columns
+    for position, (name, values) in enumerate(zip(table.column_names, columns, strict=True)):
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
         if layout.separator == ";" and name not in text and _has_decimal_commas(values):
-            table = table.set_column(position, name, pc.replace_substring(values, ",", ".").cast(pa.float64()))
-    return table
+            columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
+    return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
+    """Columns of a wide table whose first cell is a fraction; to find their types out takes most of the time."""
+    with _open_text(path) as file:
+        rows = csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator)
+        try:
+            header, first = next(rows), next(rows, [])
+        except csv.Error:
+            return {}
+    if len(header) < WIDE:
+        return {}
+    return {name: pa.float64() for name, cell in zip(header, first, strict=False) if _FRACTION.fullmatch(cell)}
 
 
 def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -378,12 +402,11 @@ def with_zeros(table: pa.Table, names: Any) -> pa.Table:
     """A table from an SVMlight file, with features that no line of it names as columns of 0; other tables as they are."""
     if (table.schema.metadata or {}).get(b"corank") != b"svmlight":
         return table
-    present = set(table.column_names)
-    absent = [str(name) for name in names if name not in present and str(name).isdecimal()]
-    if not absent:
-        return table
-    zeros = pa.chunked_array([pa.array(np.zeros(len(table)))])
-    columns = dict(zip(table.column_names, table.columns, strict=True)) | dict.fromkeys(absent, zeros)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    zeros = pa.array(np.zeros(len(table)))
+    for name in names:
+        if str(name).isdecimal():
+            columns.setdefault(str(name), zeros)
     return pa.table(columns, metadata=table.schema.metadata)
 
 
