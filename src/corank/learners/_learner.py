@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from inspect import isfunction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -59,6 +60,7 @@ from corank.learners._update import kept_rows
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
+from corank.model_files.container import ModelFileError, is_inner
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import (
     Rows,
@@ -181,6 +183,16 @@ def warn_of_ties(*problems: ScoredRows) -> None:
             refuse_lost_differences(problem.reference, problem.rows.queries)
 
 
+def finite_predictions(values: Array) -> Array:
+    """Predictions as they are, refused where they are not finite."""
+    xp = namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(
+            "the model gives NaN or infinity on these rows; their numbers, or those of the model, are too large."
+        )
+    return values
+
+
 def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that leaves a model as it was where it is refused or interrupted."""
 
@@ -189,9 +201,18 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
         before = dict(vars(self))
         try:
             return method(self, *arguments, **options)
-        except BaseException:
+        except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if getattr(self, "_is_loaded", False) and is_inner(error):
+                raise ModelFileError(
+                    f"{method.__name__}: the file of this model does not make sense: {error!r}"
+                ) from error
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(  # noqa: TRY004
+                    f"{method.__name__}: these numbers cannot be solved for ({error}); look for columns or scores of "
+                    "extreme size."
+                ) from error
             raise
 
     return changed
@@ -242,8 +263,8 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         for name, request in list(vars(cls).items()):  # scikit-learn has just put them there
             if name.startswith("set_") and name.endswith("_request"):
                 setattr(cls, name, BriefRequest(request))
-        for name in ("fit", "fit_comparisons", "update", "update_comparisons"):
-            if name in vars(cls):
+        for name in ("fit", "fit_comparisons", "update", "update_comparisons", "suggest"):
+            if isfunction(vars(cls).get(name)):
                 setattr(cls, name, all_or_nothing(vars(cls)[name]))
 
     @property
@@ -427,7 +448,7 @@ class Learner(Saveable, QueryEstimator):
 
     def _scores(self, values: Array, features: Array) -> Array:
         """Values of expansions as scores, with the precision of X."""
-        result = values + self.intercept_
+        result = finite_predictions(values + self.intercept_)
         precision = features.dtype if is_foreign(features) else features.dtype.type
         return namespace(result).astype(result, precision, copy=False)
 
