@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow test-studies test-kernels test-all lint reproduce bench docs torch browser release-check clean
+.PHONY: help demo test test-slow test-studies test-kernels test-all fuzz lint reproduce bench docs torch browser release-check clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests (minutes)"
 	@echo "make test-all  run every test: also real processes, every block of the documentation, the studies, other BLAS kernels"
 	@echo "make test-studies  run the tests of the studies"
+	@echo "make fuzz    attack model files, tables and messages at random, for an hour or HOURS="
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
@@ -43,6 +44,10 @@ test-kernels: $(STAMP)
 	OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=4 OMP_NUM_THREADS=4 $(PYTEST) tests/solvers tests/learners
 
 test-all: test test-slow test-studies test-kernels
+
+HOURS ?= 1
+fuzz: $(STAMP)
+	$(BIN)/python -m fuzz --hours $(HOURS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -35,7 +35,7 @@ class FuzzHang(BaseException):
 
 
 def _note_started(event: str, arguments: Any) -> None:
-    if event in FORBIDDEN:
+    if event in FORBIDDEN and "uname" not in repr(arguments):  # asked for by the module platform
         _started.append(f"{event} {arguments!r}"[:200])
 
 
