@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow test-studies test-kernels test-all fuzz lint reproduce bench docs torch browser release-check clean
+.PHONY: help demo test test-slow test-studies test-kernels test-all fuzz lint reproduce bench docs torch browser release-check audit clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests (minutes)"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make docs    build the documentation, running its examples"
 	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
+	@echo "make audit   licences of the package and its dependencies, known vulnerabilities"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
 	@echo "make browser add headless Chromium, in which tests open reports (needs apt-get and root)"
 
@@ -83,6 +84,12 @@ docs: $(STAMP)
 
 release-check: $(STAMP)
 	$(BIN)/python tools/release_check.py
+	mkdir -p dist
+	$(BIN)/python tools/audit.py --bill dist/corank.cdx.json
+
+audit: $(STAMP)
+	$(PIP) install --quiet pip-audit || echo "pip-audit cannot be installed here"
+	$(BIN)/python tools/audit.py
 
 clean:
 	rm -rf $(VENV) docs/_build docs/reference docs/gallery-of docs/auto_examples dist
