@@ -289,7 +289,7 @@ def test_what_cannot_be_learned_from_is_refused_in_words(learner):
 def test_parameters_are_cloned():
     model = AutoRegressor([View([0, 1]), View([2, 3])], [Candidate()], False, 3)
     assert clone(model).get_params()["random_state"] == 3
-    assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None}
+    assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None, "encoder": None}
 
 
 @pytest.mark.parametrize("seed", range(4))
