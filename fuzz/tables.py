@@ -22,7 +22,7 @@ from corank.tables import write_table
 from fuzz.mutations import Rng, changed_bytes
 from fuzz.watch import finding_of
 
-INNER = ("went wrong inside", "Traceback", "the file of this model does not make sense")  # its models are sound
+INNER = ("went wrong inside", "Traceback", "does not go together")  # its models are sound
 COMMANDS = ("fit", "rank", "evaluate", "suggest", "update", "inspect", "compare")
 SHARES = (0.34, 0.2, 0.14, 0.1, 0.1, 0.06, 0.06)
 METHODS = ("auto", "rankrls", "rls", "corankrls", "kpcrank", "pursuit", "difference", "preference")
@@ -169,7 +169,7 @@ def _mutated(rng: Rng, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
             case 4:
                 del table[name]
             case 5:
-                table[str(cell)[:200]] = table.pop(name)
+                table[str(cell)[:200].encode("utf-8", "replace").decode()] = table.pop(name)
             case 6:
                 scale = float(rng.choice([0.0, 1e-320, 1e-100, 1e15, 1e59, 1e100, 1e300]))
                 table[name] = [value * scale if isinstance(value, float) else value for value in table[name]]

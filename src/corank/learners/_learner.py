@@ -206,7 +206,8 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
             vars(self).update(before)
             if getattr(self, "_is_loaded", False) and is_inner(error):
                 raise ModelFileError(
-                    f"{method.__name__}: the file of this model does not make sense: {error!r}"
+                    f"{method.__name__}: what the file of this model holds does not go together ({error!r}); fit it again, "
+                    "and report that if corank wrote the file."
                 ) from error
             if isinstance(error, np.linalg.LinAlgError):
                 raise ValueError(  # noqa: TRY004
