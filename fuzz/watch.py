@@ -44,18 +44,21 @@ sys.addaudithook(_note_started)
 
 @contextmanager
 def deadline(seconds: int = MAX_SECONDS) -> Iterator[None]:
-    """Raise `FuzzHang` in the block when it has run for that long."""
+    """Raise `FuzzHang` in the block when it has computed for that long, or waited for ten times that."""
 
     def stop(number: int, frame: Any) -> None:
         raise FuzzHang("".join(traceback.format_stack(frame)[-3:]))
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
+    signal.alarm(10 * seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def finding_of(act: Callable[[], Any], allowed: tuple[type[Exception], ...] = (ValueError, TypeError)) -> str | None:

@@ -29,7 +29,15 @@ from corank.average.model import (
 )
 from corank.describe import Summary, summarise
 from corank.encoder import TableEncoder
-from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
+from corank.learners._learner import (
+    TIED,
+    QueryEstimator,
+    R2Mixin,
+    RankerMixin,
+    comparison_groups,
+    finite_predictions,
+    seed,
+)
 from corank.learners._suggest import check_question, sample, shortlist
 from corank.links import read_links
 from corank.metrics import disagreement_error
@@ -345,7 +353,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         features = self._read(X)
         numbers, queries = _as_numbers(features), self._read_queries(qid, int(features.shape[0]))
         matrix = self._read_links(links, int(features.shape[0]))
-        mean = _beside(self._model.predict(numbers, queries, matrix), features)
+        mean = _beside(finite_predictions(self._model.predict(numbers, queries, matrix)), features)
         if not return_std:
             return mean
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)

@@ -29,6 +29,7 @@ from corank.learners._learner import (
     TIED,
     Expansion,
     Learner,
+    all_or_nothing,
     candidates,
     check_choice,
     check_weights,
@@ -676,6 +677,7 @@ class _KernelLearner(Learner):
         return self._scores(namespace(values[0]).stack(values, axis=1), features)
 
     @available_if(_has_views)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: where the views disagree most.
 
