@@ -5,18 +5,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow test-studies test-kernels test-all lint reproduce bench docs torch browser soak release-check clean
+.PHONY: help demo test test-slow test-studies test-kernels test-all fuzz lint reproduce bench docs torch browser soak release-check audit clean
 help:
 	@echo "make demo    rank the built-in jokes"
 	@echo "make test    run the tests (minutes)"
 	@echo "make test-all  run every test: also real processes, every block of the documentation, the studies, other BLAS kernels"
 	@echo "make test-studies  run the tests of the studies"
+	@echo "make fuzz    attack model files, tables and messages at random, for an hour or HOURS="
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make soak    sites, streamed fits and Dask under faults (MINUTES=60), and a table of what came of it"
 	@echo "make docs    build the documentation, running its examples"
 	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
+	@echo "make audit   licences of the package and its dependencies, known vulnerabilities"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
 	@echo "make browser add headless Chromium, in which tests open reports (needs apt-get and root)"
 
@@ -44,6 +46,10 @@ test-kernels: $(STAMP)
 	OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=4 OMP_NUM_THREADS=4 $(PYTEST) tests/solvers tests/learners
 
 test-all: test test-slow test-studies test-kernels
+
+HOURS ?= 1
+fuzz: $(STAMP)
+	$(BIN)/python -m fuzz --hours $(HOURS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -83,6 +89,12 @@ soak: $(STAMP)
 
 release-check: $(STAMP)
 	$(BIN)/python tools/release_check.py
+	mkdir -p dist
+	$(BIN)/python tools/audit.py --bill dist/corank.cdx.json
+
+audit: $(STAMP)
+	$(PIP) install --quiet pip-audit || echo "pip-audit cannot be installed here"
+	$(BIN)/python tools/audit.py
 
 clean:
 	rm -rf $(VENV) docs/_build docs/reference docs/gallery-of docs/auto_examples dist

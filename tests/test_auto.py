@@ -252,7 +252,7 @@ BAD = {
     "collinear columns": (np.hstack([X[:30], X[:30] @ rng.standard_normal((4, 40))]), Y[:30]),
     "duplicate rows": (np.repeat(X[:6], 5, axis=0), Y[:30]),
     "an outlier": (np.where(np.arange(120).reshape(30, 4) == 9, 1e12, X[:30]), Y[:30]),
-    "tiny numbers": (1e-200 * X[:30], Y[:30]),
+    "tiny numbers": (1e-50 * X[:30], Y[:30]),
     "many columns": (rng.standard_normal((20, 3_000)), Y[:20]),
 }
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from corank import RLS, RankRLS
+from corank.learners.registry import learner_class, learner_records
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -185,3 +186,32 @@ def test_lists_are_arrays():
     found = RankRLS([0.1, 1.0]).fit(X.tolist(), Y.tolist(), qid=QID.tolist(), sample_weight=[2.0] * N)
     expected = RankRLS([0.1, 1.0]).fit(X, Y, qid=QID, sample_weight=np.full(N, 2.0))
     np.testing.assert_array_equal(found.predict(X.tolist()), expected.predict(X))
+
+
+@pytest.mark.parametrize("record", learner_records(), ids=lambda record: record.name)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_interrupted_fit_leaves_the_model_as_it_was(record):
+    learner = learner_class(record.name)
+    left = [-1]  # how many attributes may be set before Ctrl-C is pressed; below 0: any number
+
+    def interrupted(self, name, value):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        object.__setattr__(self, name, value)
+
+    model = type(learner.__name__, (learner,), {"__setattr__": interrupted})()
+    model.fit(X, Y, qid=QID)
+    before = dict(vars(model))
+    columns, most = X[:, :2], 100
+    for moment in (1, 4, 8, 12, most):
+        left[0] = moment
+        try:
+            model.fit(columns, Y, qid=QID)
+        except KeyboardInterrupt:
+            assert vars(model).keys() == before.keys()
+            assert all(vars(model)[name] is before[name] for name in before)
+        else:
+            assert 0 < left[0] < most
+            assert model.n_features_in_ == 2
+            break

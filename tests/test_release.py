@@ -1,8 +1,11 @@
 """What a release rests on: one version, and marks that say which Pythons it is for."""
 
+import json
 import tomllib
 from importlib import resources
 from pathlib import Path
+
+from tools import audit
 
 import corank
 
@@ -26,3 +29,13 @@ def test_pythons_are_named():
     named = {line.rsplit(" ", 1)[-1] for line in project["classifiers"] if "Python :: 3." in line}
     assert named == {"3.11", "3.12", "3.13"}
     assert project["requires-python"] == ">=3.11"
+
+
+def test_the_bill_of_materials_names_every_dependency_with_its_licence(tmp_path, capsys):
+    assert audit.main(["--bill", str(tmp_path / "bill.json")]) == 0
+    bill = json.loads((tmp_path / "bill.json").read_text())
+    parts = {part["name"]: part for part in [bill["metadata"]["component"], *bill["components"]]}
+    assert bill["bomFormat"] == "CycloneDX"
+    assert {"corank", "numpy", "scipy", "scikit-learn", "pyarrow", "typer"} <= parts.keys()
+    assert all(part["licenses"][0]["license"]["name"] != "not said" for part in parts.values())
+    assert "numpy" in capsys.readouterr().out

@@ -29,7 +29,15 @@ from corank.average.model import (
 )
 from corank.describe import Summary, summarise
 from corank.encoder import TableEncoder
-from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
+from corank.learners._learner import (
+    TIED,
+    QueryEstimator,
+    R2Mixin,
+    RankerMixin,
+    comparison_groups,
+    finite_predictions,
+    seed,
+)
 from corank.learners._suggest import check_question, sample, shortlist
 from corank.links import read_links
 from corank.metrics import disagreement_error
@@ -45,6 +53,7 @@ from corank.rows import (
     read_scores,
     read_unscored,
     read_weights,
+    refuse_lost_differences,
 )
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
 from corank.solvers.unscored_effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
@@ -251,6 +260,9 @@ class _AverageLearner(Saveable, QueryEstimator):
         scores = np.asarray(to_numpy(read_scores(y, n, np.empty(0))))
         weights = read_weights(sample_weight, n, np.empty(0))
         queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+        if self._ranks and queries is not None:
+            scored = ~np.isnan(scores)
+            refuse_lost_differences(scores[scored], queries[scored])
         return ScoredTable(_as_numbers(features), scores, queries, weights)
 
     def _with_unscored(self, table: ScoredTable, features: Array, unscored: Any, labels: Any) -> ScoredTable:
@@ -341,7 +353,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         features = self._read(X)
         numbers, queries = _as_numbers(features), self._read_queries(qid, int(features.shape[0]))
         matrix = self._read_links(links, int(features.shape[0]))
-        mean = _beside(self._model.predict(numbers, queries, matrix), features)
+        mean = _beside(finite_predictions(self._model.predict(numbers, queries, matrix)), features)
         if not return_std:
             return mean
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)

@@ -17,12 +17,11 @@ from corank.gram import FeatureMap, Statistics, gather
 from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
 from corank.model_files.packing import storable
-from corank.rows import Rows
+from corank.rows import Rows, spreads
 from corank.views import SideBySide
 
 TIE = 1e-9  # differences of predictions below that share of the spread of the scores are rounding: a tie
 MARGIN_TIE = 1e-10  # predicted differences below that share of the largest are rounding: a tie
-TIED_SCORES = 1e-14  # differences of scores below that share of the largest are rounding: all scores are tied
 
 
 class Problem(Protocol):
@@ -165,9 +164,7 @@ class ScoredRows:
         """Whether rows are compared, but no two rows of a query have different scores."""
         if not self.comparison.needs_queries:
             return False
-        xp = namespace(self.reference)
-        largest = float(xp.max(xp.abs(self.reference))) * float(xp.max(self.operator.within))
-        return float(xp.max(xp.abs(self.operator.apply(self.reference[:, None])))) <= TIED_SCORES * largest
+        return not np.any(spreads(np.asarray(to_numpy(self.reference)), np.asarray(to_numpy(self.operator.queries))))
 
     def take(self, units: Index) -> ScoredRows:
         """The problem with the given rows only."""

@@ -18,6 +18,8 @@ from sklearn.utils.validation import validate_data
 
 from corank._arrays import (
     Array,
+    FloatArray,
+    Index,
     device,
     dtype_name,
     first_appearance,
@@ -30,6 +32,10 @@ from corank._arrays import (
 )
 from corank._messages import warn_user
 from corank.model_files.packing import storable
+
+LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
+SMALLEST_SIZE = 1e-60  # … and must not become zero
+LOST_SHARE = 1e-12  # differences of scores below that share of the scores themselves drown in rounding
 
 
 @storable("Rows")
@@ -133,7 +139,23 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
         ensure_all_finite=False,
     )
     _refuse_non_numbers(features, getattr(estimator, "feature_names_in_", None))
+    refuse_extreme_size(features.data if is_sparse(features) else features, "X", small=reset)
     return features
+
+
+def refuse_extreme_size(values: Array, name: str, *, small: bool = True) -> None:
+    """Refuse finite numbers whose squares overflow; or, where `small`, numbers that are all so small that they vanish."""
+    xp = namespace(values)
+    if 0 in values.shape:
+        return
+    largest = max(float(xp.max(values)), -float(xp.min(values)))
+    if largest > LARGEST_SIZE or (small and 0 < largest < SMALLEST_SIZE):
+        act = "divide" if largest > 1 else "multiply"
+        raise ValueError(
+            f"{name} holds numbers of size {largest:.3g}, whose squares are too {'large' if largest > 1 else 'small'} to "
+            f"compute with; {act} all of them by the same number, so that they lie between {SMALLEST_SIZE:g} and "
+            f"{LARGEST_SIZE:g}."
+        )
 
 
 def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = True) -> Array:
@@ -183,6 +205,7 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
         X = xp.astype(X, xp.float32)
     if not bool(xp.all(xp.isfinite(X))):
         raise ValueError("X contains NaN or infinity; fill in or drop those entries first.")
+    refuse_extreme_size(X, "X", small=reset)
     return X
 
 
@@ -274,7 +297,35 @@ def read_scores(y: Any, n_rows: int, reference: Array, *, name: str = "y") -> Ar
     xp = namespace(scores)
     if bool(xp.any(xp.isinf(scores))):
         raise ValueError(f"{name} contains infinity; use NaN for a row without a score.")
+    given = scores[~xp.isnan(scores)]
+    refuse_extreme_size(given, name)
+    refuse_lost_differences(given, None, name)
     return scores
+
+
+def refuse_lost_differences(scores: Array, queries: Array | None, name: str = "y") -> None:
+    """Refuse scores (n,) that differ, within queries where these are given, by next to nothing beside their size."""
+    values = np.asarray(to_numpy(scores))
+    if len(values) == 0:
+        return
+    codes = np.zeros(len(values), dtype=np.int64) if queries is None else np.asarray(to_numpy(queries))
+    largest = float(np.max(np.abs(values)))
+    difference = float(np.max(spreads(values, codes)))
+    if 0 < difference < LOST_SHARE * largest:
+        raise ValueError(
+            f"{name}: scores of size {largest:.3g} differ by at most {difference:.3g}"
+            f"{'' if queries is None else ' within a query'}, which is lost in rounding; subtract the level"
+            f"{'' if queries is None else ' of each query'} from the scores, or round them if those are ties."
+        )
+
+
+def spreads(values: FloatArray, codes: Index) -> FloatArray:
+    """The largest less the smallest of the values (n,) of every query, by its code (n,): (n_queries,); 0 without values."""
+    largest = np.full(int(codes.max()) + 1, -np.inf)
+    smallest = np.full(len(largest), np.inf)
+    np.maximum.at(largest, codes, values)
+    np.minimum.at(smallest, codes, values)
+    return np.where(largest > smallest, largest - smallest, 0.0)
 
 
 def _as_floats(values: Any, name: str) -> np.ndarray[Any, Any]:
@@ -311,6 +362,7 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         raise ValueError(f"{name} contains NaN or infinity.")
     if bool(xp.any(weights < 0)):
         raise ValueError(f"{name} contains negative values; they must be 0 or more.")
+    refuse_extreme_size(weights, name)
     return weights
 
 

@@ -16,7 +16,7 @@ from corank import TableEncoder, View
 from corank.datasets import make_ranking, make_two_views
 from corank.experiments import FittedMethod, Items, Method, Protocol, compare, known_methods, protocol
 from corank.experiments.compare import run
-from corank.experiments.jobs import JobsFailed, Keep, run_jobs
+from corank.experiments.jobs import JobsFailed, Keep, _digest, run_jobs
 from corank.experiments.methods import chosen_methods, default_methods
 from corank.experiments.peers import MethodRows, disagreements, folds, grouped, pairs_of
 from corank.experiments.protocol import Draw, draws_of, split
@@ -431,6 +431,30 @@ def test_finished_jobs_are_kept_and_not_done_again(tmp_path):
     assert run_jobs(_square, shared, [("a", 2)], keep=keep)[1] == 1
     assert run_jobs(_square, shared, [("a", 2)], keep=Keep(tmp_path / "kept", fresh=True))[1] == 1
     assert not list((tmp_path / "kept").glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda result: {},
+        lambda result: {name: value for name, value in result.items() if name != "disagreement"},
+        lambda result: {**result, "disagreement": ["much"]},
+        lambda result: {**result, "queries": [10**9]},
+        lambda result: {**result, "queries": "all", "n_test": None},
+        lambda result: {**result, "said": [[1]], "came": 2},
+    ],
+)
+def test_kept_fits_that_are_empty_or_forged_do_not_count(tmp_path, forged):
+    methods, few = ["ridge", "rankrls"], replace(QUICK, repeats=2)
+    expected = compare(ITEMS, methods, few, keep=tmp_path)
+    for path in tmp_path.glob("*.json"):
+        entry = json.loads(path.read_text())
+        entry["done"]["result"] = forged(entry["done"]["result"])
+        entry["digest"] = _digest(entry["done"])
+        path.write_text(json.dumps(entry))
+    again = compare(ITEMS, methods, few, keep=tmp_path)
+    assert again.run_now == 4
+    assert [row.estimates for row in again.rows()] == [row.estimates for row in expected.rows()]
 
 
 def test_an_interrupted_comparison_goes_on_to_the_same_numbers(tmp_path):

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
@@ -46,6 +48,10 @@ WHERE_STUDIES_ARE = (
 
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # exit codes; the last as the shell has it
+REORDERING = frozenset(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)  # show text in another order than it has
+DELETE = 127  # a control character too
 BIG_BYTES = 2**29  # a larger file is read in passes
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
 _ARGUMENT = re.compile(r"\b(alpha|basis|gamma|kernel|weighting)='?([\w.]*\w)'?")
@@ -85,6 +91,7 @@ class Commands(TyperGroup):
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
         arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
+        _open_closed_streams()
         spool = Spool()
         more |= {"standalone_mode": False, "obj": spool}
         try:
@@ -104,6 +111,14 @@ class Commands(TyperGroup):
         if code == INTERRUPTED:
             _say("interrupted", "red")
         sys.exit(_flushed(code if isinstance(code, int) else 0))
+
+
+def _open_closed_streams() -> None:
+    """Where the shell closed stdout or stderr, have one on which writing fails, or is lost."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def _flushed(code: int) -> int:
@@ -167,7 +182,7 @@ def _lower(text: str) -> str:
 
 def _say(message: str, style: str) -> None:
     errors = Console(stderr=True, highlight=False)
-    errors.print(Text.assemble(("corank: ", f"bold {style}"), message), soft_wrap=True)
+    errors.print(Text.assemble(("corank: ", f"bold {style}"), visible(message)), soft_wrap=True)
 
 
 # ---- notes
@@ -231,7 +246,7 @@ def working(*, quiet: bool = False, status: bool = True) -> Iterator[Callable[[s
                 spinner.start()
 
             warnings.showwarning = show_above
-            yield lambda step: spinner.update(Text(f"{step} …"))
+            yield lambda step: spinner.update(Text(f"{visible(step)} …"))
 
 
 # ---- files
@@ -262,20 +277,21 @@ def size_of(path: Path) -> str:
 
 def facts(title: str, sentences: dict[str, str]) -> Table:
     """A table of names and what they are."""
+    title = visible(title)
     table = Table(title=title, box=None, show_header=False, min_width=len(title), **_LOOK)  # the title in one line
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in sentences.items():
-        table.add_row(name, Text(value))
+        table.add_row(name, Text(visible(value)))
     return table
 
 
 def grid(title: str, columns: Sequence[str], *, right: Sequence[str] = (), last: str | None = None) -> Table:
     """An empty table with a header; `right` names the columns of numbers, `last` a column of text after the others."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, **_LOOK)
+    table = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK)
     for column in columns:
         justify: Any = "right" if column in right else "left"
-        table.add_column(column, justify=justify, no_wrap=True, overflow="ellipsis", max_width=32)
+        table.add_column(visible(column), justify=justify, no_wrap=True, overflow="ellipsis", max_width=32)
     if last is not None:
         table.add_column(last, overflow="fold")
     return table
@@ -287,5 +303,28 @@ def command(line: str, before: str = "Next: ") -> Text:
 
 
 def show(*results: Any) -> None:
-    """Print results on stdout."""
-    Console(highlight=False).print(*results, sep="\n")
+    """Print results on stdout: what comes from data is text, never markup, and cannot command the terminal."""
+    Console(highlight=False, markup=False, emoji=False).print(*map(_Visible, results), sep="\n")
+
+
+def visible(text: str) -> str:
+    """A text in which every control character is shown as a picture of it, one character for one; lines stay lines."""
+    return text if text.isprintable() else "".join(map(_picture, text))
+
+
+def _picture(character: str) -> str:
+    if character == "\n" or (category(character) not in ("Cc", "Cs") and character not in REORDERING):
+        return character
+    code = ord(character)
+    return chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == DELETE else "\ufffd"
+
+
+class _Visible:
+    """What is printed of something, its control characters visible."""
+
+    def __init__(self, shown: Any) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self._shown, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)

@@ -61,6 +61,7 @@ from corank.cli.options import (
     Quiet,
     ScoreInFit,
     ShuffleQueries,
+    SpreadsheetSafe,
     WinnerInFit,
 )
 from corank.describe import learned_from_comparisons
@@ -104,6 +105,7 @@ def evaluate(
     shuffle_queries: ShuffleQueries = False,
     format: InputFormat = None,
     out_format: OutputFormat = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -130,7 +132,7 @@ def evaluate(
             expectations = _expect(learner, source, items_table, id, query, pair_columns, linked, step)
             result |= expectations.measures()
             if out is not None:
-                write_result(expectations.table(), out, out_format, force=force)
+                write_result(expectations.table(), out, out_format, force=force, safe=spreadsheet_safe)
         elif out is not None:
             raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
         else:

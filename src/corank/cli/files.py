@@ -34,19 +34,26 @@ class Spool:
 
     def standard_input(self, format: Format | None) -> Path:
         """Standard input as a file."""
+        if STANDARD_INPUT in self._given_names.values():
+            raise ValueError("standard input can be read only once: give the other tables as files")
+        return self._copied(sys.stdin.buffer, STANDARD_INPUT, format)
+
+    def pipe(self, file: Path, format: Format | None) -> Path:
+        """What comes through a pipe, such as `<(command)` of a shell, as a file."""
+        with file.open("rb") as stream:
+            return self._copied(stream, str(file), format)
+
+    def _copied(self, stream: Any, name: str, format: Format | None) -> Path:
         from corank.tables import FORMATS, TableError, ending_of
         from corank.tables.read import BEGINNING
 
-        if STANDARD_INPUT in self._given_names.values():
-            raise ValueError("standard input can be read only once: give the other tables as files")
-        stream = sys.stdin.buffer
         beginning = stream.read(BEGINNING)
         if not beginning:
-            raise TableError(f"{STANDARD_INPUT} is empty")
+            raise TableError(f"{name} is empty")
         ending = ending_of(beginning)
         if format is not None:
             ending = FORMATS[format] + (".gz" if ending.endswith(".gz") else "")
-        path = self._place(f"stdin{ending}", STANDARD_INPUT)
+        path = self._place(f"stdin{ending}", name)
         with path.open("wb") as file:
             file.write(beginning)
             shutil.copyfileobj(stream, file)
@@ -88,6 +95,8 @@ def readable(context: typer.Context, file: Path, format: Format | None = None) -
     spool: Spool = context.obj
     if file == DASH:
         return spool.standard_input(format)
+    if file.is_fifo():
+        return spool.pipe(file, format)
     several = file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
     if format is not None and several:
         raise ValueError(
@@ -145,10 +154,12 @@ def check_model_and_table(command: str, model: Path, file: Path) -> None:
 # ---- writing
 
 
-def write_result(table: Any, out: Path, format: OutFormat | None, *, force: bool) -> None:
-    """Write a table to a file by its ending, or print it."""
-    from corank.tables import FORMATS, to_arrow, write_table, write_to
+def write_result(table: Any, out: Path, format: OutFormat | None, *, force: bool, safe: bool = False) -> None:
+    """Write a table to a file by its ending, or print it; `safe`: so that no cell is a formula to a spreadsheet."""
+    from corank.tables import FORMATS, spreadsheet_safe, to_arrow, write_table, write_to
 
+    if safe:
+        table = spreadsheet_safe(to_arrow(table))
     if out != DASH:
         write_table(table, out, overwrite=force)
         return

@@ -212,8 +212,6 @@ def fit(
         options = method_options(request.method, limited, request.plain_method)
         request = replace(request, settings={"kernel": kernel, "gamma": number_or_text(gamma), **options})
         model = _fitted(request, step)
-        step(f"writing {out.name}")
-        model.save(out, overwrite=force)
         description = describe(model)
         result = _result(model, description, out, time.perf_counter() - began)
         _note_no_better(result)
@@ -225,6 +223,13 @@ def fit(
             step(f"writing {report.name}")
             about = {"summary": sentences, "columns": result["columns"], "command": typed_command("fit")}
             write_model_report(model, report, title=title, overwrite=force, **about)
+        step(f"writing {out.name}")
+        try:
+            model.save(out, overwrite=force)
+        except BaseException:
+            if report is not None:
+                report.unlink()
+            raise
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:

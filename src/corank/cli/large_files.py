@@ -27,7 +27,7 @@ from corank.learners.registry import learner_class
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
 from corank.streaming.scan import sampled_table
-from corank.tables import TableError
+from corank.tables import TableError, spreadsheet_safe
 from corank.tables.write import table_writer
 
 SAMPLE_ROWS = 100_000  # from which the encoder learns what the columns hold
@@ -148,6 +148,7 @@ def rank_in_passes(
     overwrite: bool,
     top: int | None = None,
     shuffles: bool = False,
+    safe: bool = False,
 ) -> tuple[int, int]:
     """Write the rows of every query in order, as they are read, the first `top` or all: numbers of rows and queries."""
     _check_shuffle(query, shuffles=shuffles)
@@ -170,7 +171,8 @@ def rank_in_passes(
                 if top is not None:
                     order, ranks = order[ranks <= top], ranks[ranks <= top]
                 table, results = table.take(pa.array(order)), {rank_name: ranks, score_name: scores[order]}
-            write(pa.table({**results, **dict(zip(table.column_names, table.columns, strict=True))}))
+            ranked = pa.table({**results, **dict(zip(table.column_names, table.columns, strict=True))})
+            write(spreadsheet_safe(ranked) if safe else ranked)
             n_rows += len(table)
     return n_rows, n_queries
 

@@ -80,6 +80,13 @@ OutputFormat = Annotated[
     OutFormat | None,
     _option("What --out - prints: csv, tsv, parquet or jsonl.", "--out-format", metavar="KIND", shown="csv"),
 ]
+SpreadsheetSafe = Annotated[
+    bool,
+    _option(
+        "Put ' before texts in the result that begin with =, +, - or @, which spreadsheets would run as formulas.",
+        "--spreadsheet-safe",
+    ),
+]
 ModelFile = Annotated[Path, _argument("Model that `corank fit` saved.")]
 
 # ---- columns, by the names that fit and compare are given

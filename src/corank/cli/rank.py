@@ -40,6 +40,7 @@ from corank.cli.options import (
     RankOut,
     RankTable,
     ShuffleQueries,
+    SpreadsheetSafe,
     Top,
 )
 from corank.model_files import load
@@ -62,6 +63,7 @@ def rank(
     shuffle_queries: ShuffleQueries = False,
     format: InputFormat = None,
     out_format: OutputFormat = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -96,7 +98,7 @@ def rank(
                 raise ValueError(
                     "--top does not go with rows that are read in passes and have no queries: none is ranked"
                 )
-            options: Any = {"overwrite": force, "top": top, "shuffles": shuffle_queries}
+            options: Any = {"overwrite": force, "top": top, "shuffles": shuffle_queries, "safe": spreadsheet_safe}
             n_rows, n_queries = rank_in_passes(learner, source, out, by, id, **options)
             n_written = n_rows
         else:
@@ -113,7 +115,7 @@ def rank(
             n_rows, n_queries, n_written = len(ranking), int(queries.max()) + 1, len(best)
             if out is not None:
                 step(f"writing {out.name}")
-                write_result(best, out, out_format, force=force)
+                write_result(best, out, out_format, force=force, safe=spreadsheet_safe)
             elif not as_json and not sys.stdout.isatty():
                 note("this is a table for people; --out - prints CSV")
     if as_json:

@@ -37,6 +37,7 @@ from corank.cli.options import (
     QuestionNumber,
     QuestionsOut,
     Quiet,
+    SpreadsheetSafe,
 )
 from corank.describe import learned_from_comparisons
 from corank.links import Links
@@ -61,6 +62,7 @@ def suggest(
     link_columns: LinkColumns = None,
     format: InputFormat = None,
     out_format: OutputFormat = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -89,7 +91,7 @@ def suggest(
         questions = _ask(learner, items, number, kind, joining, overall=overall)
         if out is not None:
             step(f"writing {out.name}")
-            write_result(questions.to_fill_in(), out, out_format, force=force)
+            write_result(questions.to_fill_in(), out, out_format, force=force, safe=spreadsheet_safe)
     if as_json:
         typer.echo(json.dumps({"kind": questions.kind, "questions": questions.entries()}, indent=2, default=str))
     elif out is None or not (quiet or out == DASH):

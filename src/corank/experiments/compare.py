@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 from corank._arrays import FloatArray, Index
 from corank.experiments.data import Items, read_items
 from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
-from corank.experiments.measures import measured
+from corank.experiments.measures import LOWER_IS_BETTER, measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
 from corank.experiments.peers import FittedMethod
 from corank.experiments.protocol import Draw, HiddenScores, Protocol, Task, check_enough, draws_of, masked, split
 from corank.experiments.result import ComparisonResult, Record
 
+COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")  # of every result
 N_PAIRS = 400  # whose probabilities are looked at in a run
 Job = tuple[Method, Draw]
 
@@ -83,7 +85,7 @@ def compare(
         run,
         (items, protocol),
         list(jobs.items()),
-        keep=None if keep is None else Keep(Path(keep), fresh=fresh),
+        keep=None if keep is None else Keep(Path(keep), fresh=fresh, is_whole=partial(_is_whole, items=items)),
         processes=processes,
         progress=progress,
     )
@@ -149,6 +151,21 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
         "n_unscored": len(rows.unscored) if method.uses_unscored else 0,
         "n_test": len(rows.test),
     }
+
+
+def _is_whole(result: dict[str, Any], items: Items) -> bool:
+    """Whether a result that was kept has everything that `run` gives."""
+    n_queries = 1 if items.qid is None else int(items.qid.max()) + 1
+    try:
+        queries = np.asarray(result["queries"] or [0], dtype=np.int64)
+        numbers = np.asarray([result[name] for name in COUNTS], dtype=np.float64)
+        lengths = {np.asarray(result[name], dtype=np.float64).shape for name in LOWER_IS_BETTER}
+        pairs = np.asarray([result.get("said", []), result.get("came", [])], dtype=np.float64)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return False
+    inside = queries.ndim == 1 and bool(np.all((queries >= 0) & (queries < n_queries)))
+    sound = bool(np.all(np.isfinite(numbers))) and {"size", "tried", "chosen"} <= result.keys()
+    return inside and sound and lengths == {queries.shape} and pairs.ndim == 2
 
 
 def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, FloatArray] | None:

@@ -55,10 +55,15 @@ class Done:
 
 @dataclass(frozen=True)
 class Keep:
-    """A folder of finished jobs. `fresh`: those of earlier runs do not count."""
+    """A folder of finished jobs.
+
+    fresh : those of earlier runs do not count
+    is_whole : whether a result has what the caller will ask of it; others do not count
+    """
 
     folder: Path
     fresh: bool = False
+    is_whole: Callable[[dict[str, Any]], bool] = bool
 
     def path(self, key: str) -> Path:
         """The file of the job with this key."""
@@ -71,7 +76,9 @@ class Keep:
             done = entry["done"]
             if entry["key"] != key or entry["digest"] != _digest(done) or not isinstance(done["result"], dict):
                 return None
-            return Done(**{**done, "warnings": tuple(done["warnings"])})
+            if not self.is_whole(done["result"]):
+                return None
+            return Done(done["result"], float(done["seconds"]), tuple(map(str, done["warnings"])), int(done["memory"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 

@@ -29,12 +29,14 @@ from corank.learners._learner import (
     TIED,
     Expansion,
     Learner,
+    all_or_nothing,
     candidates,
     check_choice,
     check_weights,
     compared_rows,
     read_kernel,
     read_shared_parameters,
+    warn_of_ties,
 )
 from corank.learners._scans import (
     check_alone,
@@ -50,7 +52,15 @@ from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise
 from corank.model_files.schema import ONE_VIEW, Contents
 from corank.problem import ComparedRows, ScoredRows
-from corank.rows import Rows, encode_queries, is_collection, read_features, read_scores, read_weights
+from corank.rows import (
+    Rows,
+    encode_queries,
+    is_collection,
+    read_features,
+    read_scores,
+    read_weights,
+    refuse_extreme_size,
+)
 from corank.solvers.folds import read_splits
 from corank.solvers.holdout import SCORINGS
 from corank.solvers.least_squares import DualSystem, PrimalSystem, Unscored
@@ -143,6 +153,8 @@ class GivenScores:
     def held(cls, rows: Rows) -> GivenScores:
         """Rows that all have a score, read from a scan."""
         assert rows.scores is not None
+        refuse_extreme_size(rows.features, "X")
+        refuse_extreme_size(rows.scores, "the score column")
         every = np.ones((len(rows), 1), dtype=bool)
         return cls(replace(rows, scores=None), rows.scores[:, None], every, every[:, 0])
 
@@ -383,25 +395,20 @@ class _KernelLearner(Learner):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
-        before = dict(self.__dict__)
-        try:
-            with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
-                if isinstance(X, Scan):
-                    check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
-                    return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
-                features = read_features(self, X, reset=True)
-                given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
-                self._set_views(int(features.shape[1]))
-                parts: list[Part] = []
-                if self._several:
-                    parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
-                    if unscored is not None or unscored_qid is not None:
-                        parts += unscored_parts(self, features, unscored, unscored_qid, passes)
-                n_plain = len(given.plain) if self._several else 0
-                return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
-        except BaseException:  # a fit that is refused leaves the model as it was
-            self._restore(before)
-            raise
+        with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
+            if isinstance(X, Scan):
+                check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+                return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
+            features = read_features(self, X, reset=True)
+            given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
+            self._set_views(int(features.shape[1]))
+            parts: list[Part] = []
+            if self._several:
+                parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
+                if unscored is not None or unscored_qid is not None:
+                    parts += unscored_parts(self, features, unscored, unscored_qid, passes)
+            n_plain = len(given.plain) if self._several else 0
+            return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
 
     def _fit_given(
         self,
@@ -418,8 +425,7 @@ class _KernelLearner(Learner):
         views = self._view_list
         given.check_columns(len(views))
         scored = given.of_views(views, loss, given.mean if self._centred else 0.0)
-        if all(problem.is_tied for problem in scored.problems):  # type: ignore[union-attr]
-            warn_user(TIED)
+        warn_of_ties(*scored.problems)  # type: ignore[arg-type]
         return self._fit_views(
             features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=with_queries
         )
@@ -436,31 +442,21 @@ class _KernelLearner(Learner):
         unscored_qid: Any = None,
     ) -> Self:
         settings = self._check_parameters()
-        before = dict(self.__dict__)
-        try:
-            features = read_features(self, X, reset=True)
-            problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
-            n = int(features.shape[0])
-            self._set_views(int(features.shape[1]))
-            parts: list[Part] = []
-            if self._several:
-                queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
-                parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
-                parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
-            n_plain = n - len(used) if self._several else 0
-            every = [problem for _ in self._view_list]
-            scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
-            return self._fit_views(
-                features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
-            )
-        except BaseException:
-            self._restore(before)
-            raise
-
-    def _restore(self, attributes: dict[str, Any]) -> None:
-        """Make the model what it was when it had these attributes."""
-        self.__dict__.clear()
-        self.__dict__.update(attributes)
+        features = read_features(self, X, reset=True)
+        problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
+        n = int(features.shape[0])
+        self._set_views(int(features.shape[1]))
+        parts: list[Part] = []
+        if self._several:
+            queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+            parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
+            parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
+        n_plain = n - len(used) if self._several else 0
+        every = [problem for _ in self._view_list]
+        scored = Scored(every, [problem.groups for _ in every], problem, [used for _ in every])
+        return self._fit_views(
+            features, scored, UnscoredRows(tuple(parts)), n_plain, settings, with_queries=qid is not None
+        )
 
     def _fit_views(
         self,
@@ -681,6 +677,7 @@ class _KernelLearner(Learner):
         return self._scores(namespace(values[0]).stack(values, axis=1), features)
 
     @available_if(_has_views)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
         """What to ask next about the rows of a pool: where the views disagree most.
 

@@ -8,8 +8,10 @@ what `score` is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import isfunction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -58,6 +60,7 @@ from corank.learners._update import kept_rows
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
+from corank.model_files.container import ModelFileError, is_inner
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import (
     Rows,
@@ -68,6 +71,7 @@ from corank.rows import (
     read_rows,
     read_scores,
     read_weights,
+    refuse_lost_differences,
 )
 from corank.solvers.holdout import SCORINGS
 from corank.solvers.least_squares import PrimalSystem
@@ -170,6 +174,51 @@ TIED = "y: all scores are tied within every query, so there is nothing to rank; 
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 
 
+def warn_of_ties(*problems: ScoredRows) -> None:
+    """Say so where no scores can be told apart in any problem; refuse differences that are lost in rounding."""
+    if all(problem.is_tied for problem in problems):
+        warn_user(TIED)
+    for problem in problems:
+        if problem.comparison.needs_queries and problem.rows.queries is not None:
+            refuse_lost_differences(problem.reference, problem.rows.queries)
+
+
+def finite_predictions(values: Array) -> Array:
+    """Predictions as they are, refused where they are not finite."""
+    xp = namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(
+            "the model gives NaN or infinity on these rows; their numbers, or those of the model, are too large."
+        )
+    return values
+
+
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that leaves a model as it was where it is refused or interrupted."""
+
+    @wraps(method)
+    def changed(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *arguments, **options)
+        except BaseException as error:
+            vars(self).clear()
+            vars(self).update(before)
+            if getattr(self, "_is_loaded", False) and is_inner(error):
+                raise ModelFileError(
+                    f"{method.__name__}: what the file of this model holds does not go together ({error!r}); fit it again, "
+                    "and report that if corank wrote the file."
+                ) from error
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(  # noqa: TRY004
+                    f"{method.__name__}: these numbers cannot be solved for ({error}); look for columns or scores of "
+                    "extreme size."
+                ) from error
+            raise
+
+    return changed
+
+
 class BriefRequest:
     """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
 
@@ -215,6 +264,9 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         for name, request in list(vars(cls).items()):  # scikit-learn has just put them there
             if name.startswith("set_") and name.endswith("_request"):
                 setattr(cls, name, BriefRequest(request))
+        for name in ("fit", "fit_comparisons", "update", "update_comparisons", "suggest"):
+            if isfunction(vars(cls).get(name)):
+                setattr(cls, name, all_or_nothing(vars(cls)[name]))
 
     @property
     def _pairwise(self) -> bool:
@@ -397,7 +449,7 @@ class Learner(Saveable, QueryEstimator):
 
     def _scores(self, values: Array, features: Array) -> Array:
         """Values of expansions as scores, with the precision of X."""
-        result = values + self.intercept_
+        result = finite_predictions(values + self.intercept_)
         precision = features.dtype if is_foreign(features) else features.dtype.type
         return namespace(result).astype(result, precision, copy=False)
 
@@ -476,8 +528,7 @@ class OneViewLearner(Learner):
         level = ScoredRows(rows, loss).mean_score if self._centred else 0.0
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)
-        if problem.is_tied:
-            warn_user(TIED)
+        warn_of_ties(problem)
         training = Training(problem, to_numpy(rows.index), everything, rows.weights)
         return self._fit_training(training, with_queries=qid is not None, level=level)
 

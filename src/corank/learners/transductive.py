@@ -12,13 +12,13 @@ from corank._messages import warn_user
 from corank.kernels import Kernel
 from corank.learners._bases import MAX_COLUMNS
 from corank.learners._learner import (
-    TIED,
     BasisParameters,
     OneViewLearner,
     RankerMixin,
     candidates,
     read_comparison,
     seed,
+    warn_of_ties,
 )
 from corank.loss import Loss
 from corank.model_files.schema import TRANSDUCTIVE, Contents
@@ -145,8 +145,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         features, rows = read_rows(self, X, y, qid, None)
         rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
         problem = ScoredRows(rows, comparison)
-        if problem.is_tied:
-            warn_user(TIED)
+        warn_of_ties(problem)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
         everything = features if more is None else stack_rows([features, more])
         training = Training(problem, np.asarray(to_numpy(rows.index)), everything)

@@ -7,6 +7,7 @@ the file of every learner holds.
 from __future__ import annotations
 
 import os
+import warnings
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from corank.encoder import KINDS, TableEncoder
 from corank.learners.registry import learner_class, stored_learners
-from corank.model_files.container import ModelFileError, read_model, write_model
-from corank.model_files.packing import Packer, Unpacker, function_name
+from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
+from corank.model_files.packing import NAMED_FUNCTIONS, Packer, Unpacker, function_name
 from corank.model_files.schema import (
     ENCODER,
     ENCODER_ARRAYS,
@@ -44,6 +45,7 @@ class Saveable:
     _contents: ClassVar[Contents]
     encoder_: TableEncoder | None = None
     table_: dict[str, str | int | None] | None = None
+    _is_loaded: bool = False  # whether it came from a file
 
     def save(
         self, path: str | os.PathLike[str], *, overwrite: bool = False, encoder: TableEncoder | None = None
@@ -114,10 +116,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     header, arrays = read_model(path)
     try:
-        return _unpack_learner(header, arrays)
+        learner = _unpack_learner(header, arrays)
+        _try_out(learner)
+        return learner
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise ModelFileError(f"{path}: the model file does not make sense: {error}") from error
 
 
@@ -162,6 +166,22 @@ def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
 
 
 # ---------------------------------------------------------------- from the file
+
+
+def _try_out(learner: Any) -> None:
+    """Refuse a learner whose values do not go together, as it predicts a row of zeros and says what it is."""
+    learner._is_loaded = True
+    kernels = [getattr(learner, "_kernel", None), *getattr(learner, "_kernels", ())]
+    if any(kernel is not None and kernel.name in NAMED_FUNCTIONS for kernel in kernels):
+        return  # a function of the user's own may not take zeros
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for act in (lambda: learner.predict(np.zeros((1, learner.n_features_in_))), lambda: str(learner.summary())):
+            try:
+                act()
+            except Exception as error:
+                if is_inner(error):
+                    raise ModelFileError(f"the model file does not make sense: {error!r}") from error
 
 
 def _unpack_learner(header: dict[str, Any], arrays: dict[str, Any]) -> Any:

@@ -31,6 +31,18 @@ class ModelFileError(ValueError):
     """A file that cannot be read as a model; the message says what is wrong with it."""
 
 
+def is_inner(error: BaseException) -> bool:
+    """Whether an error is none of corank's own sentences: values that do not go together, found while computing."""
+    if not isinstance(error, Exception) or isinstance(error, OSError | ModelFileError):
+        return False
+    if not isinstance(error, ValueError | TypeError) or isinstance(error, np.linalg.LinAlgError):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or not str(trace.tb_frame.f_globals.get("__name__")).startswith("corank.")
+
+
 def write_model(
     path: str | os.PathLike[str],
     header: dict[str, Any],

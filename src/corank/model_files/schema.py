@@ -6,7 +6,8 @@ throughout a file, and for one size per view inside `per_view`; "_" stands for a
 rows or distinct atoms, n kept rows, p candidates of a path, w summed features, i compared items, c comparisons, u unscored
 rows, s steps of a pursuit, k columns of a table, t terms of a text, M views.
 
-Whether values make sense is hardly checked: the checksum of the file finds damage.
+The checksum of a file finds damage; whether values make sense is checked as far as a forged file could do harm: numbers
+are finite, and numbers of rows, columns and queries are numbers of some that are there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from corank._arrays import is_sparse
 from corank.model_files.container import ModelFileError
 from corank.model_files.packing import NAMED_FUNCTIONS, STORABLE, type_name
+
+LARGEST_NUMBER = 1e150  # its square is a number too
+LARGEST_COUNT = 2**53
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Kind:
 Contents: TypeAlias = Mapping[str, tuple[str, Kind]]
 
 NUMBER = Kind(lambda value, _: type(value) in (int, float))
-COUNT = Kind(lambda value, _: type(value) is int)
+FINITE = Kind(lambda value, _: type(value) in (int, float) and abs(value) < LARGEST_NUMBER)  # NaN is not less
+COUNT = Kind(lambda value, _: type(value) is int and 0 <= value < LARGEST_COUNT)
 FLAG = Kind(lambda value, _: type(value) is bool)
 TEXT = Kind(lambda value, _: isinstance(value, str))
 
@@ -67,23 +72,30 @@ def size(symbol: str) -> Kind:
 
 
 def floats(*symbols: str) -> Kind:
-    """An array of float64."""
+    """An array of float64 without NaN and infinity."""
+    return finite("float64", *symbols)
+
+
+def any_floats(*symbols: str) -> Kind:
+    """An array of float64 in which NaN and infinity have a meaning."""
     return _array(("float64",), symbols)
 
 
 def whole(*symbols: str) -> Kind:
-    """An array of int64: row numbers, column numbers or codes."""
-    return _array(("int64",), symbols)
+    """An array of int64 from 0: row numbers, column numbers or codes."""
+    array = _array(("int64",), symbols)
+    return Kind(lambda value, sizes: array.fits(value, sizes) and (value.size == 0 or int(value.min()) >= 0))
 
 
 def features(rows: str, columns: str) -> Kind:
-    """Features of rows: a matrix of float64 or float32, or CSR."""
-    dense = _array(("float64", "float32"), (rows, columns))
+    """Features of rows: a matrix of float64 or float32, or CSR, without NaN and infinity."""
+    dense = finite("float64", rows, columns) | finite("float32", rows, columns)
 
     def fits(value: Any, sizes: Sizes) -> bool:
         if not is_sparse(value):
             return dense.fits(value, sizes)
-        return value.dtype.name in ("float64", "float32") and sizes.agree(value.shape, (rows, columns))
+        known = value.dtype.name in ("float64", "float32") and bool(np.isfinite(value.data).all())
+        return known and sizes.agree(value.shape, (rows, columns))
 
     return Kind(fits)
 
@@ -146,8 +158,10 @@ def stored(*type_names: str) -> Kind:
         allowed = tuple(STORABLE[name] for name in type_names if name in STORABLE)
         if not isinstance(value, allowed):
             return False
-        kinds = FIELDS.get(type_name(value) or "", {})
-        return all(kind.fits(getattr(value, key), sizes) for key, kind in kinds.items())
+        name = type_name(value) or ""
+        if not all(kind.fits(getattr(value, key), sizes) for key, kind in FIELDS.get(name, {}).items()):
+            return False
+        return name not in SOUND or SOUND[name](value)
 
     return Kind(fits)
 
@@ -173,6 +187,8 @@ def check_contents(learner: Any, contents: Contents) -> None:
     sizes = Sizes()
     for name, (attribute, kind) in contents.items():
         demand(kind.fits(getattr(learner, attribute, None), sizes), name)
+    for view in getattr(learner, "views_", ()):
+        demand(_below(np.asarray(view.columns), learner.n_features_in_), "views")
 
 
 def demand(sound: bool, name: str) -> None:
@@ -193,15 +209,15 @@ POINTS = features("r", "d") | whole("r") | None  # row numbers where the kernel 
 FIELDS: dict[str, dict[str, Kind]] = {
     "Kernel": {
         "name": function("kernel", (*PAIRWISE_KERNEL_FUNCTIONS, "precomputed")),
-        "gamma": NUMBER | None,
-        "degree": NUMBER,
-        "coef0": NUMBER,
-        "scales": several(NUMBER, "d") | None,
+        "gamma": FINITE | None,
+        "degree": FINITE,
+        "coef0": FINITE,
+        "scales": several(FINITE, "d") | None,
     },
-    "View": {"columns": whole("d"), "kernel": TEXT, "penalty": NUMBER, "name": TEXT},
+    "View": {"columns": whole("d"), "kernel": TEXT, "penalty": FINITE, "name": TEXT},
     "Rows": {
         "features": features("n", "d"),
-        "scores": floats("n"),
+        "scores": any_floats("n"),
         "queries": whole("n") | None,
         "n_queries": COUNT,
         "weights": floats("n") | None,
@@ -246,14 +262,45 @@ FIELDS: dict[str, dict[str, Kind]] = {
         "n_held_out": COUNT,
     },
     "Path": {
-        **{name: floats("p") for name in ("alpha", "gamma", "error", "standard_error")},
-        **{name: floats("p") | None for name in ("agreement", "n_components", "n_atoms")},
+        **{name: any_floats("p") for name in ("alpha", "gamma", "error", "standard_error")},
+        **{name: any_floats("p") | None for name in ("agreement", "n_components", "n_atoms")},
         "best": COUNT,
         "scoring": TEXT,
         "constant": NUMBER,
     },
 }
-FIELDS["PullPath"] = {**FIELDS["Path"], "pull": floats("p") | None}
+FIELDS["PullPath"] = {**FIELDS["Path"], "pull": any_floats("p") | None}
+
+
+def _sound_rows(rows: Any) -> bool:
+    below = rows.queries is None or _below(rows.queries, rows.n_queries)
+    weighted = rows.weights is None or bool((rows.weights > 0).all())
+    return 1 <= rows.n_queries <= max(len(rows.scores), 1) and below and weighted and not np.isinf(rows.scores).any()
+
+
+def _sound_comparisons(compared: Any) -> bool:
+    n_items = int(compared.features.shape[0])
+    return _below(compared.winners, n_items) and _below(compared.losers, n_items)
+
+
+def _below(numbers: Any, end: int) -> bool:
+    return numbers.size == 0 or int(numbers.max()) < end
+
+
+def _sound_view(view: Any) -> bool:
+    columns = np.asarray(view.columns)
+    return view.penalty > 0 and len(columns) > 0 and bool((np.diff(columns) > 0).all())
+
+
+# What the fields of an object must be beside each other.
+SOUND: dict[str, Callable[[Any], bool]] = {
+    "Rows": _sound_rows,
+    "ComparedRows": lambda rows: _sound_comparisons(rows) and _below(rows.groups, max(len(rows.groups), 1)),
+    "Compared": _sound_comparisons,
+    "View": _sound_view,
+    "Kernel": lambda kernel: kernel.gamma is None or kernel.gamma > 0,
+    "Path": lambda path: path.best < max(len(path.error), 1),
+}
 
 # The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns of a table.
 KIND_OPTIONS = ("text", "category", "number", "ignore")
@@ -280,7 +327,7 @@ VECTOR_ARRAYS = entries(centres=finite("float64", "_"))
 # ---------------------------------------------------------------- contents of files, by kind of learner
 
 TRAINING: Contents = {
-    "intercept": ("intercept_", NUMBER),
+    "intercept": ("intercept_", FINITE),
     "n_columns": ("n_features_in_", size("d")),
     "column_names": ("feature_names_in_", names("d") | None),
     "with_queries": ("_with_queries", FLAG),
@@ -296,7 +343,7 @@ FUNCTION_OF_ONE_VIEW: Contents = {
     "gamma": ("gamma_", NUMBER | floats("d") | None),
     "basis": ("basis_", whole("r") | None),
     "basis_points": ("basis_points_", POINTS),
-    "level": ("_level", NUMBER),
+    "level": ("_level", FINITE),
 }
 FUNCTIONS_OF_VIEWS: Contents = {
     **TRAINING,
@@ -309,7 +356,7 @@ FUNCTIONS_OF_VIEWS: Contents = {
     "agreement": ("agreement_", NUMBER),
     "rows_unscored": ("_n_unscored", COUNT),
 }
-TUNED: Contents = {"alpha": ("alpha_", NUMBER), "path": ("path_", PATH)}
+TUNED: Contents = {"alpha": ("alpha_", FINITE), "path": ("path_", PATH)}
 ONE_VIEW: Contents = {
     **FUNCTION_OF_ONE_VIEW,
     **TUNED,
@@ -320,7 +367,7 @@ ONE_VIEW: Contents = {
 SEVERAL_VIEWS: Contents = {
     **FUNCTIONS_OF_VIEWS,
     **TUNED,
-    "level": ("_level", NUMBER),
+    "level": ("_level", FINITE),
     "sweeps": ("n_iter_", COUNT),
     "compared": ("_compared", FLAG),
     "rows": ("_rows", per_view(stored("Rows")) | None),

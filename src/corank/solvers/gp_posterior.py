@@ -107,6 +107,11 @@ def seen_rows(kernel: Kernel, rows: Array, *, each: bool) -> Array:
 def weighted_distances(weights: Array, X: Array, Z: Array, *, each: bool) -> FloatArray:
     """Σ_ij weights_ij (x_i − z_j)², one per column (`each`, dense rows) or summed over all columns: (d,) or (1,)."""
     xp = namespace(weights)
+    if not is_sparse(X) and not is_sparse(
+        Z
+    ):  # distances do not change with the origin; there least is lost to rounding
+        origin = xp.mean(Z, axis=0, keepdims=True)
+        X, Z = X - origin, Z - origin
     rows, columns = xp.sum(weights, axis=1), xp.sum(weights, axis=0)
     if each:
         return to_numpy(rows @ (X * X) + columns @ (Z * Z) - 2 * xp.sum(X * (weights @ Z), axis=0))

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corank._arrays import Array, Index
-from corank.tables import LARGEST, TableError, is_number, is_text, plain, plain_type
+from corank.rows import LARGEST_SIZE
+from corank.tables import TableError, is_number, is_text, plain, plain_type
 
 TRANSPOSED_ROWS = 2**11  # of all columns that are copied at once: they stay in the cache
 
@@ -112,9 +113,9 @@ def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Pl
 def check_finite(values: np.ndarray[Any, Any], names: Sequence[str] | None, place: Place) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if values.size == 0 or max(values.max(), -values.min()) < LARGEST:  # NaN is not less than anything
+        if values.size == 0 or max(values.max(), -values.min()) < LARGEST_SIZE:  # NaN is not less than anything
             return
-        row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST)))
+        row, column = (int(numbers[0]) for numbers in np.nonzero(~(np.abs(values) < LARGEST_SIZE)))
     value = values[row, column]
     what = "no value" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value},"
     name = f"feature {column}" if names is None else f"column {names[column]!r}"
@@ -140,7 +141,7 @@ def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[An
 
 def check_scores(scores: np.ndarray[Any, Any], name: str, place: Place) -> None:
     """Refuse infinite scores (n,) and those whose squares overflow."""
-    too_large = np.flatnonzero(np.abs(scores) > LARGEST)
+    too_large = np.flatnonzero(np.abs(scores) > LARGEST_SIZE)
     if too_large.size:
         row = int(too_large[0])
         raise TableError(

@@ -33,7 +33,8 @@ from corank.tables.read import QUERY, SCORE
 from corank.views import match_columns
 
 CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
-CHUNK_ROWS = (2**12, 2**19)  # the least and the most
+CHUNK_ROWS = (2**12, 2**19)  # the least and the most …
+MAX_CHUNK_BYTES = 2**28  # … but fewer where so many rows of features would take more
 FIRST_ROWS = 64  # that show what maps make of the features
 SAMPLED_FILES = 10  # at most, from which a sample is read
 MAX_LISTED_COLUMNS = 5
@@ -137,7 +138,8 @@ def scan(
 
 def usual_chunk_rows(n_columns: int) -> int:
     """Rows per chunk of about `CHUNK_BYTES` of features."""
-    return int(np.clip(CHUNK_BYTES // (8 * max(n_columns, 1)), *CHUNK_ROWS))
+    row_bytes = 8 * max(n_columns, 1)
+    return min(int(np.clip(CHUNK_BYTES // row_bytes, *CHUNK_ROWS)), max(MAX_CHUNK_BYTES // row_bytes, 1))
 
 
 def _check_arguments(score: Any, query: Any, encoder: Any, client: Any, chunk_rows: Any) -> None:

@@ -36,6 +36,8 @@ from corank.streaming.chunks import (
     scores_of,
 )
 from corank.tables import TableError, check_unique, is_number, plain_type
+from corank.tables.columns import usual_types
+from corank.tables.limits import MAX_COLUMNS
 from corank.tables.read import (
     QUERY,
     SCORE,
@@ -232,6 +234,7 @@ class TableSource(ABC):
         self.files = files
         self.schemas = [self._schema_of(file) for file in files]
         for file, schema in zip(files, self.schemas, strict=True):
+            MAX_COLUMNS.check(len(schema.names), f"{file.path} has {len(schema.names):,} columns")
             check_unique(schema.names, file.path)
         key_names = {tuple(name for name, _ in file.keys) for file in files}
         if len(key_names) > 1:
@@ -362,7 +365,7 @@ class ParquetSource(TableSource):
             with parquet.ParquetFile(file.path) as opened:
                 footer = opened.metadata
                 self._group_rows.append([footer.row_group(group).num_rows for group in range(footer.num_row_groups)])
-                return opened.schema_arrow
+                return usual_types(opened.schema_arrow.empty_table(), file.path).schema
         except (pa.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise TableError(f"{file.path} is no Parquet file, or it is damaged or cut off: {reason}") from error
@@ -389,7 +392,7 @@ class ParquetSource(TableSource):
             return
         with parquet.ParquetFile(unit.file.path) as file:
             for batch in file.iter_batches(chunk_rows, row_groups=list(unit.groups or ()), columns=names):
-                yield pa.Table.from_batches([batch])
+                yield usual_types(pa.Table.from_batches([batch]), unit.file.path)
 
 
 class CsvSource(TableSource):

@@ -33,7 +33,7 @@ from corank.tables.read import (
     read_table,
     with_zeros,
 )
-from corank.tables.write import cast_like, check_target, replacing, write_table, write_to
+from corank.tables.write import cast_like, check_target, replacing, spreadsheet_safe, write_table, write_to
 
 __all__ = [
     "FORMATS",
@@ -63,6 +63,7 @@ __all__ = [
     "read_table",
     "replacing",
     "score_column",
+    "spreadsheet_safe",
     "to_arrow",
     "with_zeros",
     "write_table",

@@ -18,6 +18,8 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None",
 NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a finite number
 MAX_LISTED_COLUMNS = 20
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999, counted from 1970
+DAY_SECONDS = 86_400
 
 
 class TableError(ValueError):
@@ -157,6 +159,37 @@ def number(text: str) -> float:
 
 
 # ---- types of values
+
+
+def usual_types(table: pa.Table, where: object) -> pa.Table:
+    """A table without types that few functions of pyarrow take; dates that no calendar of Python has are refused."""
+    for position, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        kind = values.type
+        if pa.types.is_string_view(kind):
+            table = table.set_column(position, name, values.cast(pa.string()))
+        elif pa.types.is_binary_view(kind):
+            table = table.set_column(position, name, values.cast(pa.binary()))
+        elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            _check_dates(values, name, where)
+    return table
+
+
+def _check_dates(values: pa.ChunkedArray, name: str, where: object) -> None:
+    kind = values.type
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+    numbers = values.cast(pa.int32()) if pa.types.is_date32(kind) else values.cast(pa.int64())
+    ends = pc.min_max(numbers).as_py()
+    if ends["min"] is None:
+        return
+    if pa.types.is_date32(kind):
+        first, last = ends["min"] * DAY_SECONDS, ends["max"] * DAY_SECONDS
+    else:
+        unit = per_second["ms" if pa.types.is_date64(kind) else kind.unit]
+        first, last = ends["min"] // unit, ends["max"] // unit
+    if first < FIRST_SECOND or last > LAST_SECOND:
+        raise TableError(
+            f"column {name!r} of {where} has a date outside of the years 1 to 9999: mend it, or drop the column"
+        )
 
 
 def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:

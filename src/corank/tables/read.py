@@ -6,7 +6,6 @@ layouts and SVMlight lines.
 
 import codecs
 import csv
-import gzip
 import io
 import os
 import re
@@ -25,7 +24,8 @@ import pyarrow.json as arrow_json
 from pyarrow import parquet
 from sklearn.datasets import load_svmlight_file
 
-from corank.tables.columns import MISSING, TableError, check_unique
+from corank.tables.columns import MISSING, TableError, check_unique, usual_types
+from corank.tables.limits import MAX_CELLS, MAX_COLUMNS, MAX_LINE_BYTES, check_expansion, check_table_size, open_limited
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
@@ -35,14 +35,16 @@ FORMATS = {"csv": ".csv", "tsv": ".tsv", "parquet": ".parquet", "jsonl": ".jsonl
 PARQUET_START, GZIP_START = b"PAR1", b"\x1f\x8b"
 BEGINNING = 4096  # bytes by which the kind of a file is recognised
 BLOCK_BYTES = 2**24  # of text that is parsed at a time
-LAYOUT_ROWS = 100  # rows by which decimal commas are recognised
-MAX_TABLE_COLUMNS = 200_000
+LAYOUT_ROWS, LAYOUT_CHARACTERS = 100, 2**20  # of the rows by which decimal commas are recognised, at most
+NUMBER_BYTES = 8
+MAX_DIGITS = 18  # of the number of a feature
 WIDE = 1_000  # columns from which the types of a CSV are guessed by its first row, and checked
-MAX_TABLE_NUMBERS = 2**28  # of an SVMlight file that is read whole: 2 GB
 SCORE, QUERY = "score", "qid"  # columns of an SVMlight file
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
 _LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
+_JSON_NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
+_MIXED_TYPES = re.compile(r"Column\(/(.*?)\) changed from (\w+) to (\w+) in row (\d+)")
 _FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 
@@ -73,18 +75,17 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     kind_of_file(path)
     if not path.exists():
         raise TableError(f"there is no file {path}")
+    if not path.is_file():
+        raise TableError(f"{path} is no ordinary file: write its contents to one, and read that")
     with reading(path):
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
         format = format_of_file(path)
         _check_beginning(path, is_parquet=format == "parquet")
         if format == "parquet":
-            file = parquet.ParquetFile(path)
-            _check_width(path, len(file.schema_arrow))
-            table = file.read()
+            table = _read_parquet(path)
         elif format == "jsonl":
-            with _byte_stream(path) as stream:
-                table = arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=BLOCK_BYTES))
+            table = _read_json_lines(path)
         elif format == "svmlight":
             table = _read_svmlight(path)
         else:
@@ -108,7 +109,38 @@ def reading(path: object) -> Iterator[None]:
 
 
 def _byte_stream(path: Path) -> Any:
-    return pa.input_stream(path, compression="gzip" if _ending(path)[1] else None)
+    return pa.PythonFile(open_limited(path, compressed=_ending(path)[1]), mode="r")
+
+
+def _block_bytes() -> int:
+    """Bytes of text that are parsed at a time: a whole line at least."""
+    return max(BLOCK_BYTES, MAX_LINE_BYTES.value)
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    with parquet.ParquetFile(path) as file:
+        n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
+        check_table_size(path, n_rows, n_columns)
+        check_expansion(path, NUMBER_BYTES * n_rows * n_columns, path.stat().st_size)
+        return usual_types(file.read(), path)
+
+
+def _read_json_lines(path: Path) -> pa.Table:
+    with open_limited(path, compressed=_ending(path)[1]) as file:
+        block = file.read(BLOCK_BYTES)
+    check_table_size(path, block.count(b"\n"), len(set(_JSON_NAME.findall(block))))
+    try:
+        with _byte_stream(path) as stream:
+            return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=_block_bytes()))
+    except pa.ArrowInvalid as error:
+        mixed = _MIXED_TYPES.search(str(error))
+        if mixed is None:
+            raise
+        name, before, after, row = mixed.groups()
+        raise TableError(
+            f"column {name!r} of {path} holds a {before} in some rows and a {after} in others, first in data row "
+            f"{int(row) + 1} of a block: write one kind of value, such as all of them in quotes"
+        ) from error
 
 
 # ---- kinds of files
@@ -220,8 +252,11 @@ def csv_layout(path: Path) -> CsvLayout:
         unquoted = re.sub(r'"[^"]*"', "", header)
         separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
         separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
-        _check_width(path, unquoted.count(separator) + 1)
-        first_rows = list(islice(file, LAYOUT_ROWS))
+        MAX_COLUMNS.check(unquoted.count(separator) + 1, f"{path} has {unquoted.count(separator) + 1:,} columns")
+        first_rows = [file.readline()]
+        while first_rows[-1] and len(first_rows) < LAYOUT_ROWS and sum(map(len, first_rows)) < LAYOUT_CHARACTERS:
+            first_rows.append(file.readline())
+        first_rows = [line for line in first_rows if line]
     if not header:
         raise TableError(f"{path} is empty")
     if not first_rows:
@@ -231,18 +266,10 @@ def csv_layout(path: Path) -> CsvLayout:
     return CsvLayout(skipped, separator, separator not in unquoted, decimal_commas)
 
 
-def _check_width(path: Path, n_columns: int) -> None:
-    """Refuse a table of more columns than can be handled one by one."""
-    if n_columns > MAX_TABLE_COLUMNS:
-        raise TableError(
-            f"{path} has {n_columns:,} columns, but a table may have {MAX_TABLE_COLUMNS:,}: give the numbers of a row as "
-            "one column of lists in a Parquet file"
-        )
-
-
-def _open_text(path: Path) -> Any:
-    opener = gzip.open if _ending(path)[1] else open
-    return opener(path, "rt", encoding="utf-8-sig", newline="")
+@contextmanager
+def _open_text(path: Path) -> Iterator[Any]:
+    with open_limited(path, compressed=_ending(path)[1]) as stream:
+        yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
 
 def open_csv(path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> Any:
@@ -270,7 +297,7 @@ def _csv_arguments(
     """Stream and options for `pyarrow.csv`, whether a file is read whole or in batches."""
     return (
         _byte_stream(path),
-        arrow_csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=layout.skipped_rows, use_threads=threads),
+        arrow_csv.ReadOptions(block_size=_block_bytes(), skip_rows=layout.skipped_rows, use_threads=threads),
         arrow_csv.ParseOptions(
             delimiter=layout.separator,
             newlines_in_values=True,
@@ -353,11 +380,12 @@ def _read_svmlight(path: Path) -> pa.Table:
     with_queries, n_features = has_queries(path), last_feature(path)
     _check_width(path, n_features)
     lines = next(lines_of(path, None))
-    if len(lines) * n_features > MAX_TABLE_NUMBERS:
-        raise TableError(
-            f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in memory: give it in a "
-            "folder, which is read in passes"
-        )
+    n_numbers = len(lines) * n_features
+    MAX_CELLS.check(
+        n_numbers,
+        f"{path} has {len(lines):,} rows of {n_features:,} features, too many for a table in memory: give it in a folder, "
+        f"which is read in passes. {n_numbers:,} cells are",
+    )
     try:
         X, scores, queries = parse_lines(lines, n_features)
     except ValueError as error:
@@ -426,11 +454,16 @@ def last_feature(path: Path) -> int:
     with _open_bytes(path) as file:
         while block := file.read(BLOCK_BYTES):
             block += file.readline()
-            highest = max(highest, *map(int, _LAST_FEATURE.findall(block)), 0)
+            highest = max(highest, *(_feature_number(digits) for digits in _LAST_FEATURE.findall(block)), 0)
+    MAX_COLUMNS.check(highest, f"{path} has a feature with the number {highest:,}, so as many columns")
     return highest
+
+
+def _feature_number(digits: bytes) -> int:
+    return int(digits) if len(digits) < MAX_DIGITS else 10**MAX_DIGITS
 
 
 @contextmanager
 def _open_bytes(path: Path) -> Iterator[Any]:
-    with reading(path), gzip.open(path, "rb") if _ending(path)[1] else path.open("rb") as file:
+    with reading(path), open_limited(path, compressed=_ending(path)[1]) as file:
         yield file

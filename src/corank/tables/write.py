@@ -5,19 +5,31 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from pyarrow import parquet
 
-from corank.tables.columns import TableError, is_list, to_arrow
+from corank.tables.columns import TableError, is_list, is_text, plain, to_arrow
 from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+LEFTOVER_SECONDS = 600  # a half-written file is left alone for that long after it was last written to
+FORMULA = r"[=+\-@\t\r]"  # how a text begins that spreadsheets take for one
 
 
 def write_table(table: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -83,6 +95,17 @@ def _lists_as_text(table: pa.Table) -> pa.Table:
     return table
 
 
+def spreadsheet_safe(table: pa.Table) -> pa.Table:
+    """A table whose texts and names no spreadsheet takes for formulas: those that begin like one begin with '."""
+    columns = {}
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        values = plain(values)
+        if is_text(values.type):
+            values = pc.replace_substring_regex(values.cast(pa.large_string()), f"^({FORMULA})", r"'\1")
+        columns[f"'{name}" if re.match(FORMULA, name) else name] = values
+    return pa.table(columns)
+
+
 def cast_like(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """A table with the types of a schema: files may hold a column in several types."""
     if table.schema.equals(schema):
@@ -141,6 +164,23 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
 
 
+@cache
+def clear_leftovers(folder: Path) -> None:
+    """Remove files that processes which were killed left half-written: old ones that nobody is writing. Once per folder."""
+    for leftover in folder.glob(".corank-*.part"):
+        with suppress(OSError):  # another process may be faster, or the folder not ours
+            if leftover.is_file() and time.time() - leftover.stat().st_mtime > LEFTOVER_SECONDS:
+                with leftover.open("rb+") as file:
+                    _lock(file)
+                    leftover.unlink()
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Mark a file as being written for as long as it is open; an OSError where another process writes it."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 @contextmanager
 def replacing(path: Path, *, overwrite: bool, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its name only once it is complete, and is removed if the block raises.
@@ -148,11 +188,14 @@ def replacing(path: Path, *, overwrite: bool, private: bool = False) -> Iterator
     It has the mode and, where possible, the owner of the file that it replaces. `private`: a new one is its owner's alone.
     """
     check_target(path, overwrite=overwrite)
+    clear_leftovers(path.parent)
     temporary = path.with_name(f".corank-{secrets.token_hex(8)}.part")
     before = path.stat() if path.exists() else None
     mode = 0o600 if private or before is not None else 0o666  # less the bits of the umask
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            with suppress(OSError):  # some file systems have no locks
+                _lock(file)
             yield file
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())  # the name must not be there before the contents are

@@ -1,0 +1,80 @@
+"""The fuzzers run, say what they find, and what they once found stays mended."""
+
+import shlex
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corank import RankRLS
+from fuzz import models, tables
+from fuzz.__main__ import block, fuzzers, main
+from fuzz.watch import finding_of
+
+CORPUS = Path(__file__).parent.parent / "fuzz" / "corpus"
+MODELS = sorted(CORPUS.glob("models/*.corank"))
+TABLES = sorted(path for path in CORPUS.glob("tables/*") if path.is_dir())
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_model_files_that_were_findings(path):
+    assert models.examined(path, np.random.default_rng(0)) == []
+
+
+@pytest.mark.parametrize("folder", TABLES, ids=lambda path: path.name)
+def test_tables_that_were_findings(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "case")
+    words = shlex.split((folder / "command").read_text(encoding="utf-8"))
+    assert tables.examined(tmp_path / "case", words) == []
+
+
+@pytest.mark.parametrize(("fuzzer", "count"), [(models, 60), (tables, 8)])
+def test_a_few_cases(fuzzer, count):
+    assert fuzzer.run(31_000, count) == []
+
+
+def test_every_fuzzer_has_a_run():
+    assert {"models", "tables"} <= set(fuzzers())
+    assert all(callable(import_module(f"fuzz.{name}").run) for name in fuzzers())
+
+
+def test_a_case_can_be_repeated_alone(tmp_path):
+    assert models.make(13, tmp_path / "a") == models.make(13, tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    assert tables.make(3, one) == tables.make(3, other)
+    assert {path.name: path.read_bytes() for path in one.iterdir()} == {
+        path.name: path.read_bytes() for path in other.iterdir()
+    }
+
+
+def raised(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("act", "finding"),
+    [
+        (lambda: raised(KeyError("inner")), "KeyError"),
+        (lambda: raised(ValueError("not of corank")), "ValueError"),
+        (lambda: "a finding of its own", "a finding of its own"),
+        (lambda: np.linalg.inv(np.zeros((2, 2))), "LinAlgError"),
+        (lambda: __import__("subprocess").run(["true"], check=True), "started"),
+    ],
+)
+def test_what_is_a_finding(act, finding):
+    assert finding in finding_of(act)
+
+
+def test_a_sentence_of_corank_is_no_finding():
+    assert finding_of(lambda: RankRLS().fit([[1.0]], ["text"])) is None
+
+
+def test_a_crash_is_a_finding(tmp_path, capsys, monkeypatch):
+    assert "code" in block("models; import os; os._exit(3)", 1, 1)[0]
+    assert main(["--count", "3", "models"]) == 0
+    assert "3 models: 0 findings" in capsys.readouterr().out
