@@ -280,10 +280,23 @@ def test_what_cannot_be_learned_from_is_refused_in_words(learner):
         learner().fit(X, Y, sample_weight=np.zeros(90))
     with pytest.raises(ValueError, match="unscored_qid"):
         learner().fit(X, Y, unscored_qid=QID)
-    with pytest.raises(TypeError, match="in memory"):
-        learner().fit(type("Scan", (), {"is_scan": True})(), Y)
     with pytest.raises(ValueError, match="X_b"):
         learner().fit(X, Y).predict_comparison(X[:3], X[:4])
+
+
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+@pytest.mark.parametrize("kind", ["scan", "dask"])
+def test_scans_and_dask_collections_are_refused_in_words(learner, kind):
+    rows = type("Scan", (), {"is_scan": True})()
+    if kind == "dask":
+        rows = pytest.importorskip("dask.array").from_array(X, chunks=30)
+    for attempt in (
+        lambda: learner().fit(rows, Y),
+        lambda: learner().fit(X, Y, unscored=rows),
+        lambda: learner(candidates=[Candidate()]).fit(X, Y).predict(rows),
+    ):
+        with pytest.raises(TypeError, match=f"{learner.__name__} needs its rows in memory"):
+            attempt()
 
 
 def test_parameters_are_cloned():
