@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import Ridge
 
-from corank.datasets import RankingData, load_jokes, make_ranking, make_two_views
+from corank.datasets import RankingData, load_jokes, make_ranking, make_shop, make_two_views
 from corank.datasets import jokes as _jokes
+from corank.links import read_links
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +139,61 @@ def test_agreement_on_two_views_finds_what_few_scores_cannot():
     error = [np.sqrt(np.mean((prediction - data.y_test) ** 2)) for prediction in (supervised, agreeing)]
     assert error[0] > 0.4
     assert error[1] < 0.1
+
+
+def test_a_shop_has_words_categories_prices_embeddings_and_links():
+    shop = make_shop(50, 8, random_state=0)
+    assert shop.table.column_names == ["id", "description", "category", "price", "embedding", "rating"]
+    assert shop.table.num_rows == len(shop.y) == len(shop.ratings) == 50
+    assert shop.table["rating"].null_count == np.count_nonzero(np.isnan(shop.y)) == 42
+    assert len(set(shop.ids)) == 50
+    assert np.array(shop.X["embedding"].to_pylist()).shape == (50, 16)
+    assert set(shop.links["from"].to_pylist()) == set(shop.ids)
+    assert set(shop.links["to"].to_pylist()) <= set(shop.ids)
+    assert shop.ratings.mean() == pytest.approx(3.0)
+    assert shop.ratings.std() == pytest.approx(1.0)
+    assert repr(shop) == "ShopData(50 items, 8 rated, 200 links)"
+
+
+def _informed(shop):
+    """How well 300 ratings and a ridge on each source, alone, order the other items."""
+    graph = read_links(shop.links, len(shop.y), ids=shop.ids).matrix
+    scored = ~np.isnan(shop.y)
+    neighbours = graph @ np.where(scored, shop.y - 3.0, 0.0)
+    sources = {
+        "words": TfidfVectorizer().fit_transform(shop.X["description"].to_pylist()),
+        "embeddings": np.array(shop.X["embedding"].to_pylist()),
+        "links": neighbours[:, None],
+    }
+    return {
+        name: spearmanr(Ridge().fit(X[scored], shop.y[scored]).predict(X[~scored]), shop.ratings[~scored])[0]
+        for name, X in sources.items()
+    }
+
+
+@pytest.mark.parametrize("silent", ["words", "links", "embeddings"])
+def test_a_shop_can_be_made_in_which_a_source_says_nothing_and_the_others_say_the_same(silent):
+    informed, without = (_informed(make_shop(600, 300, random_state=0, **flags)) for flags in ({}, {silent: False}))
+    assert min(informed.values()) > 0.4
+    assert abs(without.pop(silent)) < 0.15
+    assert {name: informed[name] for name in without} == pytest.approx(without)
+
+
+def test_a_shop_repeats_with_its_seed():
+    first, again, other = (make_shop(40, 5, random_state=seed) for seed in (3, 3, 4))
+    assert first.table.equals(again.table)
+    assert first.links.equals(again.links)
+    assert not first.X.equals(other.X)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_items": 1}, "n_items must be at least 2"),
+        ({"n_scored": 1}, "n_scored must be at least 2"),
+        ({"n_items": 10, "n_scored": 11}, "n_scored must be at most n_items = 10, got 11"),
+    ],
+)
+def test_a_shop_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_shop(**arguments)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from corank.learners.rls import RLS as RLS
     from corank.learners.rls import RankRLS as RankRLS
     from corank.learners.transductive import TransductiveRankRLS as TransductiveRankRLS
+    from corank.links import LinkEncoder as LinkEncoder
     from corank.model_files import load as load
     from corank.solvers.tuning import Path as Path
     from corank.solvers.unscored_effect import UnscoredEffect as UnscoredEffect
@@ -41,6 +42,7 @@ _MODULES = ("datasets", "experiments", "federated", "metrics", "report")
 _OTHERS = {
     "Candidate": "corank.average.candidates",
     "Explanation": "corank.learners.explanation",
+    "LinkEncoder": "corank.links",
     "Path": "corank.solvers.tuning",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encoder",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+import pyarrow as pa
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, to_numpy
 from corank._messages import count, warn_user
 from corank.average.candidates import Candidate
 from corank.average.encoding import QUERY_RANKS
@@ -27,8 +28,10 @@ from corank.average.model import (
     stacked_rows,
 )
 from corank.describe import Summary, summarise
+from corank.encoder import TableEncoder
 from corank.learners._learner import TIED, QueryEstimator, R2Mixin, RankerMixin, comparison_groups, seed
 from corank.learners._suggest import check_question, sample, shortlist
+from corank.links import read_links
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.packing import storable
@@ -36,6 +39,7 @@ from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names
 from corank.rows import (
     encode_queries,
     is_frame,
+    is_matrix_of_numbers,
     read_comparisons,
     read_features,
     read_scores,
@@ -44,7 +48,8 @@ from corank.rows import (
 )
 from corank.solvers.active_learning import pairs_to_measure, rows_to_score
 from corank.solvers.unscored_effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
-from corank.views import View, read_views
+from corank.tables import to_arrow
+from corank.views import View, encoded_views, read_views
 
 MAX_REASONS = 3  # candidates that `reason_` names
 
@@ -87,6 +92,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         "error": ("held_out_error_", NUMBER),
         "constant_error": ("_constant_error", NUMBER),
         "with_queries": ("_with_queries", FLAG),
+        "with_links": ("_with_links", FLAG),
         "kind": ("_kind", TEXT),
         "rows_seen": ("_n_seen", COUNT),
         "rows_scored": ("_n_scored", COUNT),
@@ -107,6 +113,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         sample_weight: Any = None,
         unscored: Any = None,
         unscored_qid: Any = None,
+        links: Any = None,
     ) -> Self:
         """Fit the average on the rows that have a score; the others say what columns look like and where views agree.
 
@@ -118,32 +125,59 @@ class _AverageLearner(Saveable, QueryEstimator):
         sample_weight : (n,) weights of the squared errors
         unscored : (m, d) more rows without scores
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or an array (m, 2) of row
+            numbers, with weights in a third column if there are any. `corank.links.read_links` reads ids
 
         Returns
         -------
         self
         """
-        features = read_features(self, X, reset=True)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
+        X, unscored, encoder = self._encoded(X, unscored)
+        features = read_features(self, X, reset=True)
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
             given = not np.isnan(table.scores).all()
             cause = "sample_weight leaves no scored row: all of them have weight zero." if given else None
             raise ValueError(cause or "y has no scored row: every score is NaN.")
         table = self._with_unscored(table, features, unscored, unscored_qid)
-        settings = self._read_settings()
+        table = replace(table, links=_read_matrix_of_links(links, len(table.scores)))
+        settings = self._read_settings(encoder)
         model, average = fit_table(table, settings)
         if average is None and self._ranks and len(table.scored) > 1:
             warn_user(TIED)
         scored = table.scored
         self._kind, self._n_comparisons = "score", 0
-        self._with_queries = qid is not None
+        self._with_queries, self._with_links = qid is not None, links is not None
         self._n_seen, self._n_scored = len(table.scores), len(scored)
         self._n_unscored = len(table.scores) - len(scored)
         self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
         self._keep(model, average, settings, table)
+        self.encoder_ = encoder
         return self
+
+    def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
+        """X and unscored rows as numbers, and the encoder that a table of more than numbers went through."""
+        fitted = self.encoder if hasattr(self.encoder, "columns_") else None
+        if not is_frame(X):
+            if self.encoder is not None and fitted is None:
+                raise ValueError(
+                    "encoder is for tables; X is a matrix, which an encoder that is fitted must have made."
+                )
+            if fitted is not None and len(fitted.attributes_) != np.shape(X)[1]:
+                raise ValueError(
+                    f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}: hand over the table, or "
+                    "what the encoder made of it."
+                )
+            return X, unscored, fitted
+        if self.encoder is None and is_matrix_of_numbers(X):
+            return X, unscored, None
+        encoder = fitted
+        if encoder is None:
+            template = TableEncoder() if self.encoder is None else clone(self.encoder)
+            encoder = template.fit(X if unscored is None else _stacked_tables(X, unscored))
+        return encoder.transform(X), None if unscored is None else encoder.transform(unscored), encoder
 
     def _keep(
         self,
@@ -169,13 +203,23 @@ class _AverageLearner(Saveable, QueryEstimator):
         """The error on new rows of an average that chose without them, and that of a constant."""
         raise AssertionError("a learner says what its error is")
 
-    def _read_settings(self) -> AverageSettings:
-        """Parameters, checked."""
+    def _read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
+        """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they are given."""
         views: Sequence[View] = ()
-        column_names = getattr(self, "feature_names_in_", None)
+        kinds: Sequence[str] = ()
         number = seed(self.random_state)
-        if self.views is not None:
-            views = read_views(self.views, self.n_features_in_, column_names, np.random.default_rng(number))
+        groups = [] if encoder is None else encoder.groups_
+        if isinstance(self.views, str) and self.views == "kinds":
+            if len(groups) < 2:
+                raise ValueError(
+                    "views='kinds' needs a table with columns of more than one kind: text, vectors, and numbers with "
+                    "categories."
+                )
+            views = encoder.views()
+        elif self.views is not None:
+            views = self._declared_views(encoder, np.random.default_rng(number))
+        elif any(group.kind != "table" for group in groups):
+            views, kinds = encoder.views(), [group.kind for group in groups]
         for view in views:
             if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
                 raise ValueError(
@@ -186,9 +230,19 @@ class _AverageLearner(Saveable, QueryEstimator):
             ranks=self._ranks,
             fit_intercept=bool(getattr(self, "fit_intercept", True)),
             views=views,
+            kinds=kinds,
+            groups=[group.columns for group in groups if group.kind != "table"],
             candidates=self.candidates,
             seed=number,
         )
+
+    def _declared_views(self, encoder: TableEncoder | None, rng: np.random.Generator) -> Sequence[View]:
+        """The views that were given, by columns of the features; names are those of a table's columns."""
+        if encoder is None or not _by_name(self.views):
+            names = getattr(self, "feature_names_in_", None)
+            return read_views(self.views, self.n_features_in_, names, rng)
+        names = encoder.feature_names_in_
+        return encoded_views(read_views(self.views, len(names), names, rng), encoder.attributes_)
 
     def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
         n = int(features.shape[0])
@@ -215,7 +269,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         scores = np.concatenate([table.scores, np.full(m, np.nan)])
         return ScoredTable(stacked_rows(table.features, more), scores, queries, weights)
 
-    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, links: Any = None) -> Self:
         """Add newly scored rows: the average is fitted anew on those that the model has kept and the new ones.
 
         Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen again.
@@ -226,6 +280,8 @@ class _AverageLearner(Saveable, QueryEstimator):
         y : (n,) scores, NaN = unscored: left out
         qid : (n,) query labels, needed where the model was fitted with them; the rows form queries of their own
         sample_weight : (n,) weights
+        links : links between the rows of X, needed where the model was fitted with them: X then holds all linked items, and
+            y is NaN for those that have no new score
 
         Returns
         -------
@@ -239,12 +295,16 @@ class _AverageLearner(Saveable, QueryEstimator):
         if self._ranks and (qid is not None) != self._with_queries:
             how = "with" if self._with_queries else "without"
             raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+        if (links is not None) != self._with_links:
+            how = "with" if self._with_links else "without"
+            raise ValueError(f"links must be given to update as they were to fit: the model was fitted {how} links.")
         features = self._read(X)
         table = self._read_table(features, y, qid, sample_weight)
+        table = replace(table, links=_read_matrix_of_links(links, len(table.scores)))
         if len(table.scored) == 0:
             raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
-        settings = self._read_settings()
         encoder, known = self.encoder_, self.table_
+        settings = self._read_settings(encoder)
         model, average = extended(self._model, table, settings)
         self._n_seen += len(table.scores)
         self._n_scored += len(table.scored)
@@ -256,7 +316,7 @@ class _AverageLearner(Saveable, QueryEstimator):
 
     # ---------------------------------------------------------------- predict
 
-    def predict(self, X: Any, *, qid: Any = None, return_std: bool = False) -> Any:
+    def predict(self, X: Any, *, qid: Any = None, links: Any = None, return_std: bool = False) -> Any:
         """Scores of the rows of X: higher is better.
 
         Predictions lie within the range of the scores and one spread beyond.
@@ -266,6 +326,9 @@ class _AverageLearner(Saveable, QueryEstimator):
         X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
         qid : (n,) query labels. A ranker that was fitted with queries compares columns within them; without labels it
             predicts by its other candidates, which then have weights of their own
+        links : links between the rows of X, for a model that was fitted with links; X then holds all items that are to be
+            seen over links, known ones and new ones. A row without links is judged by its own columns; without `links` all
+            rows are, by the candidates that need none, which then have weights of their own
         return_std : whether to return the standard deviation of a new score of every row too, noise included
 
         Returns
@@ -275,10 +338,17 @@ class _AverageLearner(Saveable, QueryEstimator):
         """
         features = self._read(X)
         numbers, queries = _as_numbers(features), self._read_queries(qid, int(features.shape[0]))
-        mean = _beside(self._model.predict(numbers, queries), features)
+        matrix = self._read_links(links, int(features.shape[0]))
+        mean = _beside(self._model.predict(numbers, queries, matrix), features)
         if not return_std:
             return mean
-        return mean, _beside(self._model.deviations(numbers, queries), features)
+        return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
+
+    def _read_links(self, links: Any, n: int) -> Any:
+        """Links between n new rows."""
+        if links is not None and not self._with_links:
+            raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
+        return _read_matrix_of_links(links, n)
 
     def _read(self, X: Any) -> Array:
         """The features of new rows."""
@@ -312,7 +382,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         chances = self._model.chances(_as_numbers(first), _as_numbers(second), observed=observed)
         return _beside(chances, first)
 
-    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None, links: Any = None) -> Index:
         """What to ask next about the rows of a pool: the questions whose answers say most about the function.
 
         Scores are those that leave least uncertainty about all rows of the pool, comparisons those of largest
@@ -324,19 +394,21 @@ class _AverageLearner(Saveable, QueryEstimator):
         X_pool : (m, d) rows that could be asked about
         n : how many questions
         kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+        links : as in `predict`
 
         Returns
         -------
         row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
         """
         features = _as_numbers(self._read(X_pool))
+        matrix = self._read_links(links, int(features.shape[0]))
         kind = self._kind if kind is None else kind
         m = int(features.shape[0])
         check_question(n, m, kind)
         rows = sample(m, n)
         if kind == "comparison":
-            rows = shortlist(lambda: self._model.deviations(features, None), m, n)
-        _, covariance, noise = self._model.belief(take(features, rows), None)
+            rows = shortlist(lambda: self._model.deviations(features, None, matrix), m, n)
+        _, covariance, noise = self._model.belief(features, rows, matrix)
         noise = max(noise, 1e-12 * float(np.trace(covariance)), 1e-300)
         if kind == "comparison":
             return rows[pairs_to_measure(covariance, 2 * noise, n)]
@@ -360,6 +432,9 @@ class _AverageLearner(Saveable, QueryEstimator):
                 if share > 0
                 else "The scores speak against agreement between the views, so it has no weight."
             )
+        if any(line.candidate.hops for line in self.candidates_):
+            share = sum(line.weight for line in self.candidates_ if line.candidate.hops)
+            lines.append(f"What linked rows say has {share:.0%} of the weight.")
         return "\n".join(lines)
 
     def _error_sentence(self) -> str:
@@ -406,7 +481,7 @@ class _AverageLearner(Saveable, QueryEstimator):
         scored = table.scored
         if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
             return None
-        _, plain = fit_table(table.take(scored), self._read_settings())
+        _, plain = fit_table(table.take(scored), self._read_settings(self.encoder_))
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))
@@ -424,6 +499,27 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
         return None
     gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
     return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
+
+
+def _read_matrix_of_links(links: Any, n: int) -> Any:
+    """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
+    if links is None:
+        return None
+    checked = read_links(links, n)
+    if checked.remark():
+        warn_user(f"{checked.remark()}.")
+    return checked.matrix
+
+
+def _stacked_tables(first: Any, second: Any) -> pa.Table:
+    """The rows of one table and then those of another."""
+    return pa.concat_tables([to_arrow(first), to_arrow(second)], promote_options="permissive")
+
+
+def _by_name(views: Any) -> bool:
+    """Whether views name their columns."""
+    columns = [view.columns for view in views if isinstance(view, View)] if isinstance(views, list | tuple) else []
+    return any(isinstance(column, str) for chosen in columns for column in np.ravel(np.asarray(chosen, dtype=object)))
 
 
 def _as_numbers(features: Array) -> Array:
@@ -451,11 +547,16 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     Parameters
     ----------
-    views : list of View, default=None
+    views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
+        every text column, of every group of vector columns, and of numbers and categories together. With None the same
+        views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
     fit_intercept : bool, default=True
         Whether the level of the scores is free.
     random_state : int, default=None
@@ -485,6 +586,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     views: Any = None
     candidates: Any = None
+    encoder: Any = None
     fit_intercept: bool = True
     random_state: Any = None
 
@@ -525,11 +627,16 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     Parameters
     ----------
-    views : list of View, default=None
+    views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
+        every text column, of every group of vector columns, and of numbers and categories together. With None the same
+        views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
     random_state : int, default=None
         For samples of rows where there are many; None makes the same choice every time.
 
@@ -558,6 +665,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     views: Any = None
     candidates: Any = None
+    encoder: Any = None
     random_state: Any = None
 
     _ranks: ClassVar[bool] = True
@@ -573,6 +681,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
         weights: Any = None,
         qid: Any = None,
         unscored: Any = None,
+        links: Any = None,
     ) -> Self:
         """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
 
@@ -584,28 +693,32 @@ class AutoRanker(RankerMixin, _AverageLearner):
         weights : (p,) >= 0
         qid : (n,) one label per row of X; comparisons of one query are held out together
         unscored : (m, d) more items, which say what columns look like and where views agree
+        links : links between the rows of X, and of `unscored` after them, as in `fit`
 
         Returns
         -------
         self
         """
+        table = X
+        X, unscored, encoder = self._encoded(X, unscored)
         features = read_features(self, X, reset=True)
         n = int(features.shape[0])
-        first, second, size_of_win, weight = read_comparisons(winners, losers, margins, weights, n, X)
+        first, second, size_of_win, weight = read_comparisons(winners, losers, margins, weights, n, table)
         groups = np.asarray(comparison_groups(first, second, n, qid))
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
         units = compared_units(ends[: len(first)], ends[len(first) :], size_of_win, weight, groups, len(used))
         numbers = _as_numbers(features)
-        others = take(numbers, np.setdiff1d(np.arange(n), used))
         if unscored is not None:
-            others = stacked_rows(others, _as_numbers(read_unscored(self, features, unscored)))
-        settings = self._read_settings()
-        model, average = fit_items(take(numbers, used), others, units, settings)
+            numbers = stacked_rows(numbers, _as_numbers(read_unscored(self, features, unscored)))
+        matrix = _read_matrix_of_links(links, int(numbers.shape[0]))
+        settings = self._read_settings(encoder)
+        model, average = fit_items(numbers, used, matrix, units, settings)
         self._kind, self._n_comparisons = "comparison", len(first)
-        self._with_queries = qid is not None
-        self._n_seen, self._n_scored, self._n_unscored = n, len(used), int(others.shape[0])
+        self._with_queries, self._with_links = qid is not None, links is not None
+        self._n_seen, self._n_scored, self._n_unscored = n, len(used), int(numbers.shape[0]) - len(used)
         self._n_queries = len(np.unique(groups)) if qid is not None else 1
         self._keep(model, average, settings)
+        self.encoder_ = encoder
         return self
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:

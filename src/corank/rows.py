@@ -237,6 +237,14 @@ def is_frame(X: Any) -> bool:
     return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
 
 
+def is_matrix_of_numbers(X: Any) -> bool:
+    """Whether all columns of a frame hold numbers, and all of its cells."""
+    columns = list(nw.from_native(X, eager_only=True).iter_columns())
+    return all(_holds_numbers(column) and column.null_count() == 0 for column in columns) and not any(
+        column.dtype.is_float() and column.is_nan().any() for column in columns
+    )
+
+
 def _refuse_text_columns(X: Any) -> None:
     """Name the columns of a frame that hold no numbers, before a conversion fails with less to say."""
     if not is_frame(X):

@@ -9,12 +9,13 @@ from federated.site_processes import corank, make_run
 
 from corank.federated import Fault, Message, Refused
 from corank.federated.certificates import CertificateError, Identity, fingerprint, issued, key_pem, new_authority, pem
+from corank.federated.messages import VERSION
 from corank.federated.network import METHOD, Connection, GrpcChannel, JoinError, Line
 from corank.federated.settings import read_coordinator, read_site
 
 grpc = pytest.importorskip("grpc")
 
-HELLO = {"version": 1, "comparison": "regression", "items": 3, "digest": "d"}
+HELLO = {"version": VERSION, "comparison": "regression", "items": 3, "digest": "d"}
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,14 @@ def test_a_site_does_not_take_a_coordinator_of_another_authority(server, north):
 def test_a_site_gives_up_on_a_coordinator_that_is_not_there(authority, north):
     with pytest.raises(JoinError, match=r"no connection to the coordinator at 127.0.0.1:1 for 0 s: unavailable"):
         Connection("127.0.0.1:1", north, authority.certificate, patience=0.1).answer(Silent())
+
+
+def test_a_site_says_that_its_certificate_has_expired(server, authority):
+    late = issued(authority, "south", 1, datetime.now(UTC) - timedelta(days=1))
+    with pytest.raises(
+        JoinError, match=r"certificates of this site have expired at .* what it answered so far is kept"
+    ):
+        Connection(f"127.0.0.1:{server.port}", late, authority.certificate).answer(Silent())
 
 
 class Silent:

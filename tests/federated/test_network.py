@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import time
 from dataclasses import replace
 
@@ -44,6 +45,7 @@ def test_three_processes_agree_and_predict_together(tmp_path):
         assert sum(event["event"] == "round" for event in events) == result["rounds"]
         for name in NAMES:
             run.until(name, "saved as")
+            assert stat.S_IMODE((tmp_path / name / f"{name}.corank").stat().st_mode) == 0o600
         check_models(tmp_path)
         write_table(read_table(tmp_path / "north/shared.csv").slice(0, 7), tmp_path / "new.csv")
         toml = tmp_path / "coordinator/coordinator.toml"

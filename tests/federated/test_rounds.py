@@ -1,5 +1,8 @@
 """Sites that keep their data: the same solution as all data in one place, and nothing else crosses the wire."""
 
+import errno
+import shutil
+import stat
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -24,6 +27,7 @@ from corank.federated import (
     Site,
     StateError,
 )
+from corank.federated.channel import answered
 from corank.federated.messages import KINDS, Terms, decoded
 from corank.federated.predicting import ModelServer
 from corank.model_files.container import read_state, write_state
@@ -289,6 +293,17 @@ def test_a_site_refuses_to_be_pulled_far_away(items):
     assert site.answered == 0
 
 
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_refusal_says_nothing_about_the_scores(items, scale):
+    X, y = site_rows(1)
+    site = Site("a", CoRLS(alpha=1.0, basis="all"), X, scale * y, SharedItems(items))
+    site.handle(again_terms("run", site))
+    refusal = answered(site, Message("round", {"run": "run", "round": 1, "sites": 2}, np.full(25, 1e9)))
+    assert refusal.kind == "refusal"
+    assert refusal["too_far"]
+    assert not any(character.isdigit() for character in refusal["reason"])
+
+
 def test_answers_are_affine_in_the_questions_as_the_page_says(items):
     (site,) = make_sites([CoRLS(alpha=1.0, basis="all")], SharedItems(items))
     site.handle(again_terms("run", site))
@@ -366,12 +381,16 @@ FAULTS = {
         reply, numbers=np.r_[np.zeros(3), np.nan, np.zeros(21)]
     ),
     "it sent 24 predictions for 25 shared items": lambda reply: replace(reply, numbers=np.zeros(24)),
+    "it answered for the run 'other', not for 'test'": lambda reply: replace(
+        reply, fields={**reply.fields, "run": "other"}
+    ),
+    "it sent a message of the kind 'saved' where 'answer' was due": lambda reply: Message("saved", {"run": "test"}),
     "it answered round 2 in round 3": lambda reply: replace(reply, fields={**reply.fields, "round": 2}),
     "it sent 1e[+]200 as prediction of item 2": lambda reply: replace(reply, numbers=np.r_[0, 1e200, np.zeros(23)]),
-    "its report is .1.0, 1.0, 1e[+]200. instead": lambda reply: replace(
+    "its report is not a loss, a norm and a": lambda reply: replace(
         reply, fields={**reply.fields, "report": [1.0, 1.0, 1e200]}
     ),
-    "its report is": lambda reply: replace(reply, fields={**reply.fields, "report": [1.0]}),
+    "its report is not a loss": lambda reply: replace(reply, fields={**reply.fields, "report": [1.0]}),
 }
 
 
@@ -386,6 +405,95 @@ def test_a_faulty_site_stops_the_run_unless_the_plan_says_to_go_on(items, words)
     assert list(result.lost) == ["b"]
     pair = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
     close(result.predictions, run([pair[0], pair[2]]).predictions)
+
+
+@pytest.mark.parametrize("kind", ["accepted", "saved"])
+def test_a_reply_for_another_run_is_called_that(items, kind, caplog):
+    class Elsewhere(InProcess):
+        def ask(self, questions):
+            replies = super().ask(questions)
+            return {
+                name: replace(reply, fields={"run": "other"}) if reply.kind == kind else reply
+                for name, reply in replies.items()
+            }
+
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
+    if kind == "accepted":
+        with pytest.raises(RunStopped, match="'a' does not take part: it answered for the run 'other', not for 'test'"):
+            run(sites, channel=Elsewhere(sites))
+    else:
+        assert run(sites, channel=Elsewhere(sites)).converged
+        assert "it did not say that it kept its model: it answered for the run 'other'" in caplog.text
+
+
+class Liar(InProcess):
+    """Site "b" sends other predictions than its own, from a round on."""
+
+    def __init__(self, sites, lie, since=1):
+        super().__init__(sites)
+        self.lie, self.since = lie, since
+
+    def ask(self, questions):
+        replies = super().ask(questions)
+        for name, question in questions.items():
+            if name == "b" and question.kind == "round" and question["round"] >= self.since:
+                replies[name] = replace(replies[name], numbers=self.lie(replies[name].numbers))
+        return replies
+
+
+LIES = {
+    "all large": lambda numbers: numbers + 1e6,
+    "one item": lambda numbers: np.r_[1e6, numbers[1:]],
+    "noise": lambda numbers: 1e9 * np.random.default_rng(0).normal(size=len(numbers)),
+}
+
+
+@pytest.mark.parametrize("since", [1, 4])
+@pytest.mark.parametrize("schedule", ["sequential", "parallel"])
+@pytest.mark.parametrize("lie", LIES)
+def test_whoever_sends_wild_predictions_is_blamed_not_those_who_refuse_them(items, lie, schedule, since):
+    def three():
+        return make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
+
+    sites, how = three(), {"schedule": schedule}
+    with pytest.raises(RunStopped, match=r"^site 'b' is lost .* far from those of all other sites") as stopped:
+        run(sites, channel=Liar(sites, LIES[lie], since), **how)
+    assert "site 'a' is lost" not in str(stopped.value)
+    sites = three()
+    result = run(sites, channel=Liar(sites, LIES[lie], since), on_missing="continue", **how)
+    assert (result.sites, list(result.lost)) == (("a", "c"), ["b"])
+    first, _, last = three()
+    close(result.predictions, run([first, last]).predictions)
+
+
+def test_a_run_goes_on_once_the_site_with_wild_predictions_is_mended(items, tmp_path):
+    def three(**how):
+        return make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items), **how)
+
+    sites, how = three(state=tmp_path), {"state": tmp_path / "coordinator.state"}
+    with pytest.raises(RunStopped, match="site 'b' is lost in round 3"):
+        run(sites, channel=Liar(sites, LIES["all large"], 3), **how)
+    result = run(three(state=tmp_path), **how)
+    assert result.converged
+    close(result.predictions, run(three()).predictions)
+
+
+def test_of_two_sites_both_are_named(items):
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
+    with pytest.raises(RunStopped, match=r"'a' is lost .* came from site 'b', and with two sites nobody else can say"):
+        run(sites, channel=Liar(sites, LIES["all large"]), on_missing="continue")
+
+
+def test_a_site_that_refuses_without_cause_drags_nobody_along(items):
+    class Refusing(InProcess):
+        def ask(self, questions):
+            replies = super().ask(questions)
+            if questions.get("b") is not None and questions["b"].kind == "round":
+                replies["b"] = Fault("it refused", too_far=True)
+            return replies
+
+    sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(3)], SharedItems(items))
+    assert list(run(sites, channel=Refusing(sites), on_missing="continue").lost) == ["b"]
 
 
 def test_models_are_kept_also_where_the_last_round_was_broken_off(items):
@@ -470,6 +578,99 @@ def test_a_state_of_other_settings_is_refused(items, tmp_path):
         run(make_sites(learners, SharedItems(items)), state=state)
 
 
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_full_disk_makes_a_site_neither_answer_nor_count(states, items, monkeypatch):
+    (site,) = make_sites(PAIR[:1], SharedItems(items), state=states)
+    site.handle(again_terms("another", site))
+    before = site.answered
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    asked = Message("round", {"run": "another", "round": 1, "sites": 2})
+    with monkeypatch.context() as disk:
+        disk.setattr("corank.federated.site.write_state", full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space left"):
+                site.handle(asked)
+    assert site.answered == before
+    assert site.handle(asked).kind == "answer"
+    assert read_state(states / "a.state")[0]["answered"] == site.answered == before + 1
+
+
+def test_a_model_is_kept_before_the_coordinator_hears_that_it_is(items):
+    kept = []
+    sites = make_sites(PAIR, SharedItems(items))
+    sites[0].keep = lambda site: kept.append(site.model.agreement_)
+    run(sites, max_rounds=2)
+    assert kept == [0.4]
+
+    def full(site):
+        raise OSError("full")
+
+    sites[0].keep = full
+    with pytest.raises(OSError, match="full"):
+        sites[0].handle(Message("finish", {"run": "test", "round": 2, "converged": False}))
+
+
+def test_states_are_for_their_owners_alone(states):
+    assert {mode_of(path) for path in states.glob("*.state")} == {0o600}
+
+
+PAIR = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def states_of_a_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("states")
+    shared = SharedItems(np.random.default_rng(9).normal(size=(25, 3)))
+    run(make_sites(PAIR, shared, state=folder), state=folder / "coordinator.state", max_rounds=3)
+    return folder
+
+
+@pytest.fixture
+def states(states_of_a_run, tmp_path):
+    """State files of a run that has not ended."""
+    return shutil.copytree(states_of_a_run, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("whose", ["coordinator", "a"])
+def test_a_damaged_state_is_refused(items, states, whose):
+    state = states / f"{whose}.state"
+    content = bytearray(state.read_bytes())
+    content[-5] ^= 1
+    state.write_bytes(content)
+    with pytest.raises(StateError, match=rf"{whose}.state .* does not match its checksum; move it away"):
+        run(make_sites(PAIR, SharedItems(items), state=states), state=states / "coordinator.state")
+
+
+@pytest.mark.parametrize(
+    ("whose", "change", "arrays"),
+    [
+        ("coordinator", {"sites": ["a", "x"]}, {}),
+        ("coordinator", {"sites": ["a", "a"]}, {}),
+        ("coordinator", {"lost": 3}, {}),
+        ("coordinator", {}, {"x": np.zeros(25)}),
+        ("coordinator", {}, {"x": np.zeros((3, 25))}),
+        ("coordinator", {}, {"x": np.full((2, 25), np.nan)}),
+        ("a", {"report": "abc"}, {}),
+        ("a", {"round": "many"}, {}),
+        ("a", {"answered": -1}, {}),
+        ("a", {}, {"values": np.zeros(7)}),
+        ("a", {}, {"values": np.full(25, np.inf)}),
+        ("a", {}, {"coefficients": np.full(39, np.nan)}),
+    ],
+)
+def test_a_state_that_makes_no_sense_is_refused_in_a_sentence(items, states, whose, change, arrays):
+    facts, before = read_state(states / f"{whose}.state")
+    write_state(states / f"{whose}.state", {**facts, **change}, {**before, **arrays})
+    with pytest.raises(StateError, match=rf"{whose}.state is not the state of a"):
+        run(make_sites(PAIR, SharedItems(items), state=states), state=states / "coordinator.state")
+
+
 def test_a_run_that_had_ended_says_so_again(items, tmp_path):
     learners = [CoRLS(alpha=1.0, basis="all") for _ in range(2)]
     how = {"state": tmp_path / "coordinator.state"}
@@ -515,7 +716,10 @@ def test_a_site_keeps_a_normal_model(items, tmp_path):
     sites = make_sites([CoRLS(alpha=1.0, basis="all") for _ in range(2)], SharedItems(items))
     run(sites)
     sites[0].model.save(tmp_path / "a.corank")
+    assert mode_of(tmp_path / "a.corank") == 0o600  # it holds rows
     model = load(tmp_path / "a.corank")
+    model.save(tmp_path / "copy.corank")
+    assert mode_of(tmp_path / "copy.corank") == 0o600
     np.testing.assert_array_equal(model.predict(items), sites[0].model.predict(items))
     assert model.agreement_ == 0.4
     assert model.table_ == {"federated": "test", "site": "a", "sites": 2}

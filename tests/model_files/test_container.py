@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from safetensors.numpy import save
 
 from corank.model_files import container
 from corank.model_files.container import FORMAT_VERSION, ModelFileError, read_model, write_model
+from corank.tables import replacing
 
 TABLE = np.arange(24.0).reshape(4, 6)
 ARRAYS = {
@@ -208,3 +210,28 @@ def test_a_folder_without_permission_is_named(tmp_path, monkeypatch, as_root):
         tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match="no permission in the folder"):
         write_model(tmp_path / "a.corank", {}, {})
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o604, 0o400])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode):
+    path = tmp_path / "model.corank"
+    write_model(path, {"number": 1}, {})
+    path.chmod(mode)
+    write_model(path, {"number": 2}, {}, overwrite=True)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert read_model(path)[0]["number"] == 2
+
+
+@pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o644)])
+def test_a_new_file_is_as_open_as_the_umask_says_unless_it_is_private(tmp_path, private, mode):
+    before = os.umask(0o022)
+    try:
+        write_model(tmp_path / "model.corank", {}, {}, private=private)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model.corank").stat().st_mode) == mode
+
+
+def test_no_one_else_can_read_a_private_file_while_it_is_written(tmp_path):
+    with replacing(tmp_path / "rows", overwrite=False, private=True) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from corank.average.encoding import AS_GIVEN, ENCODINGS, QUERY_RANKS, RANKS, STANDARD
+from corank.average.encoding import AS_GIVEN, ENCODINGS, QUERY_RANKS, RANKS, STANDARD, rows_over_links
 from corank.model_files.packing import storable
 
 Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
@@ -17,6 +18,9 @@ WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
+HOPS = (2, 16)  # links that columns travel along
+WIDTHS_OF_KINDS = (1.0, 4.0)
+WIDTHS_OVER_LINKS = (1.0, 4.0)
 
 
 @storable("Candidate")
@@ -29,22 +33,33 @@ class Candidate:
     encoding : "standardised", "normal scores", "normal scores within queries" or "as given"
     kernel : "linear", "cosine", "rbf" or "laplacian"
     width : of rbf and laplacian kernels, in units of the median distance between scored rows
-    views : "all" (all columns at once), "one" (the view numbered `view`), "sum" or "product" (of the kernels of all
-        views), or "agreement" (views that agree on unscored rows)
-    view : number of the view, for views="one"
+    views : "all" (all columns at once), "one" (of the views), "sum" or "product" (of the kernels of views), or "agreement"
+        (views that agree on unscored rows)
+    of : numbers of the views, in ascending order; none stands for all
     strength : of the agreement: the weight of one unscored row, where the kernel of a row with itself is 1
     relevance : whether columns are scaled by how well they go with the scores
     second_order : whether rows are alike that are similar to the same unscored rows, instead of to each other
+    hops : over how many links rows see the columns of others; 0 for their own columns alone
+    beside : whether the kernel of a row's own columns is added to that of the columns over links
+    prior : its weight before any score is seen
     """
 
     encoding: str = STANDARD
     kernel: str = "rbf"
     width: float = 1.0
     views: Combination = "all"
-    view: int = 0
+    of: tuple[int, ...] = ()
     strength: float = 0.0
     relevance: bool = False
     second_order: bool = False
+    hops: int = 0
+    beside: bool = False
+    prior: float = 1.0
+
+    @property
+    def rows(self) -> str:
+        """The name of the matrix whose rows its kernel compares."""
+        return rows_over_links(self.encoding, self.hops)
 
     @property
     def needs_unscored(self) -> bool:
@@ -60,12 +75,16 @@ class Candidate:
             text += " scaled by relevance"
         if self.second_order:
             text += ", similar to the same unscored rows"
-        if self.views == "one":
-            name = view_names[self.view] if self.view < len(view_names) else f"view {self.view + 1}"
-            return f"{text} of {name}"
+        if self.hops:
+            text += f" over {self.hops} links" + " and their own" * self.beside
         if self.views == "agreement":
             return f"{text}, views that agree (strength {self.strength:g})"
-        return text if self.views == "all" else f"{text}, {self.views} of views"
+        if self.views == "all":
+            return text
+        seen = [view_names[number] if number < len(view_names) else f"view {number + 1}" for number in self.of]
+        if self.views == "one":
+            return f"{text} of {seen[0]}"
+        return f"{text}, {self.views} of {' and '.join(seen) or 'views'}"
 
 
 def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
@@ -79,20 +98,35 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(f"candidates: encoding {candidate.encoding!r} is not known; use {', '.join(ENCODINGS)}.")
         if candidate.kernel not in KERNELS:
             raise ValueError(f"candidates: kernel {candidate.kernel!r} is not known; use {', '.join(KERNELS)}.")
-        if not candidate.width > 0 or not candidate.strength >= 0:
-            raise ValueError(f"candidates: width must be above 0 and strength at least 0, got {candidate!r}.")
+        if not (candidate.width > 0 and candidate.strength >= 0 and candidate.prior > 0):
+            raise ValueError(f"candidates: width and prior must be above 0, strength at least 0, got {candidate!r}.")
         if candidate.views not in ("all", "one", "sum", "product", "agreement"):
             raise ValueError(f"candidates: views {candidate.views!r} is not known.")
-        if candidate.views != "all" and (n_views < 1 or candidate.view >= n_views):
+        if candidate.views != "all" and (n_views < 1 or not set(candidate.of) <= set(range(n_views))):
             raise ValueError(f"candidates: {candidate!r} needs views that were not declared; give views=.")
+        if candidate.views == "one" and len(candidate.of) != 1:
+            raise ValueError(f"candidates: views='one' takes one view, as in of=(0,), got {candidate!r}.")
         if candidate.second_order and (candidate.relevance or candidate.views == "agreement"):
             raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
             raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
+        if candidate.hops < 0 or (candidate.hops and (candidate.needs_unscored or candidate.encoding == QUERY_RANKS)):
+            raise ValueError(
+                f"candidates: hops must be at least 0, and columns over links go with neither agreement, second_order nor "
+                f"{QUERY_RANKS}, got {candidate!r}."
+            )
+        if candidate.beside and not candidate.hops:
+            raise ValueError(f"candidates: beside=True needs hops of at least 1, got {candidate!r}.")
 
 
 def default_candidates(
-    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False
+    *,
+    is_csr: bool,
+    has_queries: bool,
+    view_kernels: Sequence[str] = (),
+    kinds: Sequence[str] = (),
+    agree: bool = False,
+    linked: bool = False,
 ) -> list[Candidate]:
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
@@ -101,8 +135,50 @@ def default_candidates(
     is_csr : whether features are CSR
     has_queries : whether encodings within queries can be had
     view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands for several kernels
+    kinds : "text", "vector" or "table" (numbers and categories) for every view, where views were found by their kinds
     agree : whether there are unscored rows, for views to agree on and for similarities of the second order
+    linked : whether there are links between rows
     """
+    if kinds:
+        candidates = _candidates_by_kinds(kinds, has_queries=has_queries, agree=agree)
+    else:
+        candidates = _own_candidates(is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree)
+    if linked:
+        candidates += [
+            replace(candidate, hops=hops, beside=beside)
+            for candidate in candidates
+            if _travels(candidate)
+            for hops in HOPS
+            for beside in (False, True)
+        ]
+    return _balanced(candidates, by_views=len(kinds) > 0) if kinds or linked else candidates
+
+
+def _balanced(candidates: Sequence[Candidate], *, by_views: bool) -> list[Candidate]:
+    """Candidates whose priors do not depend on how many of their family there are.
+
+    Families see the same views in the same way: own columns have half of the prior, links alone a quarter, and links
+    beside own columns a quarter.
+    """
+    families = [(c.of if by_views else (), c.hops > 0, c.beside) for c in candidates]
+    sizes = Counter(families)
+    return [
+        replace(candidate, prior=(0.5 if candidate.hops else 1.0) / sizes[family])
+        for candidate, family in zip(candidates, families, strict=True)
+    ]
+
+
+def _travels(candidate: Candidate) -> bool:
+    """Whether there is a candidate over links beside this one."""
+    if candidate.needs_unscored or candidate.relevance or candidate.encoding in (QUERY_RANKS, RANKS):
+        return False
+    return candidate.kernel not in WIDE_KERNELS or candidate.width in WIDTHS_OVER_LINKS
+
+
+def _own_candidates(
+    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False
+) -> list[Candidate]:
+    """The candidates that see their own columns."""
     encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
     families: tuple[str, ...] = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
     if not view_kernels:
@@ -131,13 +207,13 @@ def default_candidates(
             for width in _widths(kernel, WIDTHS_OF_VIEWS):
                 candidates.append(Candidate(encoding, kernel, width))
                 candidates.append(Candidate(encoding, kernel, width, "sum"))
-                candidates += [Candidate(encoding, kernel, width, "one", view) for view in range(len(view_kernels))]
+                candidates += [Candidate(encoding, kernel, width, "one", (view,)) for view in range(len(view_kernels))]
                 if kernel in WIDE_KERNELS:
                     candidates.append(Candidate(encoding, kernel, width, "product"))
             if agree and kernel == "cosine":
                 candidates.append(Candidate(encoding, kernel, views="sum", second_order=True))
                 candidates += [
-                    Candidate(encoding, kernel, views="one", view=view, second_order=True)
+                    Candidate(encoding, kernel, views="one", of=(view,), second_order=True)
                     for view in range(len(view_kernels))
                 ]
             if agree and len(view_kernels) > 1 and encoding != QUERY_RANKS:
@@ -146,6 +222,40 @@ def default_candidates(
                     for width in _widths(kernel, (1.0, 4.0))
                     for strength in STRENGTHS
                 ]
+    return candidates
+
+
+def _candidates_by_kinds(kinds: Sequence[str], *, has_queries: bool, agree: bool) -> list[Candidate]:
+    """Candidates of every kind of columns alone, of all texts and vectors, and of everything."""
+    tables = [number for number, kind in enumerate(kinds) if kind == "table"]
+    others = [number for number, kind in enumerate(kinds) if kind != "table"]
+    encodings = [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
+    candidates = [
+        Candidate(encoding, kernel, width, "one", (number,))
+        for number in tables
+        for encoding in encodings
+        for kernel in ("linear", "rbf", "laplacian")
+        for width in _widths(kernel, WIDTHS_OF_KINDS)
+    ]
+    several = [tuple(others)] if len(others) > 1 else []
+    for subset in [*((number,) for number in others), *several]:
+        combination: Combination = "one" if len(subset) == 1 else "sum"
+        candidates += [
+            Candidate(STANDARD, kernel, width, combination, subset)
+            for kernel in ("linear", "cosine", "rbf")
+            for width in _widths(kernel, WIDTHS_OF_KINDS)
+        ]
+        if agree:
+            candidates.append(Candidate(STANDARD, "cosine", views=combination, of=subset, second_order=True))
+    if tables:
+        candidates += [
+            Candidate(encoding, kernel, width, combination)
+            for encoding in encodings
+            for kernel in ("linear", "rbf", "laplacian")
+            for width in _widths(kernel, WIDTHS_OF_KINDS)
+            for combination in ("sum", "product")
+            if combination == "sum" or kernel in WIDE_KERNELS
+        ]
     return candidates
 
 

@@ -6,6 +6,7 @@ are only scaled, so that the matrix stays sparse.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -42,8 +43,11 @@ class ScaledColumns:
     scale: FloatArray
 
     @classmethod
-    def fit(cls, X: Array, name: str, *, centred: bool = True) -> ScaledColumns:
-        """Mean and spread of the columns of all rows X (n, d); a column of CSR has its root mean square as scale."""
+    def fit(cls, X: Array, name: str, *, centred: bool = True, groups: Sequence[Index] = ()) -> ScaledColumns:
+        """Mean and spread of the columns of all rows X (n, d); a column of CSR has its root mean square as scale.
+
+        groups : numbers of the columns that share one scale
+        """
         d = int(X.shape[1])
         if is_sparse(X):
             size = np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
@@ -55,11 +59,20 @@ class ScaledColumns:
         cut = np.clip(X, low, high)
         centre, scale = cut.mean(axis=0), cut.std(axis=0)
         columns = np.flatnonzero(scale > LEAST_SPREAD * np.maximum(np.abs(centre), np.finfo(float).tiny))
+        for group in groups:
+            kept = np.intersect1d(group, columns)
+            scale[kept] = np.sqrt(np.mean(scale[kept] ** 2)) if len(kept) else 1.0
+            centre[kept] = 0.0  # where all directions count alike, 0 is the middle
         if name == AS_GIVEN:
             centre, scale = np.zeros(d), np.ones(d)
         if not centred:
             centre = np.zeros(d)
         return cls(name, columns, low[columns], high[columns], centre[columns], scale[columns])
+
+    def only(self, columns: Index) -> ScaledColumns:
+        """Some of the columns."""
+        at = np.flatnonzero(np.isin(self.columns, columns))
+        return ScaledColumns(self.name, self.columns[at], self.low[at], self.high[at], self.centre[at], self.scale[at])
 
     def encode(self, X: Array, queries: Index | None) -> Array:
         """The encoded columns of X: (n, k)."""
@@ -139,10 +152,41 @@ class QueryNormalScores:
         return encoded
 
 
-Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores
+@storable("EncodingBeside")
+@dataclass(frozen=True)
+class EncodingBeside:
+    """Normal scores of some columns, and beside them groups of columns that are only scaled.
+
+    ranked : the encoding of the columns numbered `plain`; grouped : that of the others
+    """
+
+    name: str
+    plain: Index
+    ranked: NormalScores | QueryNormalScores
+    grouped: ScaledColumns
+
+    @property
+    def columns(self) -> Index:
+        """Numbers of the encoded columns."""
+        return np.concatenate([self.plain[self.ranked.columns], self.grouped.columns])
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k)."""
+        ranked = self.ranked.encode(X[:, self.plain], queries)
+        return np.hstack([ranked, self.grouped.encode(X, queries)])
 
 
-def fit_encoding(name: str, X: Array, queries: Index | None, *, centred: bool = True) -> Encoding | None:
+Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside
+
+
+def rows_over_links(encoding: str, hops: int) -> str:
+    """The name of encoded rows that see the columns of others over so many links."""
+    return f"{encoding}, {hops} links" if hops else encoding
+
+
+def fit_encoding(
+    name: str, X: Array, queries: Index | None, *, centred: bool = True, groups: Sequence[Index] = ()
+) -> Encoding | None:
     """The encoding of that name, learned from all rows X (n, d); None where it cannot be had or has no column.
 
     Parameters
@@ -151,17 +195,29 @@ def fit_encoding(name: str, X: Array, queries: Index | None, *, centred: bool = 
     X : (n, d) float64 or CSR
     queries : (n,) query codes, None without queries
     centred : whether standardised columns have mean 0
+    groups : numbers of the columns that share one scale, such as those of a text; they are never ranked
     """
     encoding: Encoding
     if name in (STANDARD, AS_GIVEN):
-        encoding = ScaledColumns.fit(X, name, centred=centred)
+        encoding = ScaledColumns.fit(X, name, centred=centred, groups=groups)
     elif is_sparse(X) or X.size > MAX_RANKED_ENTRIES or (name == QUERY_RANKS and queries is None):
         return None
-    elif name == RANKS:
-        encoding = NormalScores.fit(X)
     else:
-        assert queries is not None
-        encoding = QueryNormalScores.fit(X, queries)
+        grouped = np.concatenate([np.empty(0, dtype=np.int64), *groups])
+        plain = np.setdiff1d(np.arange(X.shape[1]), grouped)
+        values = X[:, plain]
+        ranked: NormalScores | QueryNormalScores
+        if name == RANKS:
+            ranked = NormalScores.fit(values)
+        else:
+            assert queries is not None
+            ranked = QueryNormalScores.fit(values, queries)
+        if len(ranked.columns) == 0:
+            return None
+        encoding = ranked
+        if len(grouped):
+            scaled = ScaledColumns.fit(X, name, groups=groups)
+            encoding = EncodingBeside(name, plain, ranked, scaled.only(grouped))
     return encoding if len(encoding.columns) else None
 
 

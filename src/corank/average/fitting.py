@@ -32,6 +32,7 @@ PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added t
 BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
 BASIS_BLOCK_ENTRIES = 2**18  # kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
 LEAST_EIGENVALUE = 1e-8  # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
+SIDES = ((True, True), (False, True), (True, False), (False, False))  # whether rows come with query labels, with links
 JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
 
 
@@ -40,7 +41,7 @@ JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix t
 class FittedCandidate:
     """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
 
-    weights, multipliers : with and without query labels
+    weights, multipliers : by side (see `sides`)
     alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
     coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
         rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
@@ -50,8 +51,8 @@ class FittedCandidate:
 
     candidate: Candidate
     similarities: list[Similarity]
-    weights: tuple[float, float]
-    multipliers: tuple[float, float]
+    weights: tuple[float, ...]
+    multipliers: tuple[float, ...]
     alpha: float
     amplitude: float
     coefficients: FloatArray
@@ -134,7 +135,8 @@ def fit_average(
         fitted = _fit_all_dual(judged, mixtures, chosen, units, space)
     else:
         points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
-        fitted = _fit_basis(judged, mixtures, chosen[:MAX_BASIS_CANDIDATES].tolist(), units, space, points)
+        heaviest = _heaviest(mixtures, chosen)
+        fitted = _fit_basis(judged, mixtures, heaviest, units, space, points)
     weights = mixtures[0].weights
     table = [
         (judgement.candidate, float(w), float(e))
@@ -184,16 +186,28 @@ def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
     return sample.renumbered(rows), space.take(rows)
 
 
-def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> tuple[Mixture, Mixture]:
-    """Weights where rows come with query labels, and where they do not."""
+def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> Sequence[Mixture]:
+    """Weights for every side: where rows come with query labels and links, and where they do not."""
     mixture = mix(judged, units, ranks=ranks)
-    without = np.asarray([judgement.candidate.encoding != QUERY_RANKS for judgement in judged])
-    if without.all() or not without.any():
-        return mixture, mixture
-    return mixture, mix(judged, units, ranks=ranks, allowed=without)
+    mixtures = []
+    for queries, links in SIDES:
+        allowed = np.asarray([sees(judgement.candidate, queries=queries, links=links) for judgement in judged])
+        everything = allowed.all() or not allowed.any()
+        mixtures.append(mixture if everything else mix(judged, units, ranks=ranks, allowed=allowed))
+    return mixtures
 
 
-def _carriers(mixtures: tuple[Mixture, Mixture]) -> Index:
+def side_of(*, queries: bool, links: bool) -> int:
+    """The number of the side of rows that come with query labels or links, or without."""
+    return SIDES.index((queries, links))
+
+
+def sees(candidate: Candidate, *, queries: bool, links: bool) -> bool:
+    """Whether a candidate can be had from rows with query labels or links, or without."""
+    return (queries or candidate.encoding != QUERY_RANKS) and (links or not candidate.hops)
+
+
+def _carriers(mixtures: Sequence[Mixture]) -> Index:
     """The candidates that carry weight, heaviest first; the others weigh next to nothing together."""
     carrying = np.zeros(len(mixtures[0].weights), dtype=bool)
     for mixture in mixtures:
@@ -203,12 +217,16 @@ def _carriers(mixtures: tuple[Mixture, Mixture]) -> Index:
     return chosen[np.argsort(-mixtures[0].weights[chosen], kind="stable")]
 
 
+def _heaviest(mixtures: Sequence[Mixture], chosen: Index) -> list[int]:
+    """The few candidates that see all rows, heaviest first, at least one of them for every side."""
+    first = dict.fromkeys(int(np.argmax(mixture.weights)) for mixture in mixtures)
+    few = [*first, *(int(number) for number in chosen if int(number) not in first)][:MAX_BASIS_CANDIDATES]
+    return sorted(few, key=lambda number: -mixtures[0].weights[number])
+
+
 def _normalised(fitted: list[FittedCandidate]) -> list[FittedCandidate]:
-    totals = [max(sum(candidate.weights[side] for candidate in fitted), LEAST_SCALE) for side in (0, 1)]
-    return [
-        replace(candidate, weights=(candidate.weights[0] / totals[0], candidate.weights[1] / totals[1]))
-        for candidate in fitted
-    ]
+    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
+    return [replace(candidate, weights=tuple((candidate.weights / totals).tolist())) for candidate in fitted]
 
 
 # ---------------------------------------------------------------- coefficients
@@ -216,7 +234,7 @@ def _normalised(fitted: list[FittedCandidate]) -> list[FittedCandidate]:
 
 def _fitted(
     judged: Sequence[Judged],
-    mixtures: tuple[Mixture, Mixture],
+    mixtures: Sequence[Mixture],
     number: int,
     coefficients: FloatArray,
     space: Space,
@@ -234,12 +252,11 @@ def _fitted(
         agreement = space.agreement(candidate, similarities)
         view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
     shares = _alpha_shares(mixtures, number)
-    first, second = mixtures
     return FittedCandidate(
         candidate=candidate,
         similarities=list(similarities),
-        weights=(float(first.weights[number]), float(second.weights[number])),
-        multipliers=(float(first.multipliers[number]), float(second.multipliers[number])),
+        weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
+        multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
         alpha=mean_alpha(judgement, shares),
         amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
         coefficients=coefficients,
@@ -250,7 +267,7 @@ def _fitted(
     )
 
 
-def _alpha_shares(mixtures: tuple[Mixture, Mixture], number: int) -> FloatArray:
+def _alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
     """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,), their sum is 1."""
     shares = next((m.shares[number] for m in mixtures if m.shares[number].sum() > 0), mixtures[0].shares[number])
     total = float(shares.sum())
@@ -284,7 +301,7 @@ def _centre(values: FloatArray, units: Units) -> float:
 
 
 def _fit_closed(
-    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], number: int, units: Units, space: Space
+    judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
 ) -> FittedCandidate:
     """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
     judgement = judged[number]
@@ -294,7 +311,7 @@ def _fit_closed(
 
 
 def _fit_all_dual(
-    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], chosen: Index, units: Units, space: Space
+    judged: Sequence[Judged], mixtures: Sequence[Mixture], chosen: Index, units: Units, space: Space
 ) -> list[FittedCandidate]:
     """Fit candidates on all rows, those that are functions of the same distances one after the other."""
 
@@ -310,7 +327,7 @@ def _fit_all_dual(
 
 
 def _fit_dual(
-    judged: Sequence[Judged], mixtures: tuple[Mixture, Mixture], number: int, units: Units, space: Space
+    judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
 ) -> FittedCandidate:
     """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
     judgement = judged[number]
@@ -330,7 +347,7 @@ def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatAr
 
 def _fit_basis(
     judged: Sequence[Judged],
-    mixtures: tuple[Mixture, Mixture],
+    mixtures: Sequence[Mixture],
     chosen: Sequence[int],
     units: Units,
     space: Space,
@@ -491,7 +508,7 @@ def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units
     total = np.zeros(units.n_points)
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]
-        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares((mixture, mixture), int(number))))
+        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares([mixture], int(number))))
         values = space.kernel(judgement.candidate, judgement.similarities) @ coefficients
         values = mixture.multipliers[number] * (values + _centre(values, units))
         total += mixture.weights[number] * np.clip(base + values, low, high)

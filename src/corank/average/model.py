@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from corank._arrays import Array, FloatArray, Index, is_sparse, take
 from corank.average.candidates import Candidate, check_candidates, default_candidates
 from corank.average.closed_form import LEAST_SCALE, Units
-from corank.average.encoding import QUERY_RANKS, Encoding, fit_encoding
+from corank.average.encoding import QUERY_RANKS, Encoding, fit_encoding, rows_over_links
 from corank.average.fitting import (
     BLOCK_ENTRIES,
     FittedAverage,
@@ -23,8 +23,10 @@ from corank.average.fitting import (
     basis_factor,
     dual_factor,
     fit_average,
+    side_of,
 )
 from corank.average.similarity import Distances, Encoded, Space, view_positions
+from corank.links import propagated, spread_matrix
 from corank.model_files.packing import storable
 from corank.views import View
 
@@ -33,6 +35,8 @@ MAX_KEPT = 20_000  # scored rows that are kept for an update
 MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
 MIN_BLOCK_ROWS = 64
 LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
+KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
+MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
 
 
@@ -41,12 +45,14 @@ class ScoredTable:
     """Rows with their scores.
 
     features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None; weights : (n,) or None
+    links : (n, n) CSR, or None
     """
 
     features: Array
     scores: FloatArray
     queries: Index | None = None
     weights: FloatArray | None = None
+    links: sparse.csr_array | None = None
 
     @property
     def scored(self) -> Index:
@@ -57,7 +63,7 @@ class ScoredTable:
         return np.flatnonzero(counted)
 
     def take(self, rows: Index) -> ScoredTable:
-        """The chosen rows; the table itself where they are all of them."""
+        """The chosen rows, without links; the table itself where they are all of them."""
         if np.array_equal(rows, np.arange(len(self.scores))):
             return self
         return ScoredTable(
@@ -73,13 +79,16 @@ class AverageSettings:
     """What an average is made of.
 
     ranks : whether only the order within queries counts
-    views : with columns as numbers
+    views : with columns as numbers; kinds : what each of them holds, where they were found and not declared
+    groups : numbers of the columns that share one scale
     candidates : None for the default list
     """
 
     ranks: bool
     fit_intercept: bool = True
     views: Sequence[View] = ()
+    kinds: Sequence[str] = ()
+    groups: Sequence[Index] = ()
     candidates: Sequence[Candidate] | None = None
     seed: int = 0
 
@@ -97,6 +106,7 @@ class AverageModel:
     factor : by which standard deviations are multiplied; least_deviation : what they are at least
     units : what was fitted, None where the rows are too many to keep
     scored : encoded scored rows, as `points` where those are all rows
+    hops : numbers of links over which rows see each other, none without links
     """
 
     encodings: list[Encoding]
@@ -111,17 +121,18 @@ class AverageModel:
     least_deviation: float
     units: Units | None
     scored: Mapping[str, Array] | None
+    hops: list[int]
 
     # ---------------------------------------------------------------- predictions
 
-    def predict(self, features: Array, queries: Index | None) -> FloatArray:
+    def predict(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
         """Predictions (n,). O(n r d), in blocks."""
-        side = 0 if queries is not None else 1
+        side = side_of(queries=queries is not None, links=links is not None)
         result = np.full(int(features.shape[0]), self.base)
         if not self.candidates:
             return result
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
-        for rows, encoded in self._blocks(features, queries):
+        for rows, encoded in self._blocks(features, queries, links):
             values = self._values(encoded, used, side)
             weights = np.asarray([candidate.weights[side] for candidate in used])
             result[rows] = weights @ values
@@ -133,19 +144,33 @@ class AverageModel:
         values = [candidate.multipliers[side] * candidate.values(points, unscored) for candidate in used]
         return np.clip(self.base + np.asarray(values), self.low, self.high)
 
-    def encode(self, features: Array, queries: Index | None) -> dict[str, Array]:
-        """Rows by the name of the encoding; those within queries only where there are query codes."""
-        return {
+    def encode(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> dict[str, Array]:
+        """Rows by name: by every encoding, those within queries only with query codes, those over links only with links."""
+        encoded = {
             encoding.name: encoding.encode(features, queries)
             for encoding in self.encodings
             if queries is not None or encoding.name != QUERY_RANKS
         }
+        return encoded | rows_beyond(encoded, self._travels, links)
 
-    def _blocks(self, features: Array, queries: Index | None, width: int = 0) -> Iterator[tuple[slice, Encoded]]:
+    @property
+    def _travels(self) -> set[tuple[str, int]]:
+        """Encodings, and the number of links over which rows see them."""
+        names = [encoding.name for encoding in self.encodings]
+        return {(name, hops) for name in names for hops in self.hops if rows_over_links(name, hops) in self.points}
+
+    def _blocks(
+        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None, width: int = 0
+    ) -> Iterator[tuple[slice, Encoded]]:
         """Encoded rows in runs whose kernel values fit into a block."""
-        whole = {
+        whole: dict[str, Array] = {
             e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None
         }
+        used = {(f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops}
+        if links is not None:
+            spread = {name for name, _ in used}
+            encoded_whole = {e.name: e.encode(features, None) for e in self.encodings if e.name in spread}
+            whole |= rows_beyond(encoded_whole, used, links)
         others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
         n = int(features.shape[0])
         step = width or max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // 4 // max(1, self._n_points))
@@ -181,15 +206,15 @@ class AverageModel:
         weights = np.asarray([self.candidates[number].weights[side] for number in chosen])
         return chosen, weights / weights.sum()
 
-    def deviations(self, features: Array, queries: Index | None) -> FloatArray:
+    def deviations(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
         """Standard deviations (n,) of new scores of the rows, noise included."""
         n = int(features.shape[0])
         if not self.candidates:
             return np.full(n, self.least_deviation / LEAST_DEVIATION)
-        side = 0 if queries is not None else 1
+        side = side_of(queries=queries is not None, links=links is not None)
         chosen, weights = self._heaviest(side)
         result = np.empty(n)
-        for rows, encoded in self._blocks(features, queries):
+        for rows, encoded in self._blocks(features, queries, links):
             values = self._values(encoded, [self.candidates[number] for number in chosen], side)
             between = weights @ (values - weights @ values) ** 2
             within = np.zeros(values.shape[1])
@@ -200,14 +225,19 @@ class AverageModel:
             result[rows] = self.factor * np.sqrt(within + between)
         return np.maximum(result, self.least_deviation)
 
-    def belief(self, features: Array, queries: Index | None) -> tuple[FloatArray, FloatArray, float]:
-        """Mean (n,) and covariance (n, n) of the function at rows, and the noise variance of a score."""
-        n = int(features.shape[0])
-        side = 0 if queries is not None else 1
+    def belief(
+        self, features: Array, rows: Index, links: sparse.csr_array | None = None
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Mean (n,) and covariance (n, n) of the function at the chosen rows, and the noise variance of a score."""
+        n = len(rows)
+        side = side_of(queries=False, links=links is not None)
         if not self.candidates:
             return np.full(n, self.base), np.eye(n), 1.0
         chosen, weights = self._heaviest(side)
-        encoded = self.encode(features, queries)
+        if links is None:
+            encoded = self.encode(take(features, rows), None)
+        else:
+            encoded = {name: take(matrix, rows) for name, matrix in self.encode(features, None, links).items()}
         values = self._values(encoded, [self.candidates[number] for number in chosen], side)
         mean = weights @ values
         covariance = (values - mean).T @ ((values - mean) * weights[:, None])
@@ -225,16 +255,21 @@ class AverageModel:
         result = np.full(n, 0.5)
         if not self.candidates:
             return result
-        chosen, weights = self._heaviest(1)
+        side = side_of(queries=False, links=False)
+        chosen, weights = self._heaviest(side)
         used = [self.candidates[number] for number in chosen]
-        pairs = zip(self._blocks(first, None, MIN_BLOCK_ROWS), self._blocks(second, None, MIN_BLOCK_ROWS), strict=True)
+        pairs = zip(
+            self._blocks(first, None, width=MIN_BLOCK_ROWS),
+            self._blocks(second, None, width=MIN_BLOCK_ROWS),
+            strict=True,
+        )
         for (rows, left), (_, right) in pairs:
-            gaps = self._values(left, used, 1) - self._values(right, used, 1)
+            gaps = self._values(left, used, side) - self._values(right, used, side)
             mean = weights @ gaps
             variance = weights @ (gaps - mean) ** 2
             for number, weight in zip(chosen, weights, strict=True):
                 candidate = self.candidates[number]
-                scale = weight * candidate.amplitude * candidate.multipliers[1] ** 2
+                scale = weight * candidate.amplitude * candidate.multipliers[side] ** 2
                 variance += scale * self._posterior(number).difference_variances(left, right)
                 variance += scale * 2 * candidate.alpha * observed
             deviation = self.factor * np.sqrt(np.maximum(variance, LEAST_SCALE))
@@ -384,43 +419,53 @@ def fit_table(table: ScoredTable, settings: AverageSettings) -> tuple[AverageMod
         scored = scored[comparable(table.scores[scored], table.queries[scored])]
     unscored = np.flatnonzero(np.isnan(table.scores))
     queries = table.queries if settings.ranks else None
-    candidates = _candidates(table.features, settings, has_queries=queries is not None, agree=len(unscored) > 0)
-    encodings = _encodings(candidates, table.features, queries, centred=settings.fit_intercept)
-    encoded = {e.name: e.encode(table.features, queries) for e in encodings}
+    candidates = _candidates(
+        table.features,
+        settings,
+        has_queries=queries is not None,
+        agree=len(unscored) > 0,
+        linked=table.links is not None,
+    )
+    space, encodings = _space(table, scored, unscored, candidates, settings)
     chosen = table.take(scored)
-    everything = chosen is table
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
-    rng = np.random.default_rng([settings.seed, 3])
+    return fit_space(space, encodings, candidates, units, settings)
+
+
+def fit_items(
+    features: Array, compared: Index, links: sparse.csr_array | None, units: Units, settings: AverageSettings
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to comparisons of some items, with encodings from all of them; units number the compared items."""
+    others = np.setdiff1d(np.arange(int(features.shape[0])), compared)
+    candidates = _candidates(features, settings, has_queries=False, agree=len(others) > 0, linked=links is not None)
+    table = ScoredTable(features, np.empty(0), links=links)
+    space, encodings = _space(table, compared, others, candidates, settings)
+    return fit_space(space, encodings, candidates, units, settings)
+
+
+def _space(
+    table: ScoredTable, scored: Index, unscored: Index, candidates: Sequence[Candidate], settings: AverageSettings
+) -> tuple[Space, list[Encoding]]:
+    """Encoded rows, with encodings learned from all rows of a table."""
+    queries = table.queries if settings.ranks else None
+    names = dict.fromkeys(candidate.encoding for candidate in candidates)
+    centred = settings.fit_intercept
+    fitted = [fit_encoding(name, table.features, queries, centred=centred, groups=settings.groups) for name in names]
+    encodings = [encoding for encoding in fitted if encoding is not None]
+    encoded = {encoding.name: encoding.encode(table.features, queries) for encoding in encodings}
+    travels = {(c.encoding, c.hops) for c in candidates if c.hops and c.encoding in encoded}
+    encoded |= rows_beyond(encoded, travels, table.links)
     if len(unscored) > MAX_AGREEING:
+        rng = np.random.default_rng([settings.seed, 3])
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
     agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
+    everything = np.array_equal(scored, np.arange(int(table.features.shape[0])))
     space = Space(
         {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
         {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
     )
-    return fit_space(space, encodings, candidates, units, settings)
-
-
-def fit_items(
-    features: Array, unscored: Array, units: Units, settings: AverageSettings
-) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to comparisons of items, with encodings from compared items and others."""
-    n = int(features.shape[0])
-    everything = stacked_rows(features, unscored) if int(unscored.shape[0]) else features
-    candidates = _candidates(features, settings, has_queries=False, agree=int(unscored.shape[0]) > 0)
-    encodings = _encodings(candidates, everything, None, centred=True)
-    encoded = {encoding.name: encoding.encode(everything, None) for encoding in encodings}
-    others = np.arange(n, int(everything.shape[0]))
-    if len(others) > MAX_AGREEING:
-        others = np.sort(np.random.default_rng([settings.seed, 3]).choice(others, MAX_AGREEING, replace=False))
-    agreeing = {candidate.encoding for candidate in candidates if candidate.needs_unscored}
-    space = Space(
-        {name: take(matrix, slice(0, n)) for name, matrix in encoded.items()},
-        {name: take(encoded[name], others) for name in agreeing & set(encoded)} if len(others) else {},
-        {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
-    )
-    return fit_space(space, encodings, candidates, units, settings)
+    return space, encodings
 
 
 def fit_space(
@@ -445,6 +490,7 @@ def fit_space(
         least_deviation=LEAST_DEVIATION * max(float(units.scores.std()), 0.0),
         units=units if units.n_points <= MAX_KEPT else None,
         scored=space.scored if units.n_points <= MAX_KEPT else None,
+        hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
     )
     spread = float(np.max(np.abs(units.targets), initial=0.0))
     tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
@@ -467,20 +513,45 @@ def fit_space(
     return model, average
 
 
-def _candidates(features: Array, settings: AverageSettings, *, has_queries: bool, agree: bool) -> list[Candidate]:
+def rows_beyond(
+    encoded: Encoded, travels: Collection[tuple[str, int]], links: sparse.csr_array | None
+) -> dict[str, Array]:
+    """Encoded rows that see the columns of others over links, by name.
+
+    travels : the names of encodings, and over how many links
+    """
+    if links is None:
+        return {}
+    spread = spread_matrix(links)
+    seen: dict[str, Array] = {}
+    for name in dict.fromkeys(name for name, _ in travels):
+        rows = encoded[name]
+        if is_sparse(rows) and rows.shape[0] * rows.shape[1] > MAX_SPREAD_ENTRIES:
+            raise ValueError(
+                f"links make a sparse X dense, and {rows.shape[0]:,} rows x {rows.shape[1]:,} columns are too many for that: "
+                "reduce the columns first, for instance with scikit-learn's TruncatedSVD."
+            )
+        hops = sorted(number for other, number in travels if other == name)
+        for number, matrix in propagated(spread, rows, hops, KEPT).items():
+            seen[rows_over_links(name, number)] = matrix
+    return seen
+
+
+def _candidates(
+    features: Array, settings: AverageSettings, *, has_queries: bool, agree: bool, linked: bool = False
+) -> list[Candidate]:
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
-    return default_candidates(is_csr=is_sparse(features), has_queries=has_queries, view_kernels=kernels, agree=agree)
-
-
-def _encodings(
-    candidates: Sequence[Candidate], features: Array, queries: Index | None, *, centred: bool
-) -> list[Encoding]:
-    names = dict.fromkeys(candidate.encoding for candidate in candidates)
-    fitted = [fit_encoding(name, features, queries, centred=centred) for name in names]
-    return [encoding for encoding in fitted if encoding is not None]
+    return default_candidates(
+        is_csr=is_sparse(features),
+        has_queries=has_queries,
+        view_kernels=kernels,
+        kinds=settings.kinds,
+        agree=agree,
+        linked=linked,
+    )
 
 
 def extended(
@@ -491,7 +562,7 @@ def extended(
     assert model.scored is not None
     units = model.units
     rows = table.scored
-    encoded = model.encode(table.features, table.queries if settings.ranks else None)
+    encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
     scored = {name: stacked_rows(matrix, take(encoded[name], rows)) for name, matrix in model.scored.items()}
     new = table.take(rows)
     n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
@@ -501,5 +572,11 @@ def extended(
     weights = np.concatenate([units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights])
     joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
-    candidates = _candidates(table.features, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored))
+    candidates = _candidates(
+        table.features,
+        settings,
+        has_queries=QUERY_RANKS in scored,
+        agree=bool(model.unscored),
+        linked=table.links is not None,
+    )
     return fit_space(space, model.encodings, candidates, joined, settings)

@@ -12,7 +12,7 @@ where P is the covariance of the contrasts between views on the unscored rows an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -195,31 +195,33 @@ class Space:
 
     def can_build(self, candidate: Candidate) -> bool:
         """Whether the rows have what the candidate is made of."""
-        if candidate.encoding not in self.scored:
+        if candidate.rows not in self.scored:
             return False
-        if candidate.relevance and is_sparse(self.scored[candidate.encoding]):
+        if candidate.relevance and is_sparse(self.scored[candidate.rows]):
             return False
         if candidate.needs_unscored and candidate.encoding not in self.unscored:
             return False
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
-        used = [columns[candidate.view]] if candidate.views == "one" else columns
-        return all(len(numbers) for numbers in used)
+        return all(len(columns[number]) for number in candidate.of or range(len(columns)))
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
 
         factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
         """
-        name, kernel = candidate.encoding, candidate.kernel
+        if candidate.beside:
+            own = replace(candidate, hops=0, beside=False)
+            return [*self.similarities(own), *self.similarities(replace(candidate, beside=False))]
+        name, kernel = candidate.rows, candidate.kernel
         if candidate.relevance:
             return [self._similarity(Sight(f"{name}, relevance", name, None, factors), candidate)]
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
-        sights = [Sight(f"{name}, view {at}", name, columns) for at, columns in enumerate(self.view_columns[name])]
-        if candidate.views == "one":
-            return [self._similarity(sights[candidate.view], candidate)]
+        columns = self.view_columns[candidate.encoding]
+        chosen = candidate.of or range(len(columns))
+        sights = [Sight(f"{name}, view {number}", name, columns[number]) for number in chosen]
         if candidate.views == "product":
             return [self._similarity(self._joined(sights, kernel), candidate)]
         return [self._similarity(sight, candidate) for sight in sights]
@@ -235,7 +237,8 @@ class Space:
                 if sight.columns is not None
             ]
         )
-        return Sight(f"{sights[0].encoding}, product of {METRICS[kernel]}", sights[0].encoding, columns, factors)
+        names = " and ".join(sight.name for sight in sights)
+        return Sight(f"product of {METRICS[kernel]} of {names}", sights[0].encoding, columns, factors)
 
     def _similarity(self, sight: Sight, candidate: Candidate) -> Similarity:
         kernel = candidate.kernel

@@ -17,6 +17,7 @@ from corank.solvers.folds import fold_blocks
 N_CROSS_FITS = (5, 3)  # folds in which relevance is computed without the rows that it is judged by: few rows, many
 MANY_UNITS = 150
 LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
+ALMOST_RIGHT = 0.2  # of the variance of the scores: an error with which the order is right; what is below it is chance
 BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
 
 
@@ -83,7 +84,7 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
     total = float(np.sum(units.roots**2))
     cross_fitted = _cross_fitted(space, [candidate for candidate in candidates if candidate.relevance], units)
     for candidate in candidates:
-        factors = relevance(units, space.scored[candidate.encoding]) if candidate.relevance else None
+        factors = relevance(units, space.scored[candidate.rows]) if candidate.relevance else None
         similarities = space.similarities(candidate, factors)
         form = solve_kernel(space.kernel(candidate, similarities), units)
         held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
@@ -111,7 +112,7 @@ def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
         for candidate in candidates:
-            factors = relevance(train, space.scored[candidate.encoding])
+            factors = relevance(train, space.scored[candidate.rows])
             similarities = space.similarities(candidate, factors)
             kernel = space.kernel(candidate, similarities)
             form = solve_kernel(kernel, train, with_held_out=False)
@@ -139,10 +140,10 @@ def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | 
     if ranks:
         return _mix_by_order(judged, units, mask)
     least = np.asarray([c.errors[c.best] for c in judged])
-    by_error = _error_weights(least, units, mask)
+    by_error = _error_weights(judged, least, units, mask)
     log_evidence = np.stack([c.form.log_evidence for c in judged])
     log_evidence[~mask] = -np.inf
-    shares = 0.5 * softmax(log_evidence / 2)
+    shares = 0.5 * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
     for number, candidate in enumerate(judged):
         shares[number, candidate.best] += 0.5 * by_error[number]
     held_out = np.stack([c.held_out[:, c.best] for c in judged])
@@ -162,7 +163,8 @@ def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture
     slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST_SCALE), 0.0)
     squares = (truth - slopes[:, None] * scaled) ** 2
     errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
-    weights = _error_weights(errors, units, usable)
+    variance = float(np.sum(truth**2) / np.sum(units.roots**2))
+    weights = _error_weights(judged, errors + ALMOST_RIGHT * variance, units, usable)
     weights = weights * _belief(judged, squares, errors, units, weights, usable)
     combined = weights @ scaled
     square = float(np.mean(combined**2))
@@ -174,10 +176,14 @@ def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture
     return Mixture(shares, multipliers, errors)
 
 
-def _error_weights(errors: FloatArray, units: Units, mask: Mask) -> FloatArray:
-    """(error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
+def _log_priors(judged: Sequence[Judged]) -> FloatArray:
+    return np.log([judgement.candidate.prior for judgement in judged])
+
+
+def _error_weights(judged: Sequence[Judged], errors: FloatArray, units: Units, mask: Mask) -> FloatArray:
+    """Prior · (error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
     exponent = np.sqrt(int(units.folds.max()) + 1)
-    logarithms = -exponent * np.log(np.maximum(errors, LEAST_SCALE))
+    logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST_SCALE))
     return np.asarray(softmax(np.where(mask, logarithms, -np.inf)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from sklearn.base import is_regressor
 
 from corank._messages import did_you_mean, near_names
 from corank.cli.console import note
+from corank.column_kinds import date_example
 from corank.encoder import TableEncoder
+from corank.links import Links
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, is_text, numbers, plain, query_column, with_zeros
 from corank.views import View, encoded_views, match_columns, random_bases, random_split
@@ -25,6 +28,7 @@ MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
 NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what an index without a name is called in a file
+MAX_LISTED_COLUMNS = 8
 NAMED_VIEW = re.compile(r"([\w .-]+)=(.+)")
 
 
@@ -58,6 +62,56 @@ def feature_columns(
             "--items TABLE --id COLUMN"
         )
     return [name for name in names if name in features]
+
+
+@dataclass(frozen=True)
+class AskedKinds:
+    """Names of columns, possibly several with commas between, that are called text, categories or numbers."""
+
+    text: Sequence[str] = ()
+    category: Sequence[str] = ()
+    number: Sequence[str] = ()
+
+    @property
+    def read_as_text(self) -> list[str]:
+        """Columns that stay text when a file is read, so that the category 007 is not 7."""
+        asked = [*self.text, *self.category]
+        return [*asked, *(name.strip() for names in asked for name in names.split(","))]
+
+    def encoder(self, table: pa.Table, features: Sequence[str]) -> TableEncoder:
+        """An encoder, not yet fitted, for the columns `features` of a table."""
+        names: dict[str, list[str]] = {}
+        used = set(features)
+        for kind in ("text", "category", "number"):
+            option = f"--{kind}"
+            names[kind] = [name for asked in getattr(self, kind) for name in _split(asked, table.column_names)]
+            for name in names[kind]:
+                column(table, name, option)
+                if name not in used:
+                    raise TableError(f"{option}: column {name!r} is not learned from")
+        return TableEncoder(text=names["text"], category=names["category"], number=names["number"])
+
+
+def note_kinds(encoder: TableEncoder) -> None:
+    """Say once which columns are read as text, as vectors and as dates without being asked to."""
+    columns = [column for column in encoder.columns_ if not column.dropped]
+    texts = [column.name for column in columns if column.kind == "text" and column.name not in encoder.text]
+    if texts:
+        note(
+            f"read as text: {_listed(texts)}; --category NAMES makes categories of them, --ignore NAMES leaves them out"
+        )
+    vectors = dict.fromkeys(f"{column.vector}*" for column in columns if column.vector)
+    if vectors:
+        note(f"read as components of one vector: {_listed(list(vectors))}; --number NAMES makes numbers of them")
+    dates = {column.name: date_example(column.date_format) for column in columns if column.date_format}
+    if dates:
+        listed = _listed([f"{name} (like {example})" for name, example in dates.items()])
+        note(f"read as dates: {listed}; --category NAMES makes categories of them")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MAX_LISTED_COLUMNS
+    return ", ".join(names[:MAX_LISTED_COLUMNS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _split(pattern: str, names: Sequence[str]) -> list[str]:
@@ -142,9 +196,12 @@ def looks_like_name(values: pa.ChunkedArray) -> bool:
     return is_text(values.type) and len(values) >= 10 and len(values.unique()) >= NAMES_SHARE * len(values)
 
 
-def note_ids(table: pa.Table, names: Sequence[str]) -> None:
+def note_ids(table: pa.Table, encoder: TableEncoder) -> None:
     """Say which features only number or name the rows, and how to leave them out."""
-    for name in names:
+    for learned in encoder.columns_:
+        if learned.dropped or learned.kind not in ("number", "category"):
+            continue
+        name = learned.name
         if looks_like_name(table[name]):
             values = f"{len(table[name].unique()):,} values in {len(table):,} rows"
             remedy = f"leave it out with --id {shlex.quote(name)} or --drop {shlex.quote(name)}"
@@ -207,7 +264,7 @@ def queries_of(
 
 
 def predicted_scores(
-    model: Any, features: NDArray[np.float64], queries: NDArray[np.int64]
+    model: Any, features: NDArray[np.float64], queries: NDArray[np.int64], links: Links | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Scores (n_rows,) and, where the model knows how sure it is, their standard deviations (n_rows,).
 
@@ -216,8 +273,9 @@ def predicted_scores(
     up to MAX_ROWS_WITHOUT_LEVEL rows.
     """
     if hasattr(model, "reason_"):  # an average, whose level is that of the scores
+        more: dict[str, Any] = {} if links is None else {"links": links}
         labels = queries if model._with_queries else None
-        scores, std = (np.asarray(values) for values in model.predict(features, qid=labels, return_std=True))
+        scores, std = (np.asarray(values) for values in model.predict(features, qid=labels, return_std=True, **more))
         return scores, std
     if "return_std" not in signature(model.predict).parameters or model._kernel.precomputed:
         return np.asarray(model.predict(features)), None

@@ -14,15 +14,18 @@ from rich.console import Console
 from rich.text import Text
 
 from corank._messages import count
-from corank.cli.columns import feature_columns, note_ids, views_of_columns
+from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of_columns
 from corank.cli.console import command, grid, note, show, typed_command, working
 from corank.cli.files import check_report_output, readable, svmlight_columns, title_of
+from corank.cli.links import LinkTable, check_named, check_single_table, file_of, link_table
 from corank.cli.options import (
     AsJson,
     Baseline,
+    CategoryColumns,
     CompareReport,
     CompareTable,
     Curves,
+    Directed,
     DroppedColumns,
     FeatureColumns,
     Force,
@@ -31,21 +34,24 @@ from corank.cli.options import (
     ItemColumn,
     Jobs,
     KeptFits,
+    LinkColumns,
+    LinksFile,
     MaxScored,
     MaxUnscored,
     MeasureName,
     Methods,
+    NumberColumns,
     QueryColumn,
     Quiet,
     Repeats,
     ScoreColumn,
     ScoredShare,
     Seed,
+    TextColumns,
     ViewColumns,
     check_views,
 )
 from corank.datasets import load_jokes, make_ranking
-from corank.encoder import TableEncoder
 from corank.experiments import ComparisonResult, Items, Protocol
 from corank.experiments import compare as compare_methods
 from corank.experiments.data import read_items
@@ -71,7 +77,13 @@ def compare(
     repeats: Repeats = 20,
     features: FeatureColumns = None,
     drop: DroppedColumns = None,
+    text: TextColumns = None,
+    category: CategoryColumns = None,
+    number: NumberColumns = None,
     id: ItemColumn = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
+    directed: Directed = False,
     view: ViewColumns = None,
     format: InputFormat = None,
     report: CompareReport = None,
@@ -97,9 +109,13 @@ def compare(
     if file is not None and score is None:
         raise ValueError("missing option '--score', the column with the scores")
     check_views(view or [])
-    if file is None and (score or query or features or drop or id or view):
+    if file is None and (score or query or features or drop or text or category or number or id or links or view):
         raise ValueError("say which table: corank compare FILE --score COLUMN")
-    check_report_output(report, source, force=force)
+    linked = link_table(context, links, link_columns, directed=directed)
+    if linked is not None and source is not None:
+        check_single_table(linked, source)
+        check_named(id)
+    check_report_output(report, source, file_of(linked), force=force)
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
     try:
@@ -114,7 +130,8 @@ def compare(
             else:
                 assert score is not None
                 roles = {"score": score, "query": query, "id": id}
-                items, columns = _read(source, roles, features or [], drop or [], view or [], step)
+                kinds = AskedKinds(text or [], category or [], number or [])
+                items, columns = _read(source, roles, features or [], drop or [], kinds, view or [], linked, step)
                 _check_enough(items, source, score, query)
         names = None if not methods else [name.strip() for text in methods for name in text.split(",") if name.strip()]
         comparison = compare_methods(
@@ -160,22 +177,34 @@ def _read(
     roles: dict[str, str | None],
     wanted: list[str],
     dropped: list[str],
+    kinds: AskedKinds,
     views: list[str],
+    links: LinkTable | None,
     step: Callable[[str], None],
 ) -> tuple[Items, list[dict[str, str]]]:
     """The items of a table, and what becomes of its columns."""
     score, query = roles["score"], roles["query"]
     assert score is not None
     step(f"reading {file.name}")
-    table = read_table(file, text=[name for name in (query, roles["id"]) if name is not None])
+    text = [name for name in (query, roles["id"]) if name is not None]
+    table = read_table(file, text=[*text, *kinds.read_as_text])
     y = score_column(table, score)
     labels = None if query is None else query_column(table, query)
     names = feature_columns(table, roles, wanted, dropped)
-    note_ids(table, names)
-    encoder = TableEncoder().fit(table.select(names))  # says what becomes of the columns; every fit has its own
+    encoder = kinds.encoder(table, names).fit(
+        table.select(names)
+    )  # says what becomes of columns; every fit has its own
+    note_kinds(encoder)
+    note_ids(table, encoder)
     if np.isnan(y).all():
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare by")
-    return Items(table.select(names), y, labels, views_of_columns(views, names)), encoder.summary()
+    joining = None
+    if links is not None:
+        joining = links.between(table, check_named(roles["id"]), file)
+        note("links are used by AutoRanker and AutoRegressor; the other methods know the columns alone")
+    declared = views_of_columns(views, names)
+    items = Items(table.select(names), y, labels, declared, encoder=encoder.with_these_kinds(), links=joining)
+    return items, encoder.summary()
 
 
 def _built_in() -> Items:

@@ -41,6 +41,7 @@ from corank.cli.files import (
     title_of,
     write_result,
 )
+from corank.cli.links import LinkTable, as_argument, check_single_table, file_of, link_table, links_for, with_scores
 from corank.cli.options import (
     AsJson,
     CountInFit,
@@ -49,6 +50,8 @@ from corank.cli.options import (
     Force,
     InputFormat,
     ItemInFit,
+    LinkColumns,
+    LinksFile,
     LoserInFit,
     MarginInFit,
     ModelFile,
@@ -96,6 +99,8 @@ def evaluate(
     loser: LoserInFit = None,
     margin: MarginInFit = None,
     times: CountInFit = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
     shuffle_queries: ShuffleQueries = False,
     format: InputFormat = None,
     out_format: OutputFormat = None,
@@ -112,7 +117,9 @@ def evaluate(
     check_model_and_table("evaluate", model, file)
     check_printed(out, out_format, as_json=as_json)
     source, items_table = readable(context, file, format), readable_or_none(context, items)
-    check_table_output(out, source, items_table, force=force)
+    linked = link_table(context, links, link_columns)
+    check_single_table(linked, source)
+    check_table_output(out, source, items_table, file_of(linked), force=force)
     pair_columns = PairColumns(winner, loser, margin, times)
     expectations = None
     with working(quiet=quiet, status=not is_big(source)) as step:
@@ -120,7 +127,7 @@ def evaluate(
         learner = load(model)
         result: dict[str, Any] = {"model": str(model), "method": type(learner).__name__}
         if _holds_comparisons(learner, source, items_table, score, pair_columns):
-            expectations = _expect(learner, source, items_table, id, query, pair_columns, step)
+            expectations = _expect(learner, source, items_table, id, query, pair_columns, linked, step)
             result |= expectations.measures()
             if out is not None:
                 write_result(expectations.table(), out, out_format, force=force)
@@ -128,7 +135,7 @@ def evaluate(
             raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
         else:
             columns = {"score": score, "query": query, "id": id}
-            result |= _measure_scores(learner, source, items_table, columns, step, shuffles=shuffle_queries)
+            result |= _measure_scores(learner, source, items_table, columns, linked, step, shuffles=shuffle_queries)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif expectations is None:
@@ -165,6 +172,7 @@ def _measure_scores(
     file: Path,
     items: Path | None,
     columns: dict[str, str | None],
+    links: LinkTable | None,
     step: Callable[[str], None],
     *,
     shuffles: bool,
@@ -173,13 +181,13 @@ def _measure_scores(
     score = columns["score"]
     if score is None:
         raise ValueError("the model does not remember a score column: say which with --score")
-    if is_big(file) and items is None:
+    if is_big(file) and items is None and links is None:
         from corank.cli.large_files import scored_rows
 
         y, predicted, queries = scored_rows(model, file, score, columns["query"], shuffles=shuffles)
         n_rows = None
     else:
-        y, predicted, queries, n_rows = _scored_rows(model, file, items, columns, step)
+        y, predicted, queries, n_rows = _scored_rows(model, file, items, columns, links, step)
     if len(y) == 0:
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare with")
     result: dict[str, Any] = {
@@ -199,11 +207,17 @@ def _measure_scores(
 
 
 def _scored_rows(
-    model: Any, file: Path, items: Path | None, columns: dict[str, str | None], step: Callable[[str], None]
+    model: Any,
+    file: Path,
+    items: Path | None,
+    columns: dict[str, str | None],
+    links: LinkTable | None,
+    step: Callable[[str], None],
 ) -> tuple[Any, Any, Any, int]:
     """Scores, predictions and query labels of the rows that have a score, and the number of all rows.
 
-    The columns of the items may stand in another table.
+    The columns of the items may stand in another table. With links, unscored rows are predicted too: others take after
+    them.
     """
     score, query, item = columns["score"], columns["query"], columns["id"]
     assert score is not None
@@ -212,16 +226,24 @@ def _scored_rows(
     if items is not None:
         if item is None:
             raise ValueError("the model does not remember which column names the items: say which with --item")
-        table = joined(table, file, items, item, text)
+        if links is None:
+            table = joined(table, file, items, item, text)
+        else:
+            table = with_scores(table, file, items, item, score, text)
     y = score_column(table, score)
     scored = ~np.isnan(y)
     if not scored.any():
         return y[scored], y[scored], None, len(table)
-    labels = None if query is None else query_column(table, query)[scored]
+    joining = links_for(model, links, table, item, items or file)
+    labels = None if query is None else query_column(table, query)
     step(f"evaluating on {count(int(scored.sum()), 'scored row')}")
-    features = features_of(model, table.filter(scored))
-    more = {"qid": labels} if hasattr(model, "reason_") and labels is not None else {}
-    return y[scored], np.asarray(model.predict(features, **more)), labels, len(table)
+    rows = scored if joining is None else np.ones(len(table), dtype=bool)
+    features = features_of(model, table.filter(rows))
+    more = as_argument(joining)
+    if hasattr(model, "reason_") and labels is not None:
+        more["qid"] = labels[rows]
+    predicted = np.asarray(model.predict(features, **more))[scored[rows]]
+    return y[scored], predicted, None if labels is None else labels[scored], len(table)
 
 
 def _show_scores(result: dict[str, Any], file: Path) -> None:
@@ -317,6 +339,7 @@ def _expect(
     item: str | None,
     query: str | None,
     given: PairColumns,
+    links: LinkTable | None,
     step: Callable[[str], None],
 ) -> ExpectedOutcomes:
     """What a model expects of the comparisons of a table; names of columns are None where they are not given."""
@@ -334,8 +357,9 @@ def _expect(
     step(f"evaluating on {count(len(outcomes.won), 'comparison')}")
     features = features_of(model, table)
     first, second = outcomes.first, outcomes.second
-    scores, chances = np.asarray(model.predict(features)), None
-    if hasattr(model, "predict_comparison"):
+    joining = links_for(model, links, table, item, items)
+    scores, chances = np.asarray(model.predict(features, **as_argument(joining))), None
+    if hasattr(model, "predict_comparison") and joining is None:
         chances = np.asarray(model.predict_comparison(features[first], features[second], observed=True))
     return ExpectedOutcomes(outcomes, scores[first] - scores[second], chances)
 

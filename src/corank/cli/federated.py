@@ -244,8 +244,17 @@ def coordinate(
 def _listening(given: CoordinatorSettings) -> Iterator[Any]:
     """The coordinator's end of the network."""
     identity, authority = given.certificates.load(COORDINATOR)
-    timeouts = {"join_timeout": given.join_timeout, "answer_timeout": given.answer_timeout}
-    channel = GrpcChannel(given.address, identity, authority, given.pins, max_items=given.max_items, **timeouts)
+    channel = GrpcChannel(
+        given.address,
+        identity,
+        authority,
+        given.pins,
+        max_items=given.max_items,
+        join_timeout=given.join_timeout,
+        answer_timeout=given.answer_timeout,
+        handshake_timeout=given.handshake_timeout,
+        max_connections=given.max_connections,
+    )
     try:
         yield channel
     finally:
@@ -322,6 +331,14 @@ def join(
 def _take_part(given: SiteSettings, line: Any, *, force: bool, quiet: bool) -> dict[str, Any]:
     with _live_rounds(f"{given.name}: learning alone …", quiet=quiet):
         site, encoder = site_of(given)
+
+    kept: list[Path] = []  # a coordinator that did not hear of it asks again
+
+    def keep(site: Site) -> None:
+        site.model.save(given.model, overwrite=force or bool(kept), encoder=encoder)
+        kept.append(given.model)
+
+    site.keep = keep
     with _live_rounds(f"{given.name}: waiting for the coordinator at {given.coordinator} …", quiet=quiet):
         ending = line.answer(site)
     if ending.kind == "stop":
@@ -330,7 +347,6 @@ def _take_part(given: SiteSettings, line: Any, *, force: bool, quiet: bool) -> d
         if row is not None:
             where = f" (here: {shared.name(row) if row < len(shared) else f'{len(shared):,} items'})"
         raise JoinError(f"the coordinator stopped: {ending['reason']}{where}")
-    site.model.save(given.model, overwrite=force, encoder=encoder)
     return {
         "site": given.name,
         "model": str(given.model),
@@ -417,8 +433,9 @@ def site_of(given: SiteSettings) -> tuple[Site, TableEncoder]:
     names = feature_columns(table, roles, data.features, data.drop)
     if not data.features:
         names = [name for name in names if name != given.shared.id]
+    shared_names = set(shared.column_names)
     for name in names:
-        if name not in shared.column_names:
+        if name not in shared_names:
             raise TableError(
                 f"the shared items have no column {name!r}, which the rows of {data.file} have: leave it out with drop in "
                 "[data], or name the features"
@@ -487,12 +504,19 @@ def predictor_of(given: SiteSettings) -> ModelServer:
 # ---- logs and progress
 
 
+class _WarningsAsNotes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
 @contextmanager
 def _logged(log: Path | None, *, quiet: bool = False) -> Iterator[None]:
-    """Log to stderr as text where it is no terminal, and to a file as one JSON object per line."""
+    """Log to stderr as text, on a terminal only warnings, and to a file as one JSON object per line."""
     logger = logging.getLogger(NAME)
     handlers: list[logging.Handler] = []
-    if not quiet and not sys.stderr.isatty():
+    if not quiet and sys.stderr.isatty():
+        handlers.append(_WarningsAsNotes(logging.WARNING))
+    elif not quiet:
         handlers.append(logging.StreamHandler())
         handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     if log is not None:

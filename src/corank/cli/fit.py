@@ -22,7 +22,7 @@ from rich.text import Text
 
 from corank._arrays import check_device
 from corank._messages import count
-from corank.cli.columns import feature_columns, note_ids, views_of
+from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of
 from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
 from corank.cli.console import command, facts, note, show, size_of, typed_command, working
 from corank.cli.files import (
@@ -34,6 +34,7 @@ from corank.cli.files import (
     svmlight_columns,
     title_of,
 )
+from corank.cli.links import LinkTable, as_argument, check_named, file_of, link_table, with_scores
 from corank.cli.options import (
     AGREEING,
     AUTO,
@@ -45,12 +46,14 @@ from corank.cli.options import (
     AsJson,
     Atoms,
     BasisRows,
+    CategoryColumns,
     CheckpointFolder,
     Comparisons,
     Components,
     CountColumn,
     DaskAddress,
     Device,
+    Directed,
     DroppedColumns,
     Effect,
     FeatureColumns,
@@ -63,15 +66,19 @@ from corank.cli.options import (
     InputFormat,
     ItemColumn,
     Kernel,
+    LinkColumns,
+    LinksFile,
     LoserColumn,
     MarginColumn,
     MethodName,
     MethodOption,
     Noise,
+    NumberColumns,
     QueryColumn,
     Quiet,
     ScoreColumn,
     ShuffleQueries,
+    TextColumns,
     UnscoredRows,
     ViewColumns,
     WeightingOption,
@@ -88,6 +95,7 @@ from corank.describe import COIN_TOSSES, describe, in_words
 from corank.encoder import TableEncoder
 from corank.kernels import WITH_GAMMA
 from corank.learners.registry import learner_class
+from corank.links import Links
 from corank.rows import encode_queries
 from corank.tables import TableError, column, is_number, query_column, read_table, score_column
 
@@ -114,6 +122,9 @@ def fit(
     method: MethodOption = MethodName.auto,
     features: FeatureColumns = None,
     drop: DroppedColumns = None,
+    text: TextColumns = None,
+    category: CategoryColumns = None,
+    number: NumberColumns = None,
     id: ItemColumn = None,
     items: FitItems = None,
     kernel: Kernel = "rbf",
@@ -131,6 +142,9 @@ def fit(
     loser: LoserColumn = None,
     margin: MarginColumn = None,
     times: CountColumn = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
+    directed: Directed = False,
     view: ViewColumns = None,
     unscored: UnscoredRows = None,
     checkpoint: CheckpointFolder = None,
@@ -155,7 +169,10 @@ def fit(
     score, query = svmlight_columns(table, score, query, compared=comparisons is not None)
     check_what_to_learn_from(score, id, items, comparisons, pair_columns, method)
     items_table, comparisons_table = readable_or_none(context, items), readable_or_none(context, comparisons)
-    check_model_output(out, table, items_table, comparisons_table, force=force)
+    linked = link_table(context, links, link_columns, directed=directed)
+    if linked is not None:
+        check_named(id)
+    check_model_output(out, table, items_table, comparisons_table, file_of(linked), force=force)
     check_report_output(report, table, force=force)
     if kernel == "precomputed":
         raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
@@ -170,14 +187,16 @@ def fit(
         table=table,
         items=items_table,
         comparisons=comparisons_table,
+        links=linked,
         columns={"score": score, "query": query, "id": id},
         pair_columns=PairColumns(**pair_columns),
         features=features or [],
         dropped=drop or [],
+        kinds=AskedKinds(text or [], category or [], number or []),
         views=view or [],
         method=method,
         automatic=kernel == "rbf" and gamma == "auto" and not any((basis, alpha, weighting)),
-        streamed=is_streamed(table, {"items": items, "comparisons": comparisons}, passes),
+        streamed=is_streamed(table, {"items": items, "comparisons": comparisons, "links": links}, passes),
         passes={**passes, "shuffle_queries": shuffle_queries},
         device=device,
         checks_effect=effect,
@@ -189,6 +208,7 @@ def fit(
     with working(quiet=quiet, status=not request.streamed) as step:
         step(f"reading {title_of(file)}")
         request = request.with_method()
+        request.check_links()
         options = method_options(request.method, limited, request.plain_method)
         request = replace(request, settings={"kernel": kernel, "gamma": number_or_text(gamma), **options})
         model = _fitted(request, step)
@@ -211,7 +231,7 @@ def fit(
         columns = [columns_table(result["columns"])] if result["columns"] else []
         saved = {"saved as": f"{out} ({size_of(out)})"}
         show(facts(title, sentences | saved), *columns, *widths_table(result))
-        show(*_next_commands(result, items or file, out, joined=items is not None))
+        show(*_next_commands(result, items or file, out, links, joined=items is not None))
 
 
 @dataclass(frozen=True)
@@ -223,9 +243,11 @@ class FitRequest:
     table : path of a table of items
     items : path of a table that describes the items which `table` scores, or None where that does it
     comparisons : path of a table of comparisons, which takes the place of a score column, or None
+    links : table of links between the items, or None
     columns : names of the score, query and id columns, None where there is none
     pair_columns : names of the columns of the table of comparisons
     features, dropped, views : names and patterns of columns, as in `feature_columns` and `views_of`
+    kinds : names of columns whose kind is given
     method : the learner; auto is the average of many models
     automatic : whether no setting is given that belongs to a single learner
     streamed : whether rows are read in passes
@@ -238,10 +260,12 @@ class FitRequest:
     table: Path
     items: Path | None
     comparisons: Path | None
+    links: LinkTable | None
     columns: dict[str, str | None]
     pair_columns: PairColumns
     features: Sequence[str]
     dropped: Sequence[str]
+    kinds: AskedKinds
     views: Sequence[str]
     method: MethodName
     automatic: bool
@@ -279,6 +303,14 @@ class FitRequest:
             note(f"settings of a single learner are given, so no models are averaged: this is --method {method}")
         return replace(self, method=method)
 
+    def check_links(self) -> None:
+        """Refuse links where models are not averaged: a single learner has no place for them."""
+        if self.links is not None and self.method is not AUTO:
+            raise ValueError(
+                f"--links is used by the default method, not by --method {self.method}: leave out its options, or put "
+                "corank.LinkEncoder in a pipeline in Python"
+            )
+
 
 # ---- rows to learn from
 
@@ -296,6 +328,7 @@ class TrainingTable:
     queries : (n_rows,) numbers of the queries, or None
     names : what the id column calls the rows, or None
     pairs, pair_columns : the comparisons and the names of their columns, or None
+    links, link_kind : links between the rows, and whether they are mutual, or None
     """
 
     file: Path
@@ -307,6 +340,8 @@ class TrainingTable:
     names: Sequence[str] | None
     pairs: ReadPairs | None
     pair_columns: PairColumns | None
+    links: Links | None = None
+    link_kind: str | None = None
 
     @property
     def n_scored(self) -> int:
@@ -326,6 +361,8 @@ class TrainingTable:
         """What a model file keeps of the table."""
         queries = None if self.queries is None else len(np.unique(self.queries))
         counts = {**self.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        if self.link_kind is not None:
+            counts["links"] = self.link_kind
         if self.pairs is None or self.pair_columns is None:
             return counts
         return {**counts, **asdict(self.pair_columns), "comparisons": self.pairs.number}
@@ -341,9 +378,11 @@ class TrainingTable:
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
         if self.pairs is not None:
-            model.fit_comparisons(self.features, **self.pairs.arguments(), qid=self.queries)
+            more = as_argument(self.links)
+            model.fit_comparisons(self.features, **self.pairs.arguments(), qid=self.queries, **more)
         else:
-            model.fit(self.features, self.scores, qid=self.queries)
+            more = as_argument(self.links)
+            model.fit(self.features, self.scores, qid=self.queries, **more)
 
     def check_scores(self, *, ranks: bool) -> None:
         """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""
@@ -372,11 +411,15 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     """Read what there is to learn from and encode the features."""
     columns, file = request.columns, request.table
     score, query, item = columns["score"], columns["query"], columns["id"]
-    text = [name for name in (query, item) if name is not None]
+    text = [*(name for name in (query, item) if name is not None), *request.kinds.read_as_text]
     table = read_table(file, text=text)
     if request.items is not None:
         assert item is not None
-        table = joined(table, file, request.items, item, text)
+        if request.links is None:
+            table = joined(table, file, request.items, item, text)
+        else:
+            assert score is not None
+            table = with_scores(table, file, request.items, item, score, text)
     scores = None if score is None else score_column(table, score)
     if request.comparisons is not None and query is not None:
         _check_query_column(table, request.comparisons, query, file)
@@ -385,14 +428,20 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     names = None if item is None else [str(name) for name in column(table, item, "id").to_pylist()]
     features = feature_columns(table, columns, request.features, request.dropped)
     step(f"encoding {count(len(table), 'row')}")
-    encoder = TableEncoder()
+    encoder = request.kinds.encoder(table, features)
     numbers: Any = encoder.fit_transform(table.select(features))
-    note_ids(table, [name for name in features if name not in encoder.dropped_])
+    note_kinds(encoder)
+    note_ids(table, encoder)
     if request.device is not None:
         from torch import as_tensor
 
         numbers = as_tensor(np.asarray(numbers), device=request.device)
-    return TrainingTable(file, columns, encoder, numbers, scores, queries, names, pairs, pair_columns)
+    links, kind = None, None
+    if request.links is not None:
+        assert item is not None
+        step(f"reading {request.links.file.name}")
+        links, kind = request.links.between(table, item, request.items or file), request.links.kind
+    return TrainingTable(file, columns, encoder, numbers, scores, queries, names, pairs, pair_columns, links, kind)
 
 
 def _check_query_column(table: pa.Table, comparisons: Path, query: str, file: Path) -> None:
@@ -541,9 +590,10 @@ def _sentences(description: dict[str, Any], result: dict[str, Any]) -> dict[str,
     return sentences | {"time": f"{result['seconds']:.1f} s"}
 
 
-def _next_commands(result: dict[str, Any], file: Path, out: Path, *, joined: bool) -> list[Text]:
+def _next_commands(result: dict[str, Any], file: Path, out: Path, links: Path | None, *, joined: bool) -> list[Text]:
     """What to run next; a table that is `joined` describes more items than those with scores."""
-    lines = [command(f"corank rank {out} NEW_FILE --out ranked.csv")]
+    linked = "" if links is None else f" --links {'LINKS' if links == DASH else links}"
+    lines = [command(f"corank rank {out} {'NEW_FILE' if links is None else 'ALL_ITEMS'}{linked} --out ranked.csv")]
     if "log_evidence" in result:
         all_scored = result["score"] is not None and result["scored"] == result["rows"]
         pool = "NEW_FILE" if (all_scored and not joined) or file == DASH else file

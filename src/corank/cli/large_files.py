@@ -10,11 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from corank._messages import did_you_mean
-from corank.cli.columns import column_names_of, feature_columns, note_ids, ranked_order, result_names, views_of
+from corank.cli.columns import (
+    column_names_of,
+    feature_columns,
+    note_ids,
+    note_kinds,
+    ranked_order,
+    result_names,
+    views_of,
+)
 from corank.cli.console import note
 from corank.cli.fit import FitRequest, Step, with_effect
 from corank.cli.options import AGREEING, LEARNERS, STREAMED
-from corank.encoder import TableEncoder
 from corank.learners._scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
 from corank.learners.registry import learner_class
 from corank.streaming import Scan, scan, with_extra
@@ -89,7 +96,7 @@ def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Sc
     """A scan whose encoder was fitted on a sample of the rows; `place`: where it runs, and whether it is grouped."""
     file, roles = request.table, request.columns
     step(f"looking at {file}")
-    text = [name for name in (roles["query"], roles["id"]) if name is not None]
+    text = [*(name for name in (roles["query"], roles["id"]) if name is not None), *request.kinds.read_as_text]
     sample = sampled_table(file, SAMPLE_ROWS, text)
     options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], **place}
     if sample is None:  # svmlight: all columns are numbers
@@ -98,8 +105,10 @@ def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Sc
         if name is not None and name not in sample.column_names:
             raise TableError(f"{file} has no {role} column {name!r}{did_you_mean(name, sample.column_names)}")
     names = feature_columns(sample, roles, request.features, request.dropped)
-    note_ids(sample, names)
-    return scan(file, encoder=TableEncoder().fit(sample.select(names)), **options)
+    encoder = request.kinds.encoder(sample, names).fit(sample.select(names))
+    note_kinds(encoder)
+    note_ids(sample, encoder)
+    return scan(file, encoder=encoder, **options)
 
 
 # ---- evaluate

@@ -18,6 +18,7 @@ from corank.learners.registry import LearnerRecord, learner_records
 TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also .gz; - is standard input"
 SETTINGS = "How it learns"  # panels of the help
 COMPARISONS = "Comparisons"
+LINKS = "Links between items"
 MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
@@ -93,7 +94,23 @@ FeatureColumns = Annotated[
     list[str] | None,
     _option("Columns to learn from, such as a,b,'text_*'. Default: all others.", "--features", metavar="NAMES"),
 ]
-DroppedColumns = Annotated[list[str] | None, _option("Columns to leave out.", "--drop", metavar="NAMES")]
+DroppedColumns = Annotated[list[str] | None, _option("Columns to leave out.", "--drop", "--ignore", metavar="NAMES")]
+TextColumns = Annotated[
+    list[str] | None,
+    _option(
+        "Columns that are free text, such as title,abstract. Default: those of many different values of several words.",
+        "--text",
+        metavar="NAMES",
+    ),
+]
+CategoryColumns = Annotated[
+    list[str] | None,
+    _option("Columns that are categories, also where they hold numbers or long texts.", "--category", metavar="NAMES"),
+]
+NumberColumns = Annotated[
+    list[str] | None,
+    _option("Columns that are numbers of their own, not a category or part of a vector.", "--number", metavar="NAMES"),
+]
 ViewColumns = Annotated[
     list[str] | None,
     _option(
@@ -110,6 +127,28 @@ ShuffleQueries = Annotated[
         "where they are not sorted by query.",
         "--shuffle-queries",
     ),
+]
+
+# ---- links between items
+
+LinksFile = Annotated[
+    File,
+    _option(
+        "Table of links between items, such as citations or items bought together: two columns of names as in --id. An "
+        "item takes after those that it is linked with, so FILE must hold these too, scored or not; links to others are "
+        "ignored. Of new items rank a table of old and new ones.",
+        "--links",
+        panel=LINKS,
+    ),
+]
+LinkColumns = Annotated[
+    Text,
+    _option(
+        "Its columns: from,to or from,to,weight.", "--link-columns", metavar="NAMES", panel=LINKS, shown="the first two"
+    ),
+]
+Directed = Annotated[
+    bool, _option("Items take after those they link to, not after those that link to them.", "--directed", panel=LINKS)
 ]
 
 # ---- columns, by default those that a model remembers from fit

@@ -25,10 +25,13 @@ from corank.cli.files import (
     title_of,
     write_result,
 )
+from corank.cli.links import check_single_table, file_of, link_table, links_for
 from corank.cli.options import (
     AsJson,
     Force,
     InputFormat,
+    LinkColumns,
+    LinksFile,
     ModelFile,
     OutputFormat,
     QueryInFit,
@@ -54,6 +57,8 @@ def rank(
     top: Top = None,
     query: QueryInFit = None,
     id: RankItem = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
     shuffle_queries: ShuffleQueries = False,
     format: InputFormat = None,
     out_format: OutputFormat = None,
@@ -72,8 +77,10 @@ def rank(
     check_model_and_table("rank", model, file)
     check_printed(out, out_format, as_json=as_json)
     source = readable(context, file, format)
-    check_table_output(out, source, force=force)
-    in_passes = is_big(source)
+    linked = link_table(context, links, link_columns)
+    check_single_table(linked, source)
+    check_table_output(out, source, file_of(linked), force=force)
+    in_passes = is_big(source) and linked is None
     if in_passes and (out is None or out == DASH):
         raise ValueError("--out is needed for a folder, a pattern or a large file: say where to write the ranking")
     with working(quiet=quiet, status=not in_passes) as step:
@@ -98,8 +105,9 @@ def rank(
             by, queries = queries_of(table, source, by, asked=asked, otherwise="all rows are ranked together")
             step(f"encoding {count(len(table), 'row')}")
             features = features_of(learner, table)
+            joining = links_for(learner, linked, table, id, source)
             step(f"ranking {count(len(table), 'row')}")
-            ranking = _ranking(table, *predicted_scores(learner, features, queries), queries, by, id)
+            ranking = _ranking(table, *predicted_scores(learner, features, queries, joining), queries, by, id)
             best = ranking if top is None else ranking.filter(pc.less_equal(ranking.column(0), top))
             n_rows, n_queries, n_written = len(ranking), int(queries.max()) + 1, len(best)
             if out is not None:

@@ -21,7 +21,7 @@ def encoding_of(encoder: Any) -> list[dict[str, Any]]:
         {
             **entry,
             "categories": list(column.categories),
-            "missing_becomes": None if column.dropped or column.kind == "text" or not column.values else column.fill,
+            "missing_becomes": column.fill if column.values and not column.dropped else None,
             "missing_is_marked": column.missing,
         }
         for entry, column in zip(encoder.summary(), encoder.columns_, strict=True)

@@ -19,12 +19,15 @@ from corank.cli.columns import features_of, predicted_scores, queries_of, text_c
 from corank.cli.comparisons import FIRST, SECOND, WINNER, labels
 from corank.cli.console import command, grid, note, show, working
 from corank.cli.files import DASH, check_model_and_table, check_printed, check_table_output, readable, write_result
+from corank.cli.links import as_argument, file_of, link_table, links_for
 from corank.cli.options import (
     AsJson,
     AskedKind,
     Force,
     InputFormat,
     ItemInFit,
+    LinkColumns,
+    LinksFile,
     ModelFile,
     OutputFormat,
     Overall,
@@ -36,6 +39,7 @@ from corank.cli.options import (
     Quiet,
 )
 from corank.describe import learned_from_comparisons
+from corank.links import Links
 from corank.model_files import load
 from corank.tables import TableError, column, read_table, score_column
 
@@ -53,6 +57,8 @@ def suggest(
     out: QuestionsOut = None,
     query: QueryInFit = None,
     id: ItemInFit = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
     format: InputFormat = None,
     out_format: OutputFormat = None,
     force: Force = False,
@@ -67,7 +73,8 @@ def suggest(
     check_model_and_table("suggest", model, pool)
     check_printed(out, out_format, as_json=as_json)
     source = readable(context, pool, format)
-    check_table_output(out, source, force=force)
+    linked = link_table(context, links, link_columns)
+    check_table_output(out, source, file_of(linked), force=force)
     with working(quiet=quiet) as step:
         step(f"reading {source.name}")
         learner = load(model)
@@ -77,8 +84,9 @@ def suggest(
                 "fit --method preference or difference), or views that can disagree (--method corankrls or corls)"
             )
         items = QuestionPool.read(source, learner, query, id)
+        joining = links_for(learner, linked, items.table, items.item, source)
         step(f"looking for questions about {count(len(items.rows), 'row')}")
-        questions = _ask(learner, items, number, kind, overall=overall)
+        questions = _ask(learner, items, number, kind, joining, overall=overall)
         if out is not None:
             step(f"writing {out.name}")
             write_result(questions.to_fill_in(), out, out_format, force=force)
@@ -87,7 +95,7 @@ def suggest(
     elif out is None or not (quiet or out == DASH):
         _show_questions(questions, out, None if overall else number)
         if out is not None:
-            show(*_next_steps(questions, model, pool, out))
+            show(*_next_steps(questions, model, pool, out, links))
 
 
 @dataclass(frozen=True)
@@ -218,7 +226,9 @@ class Questions:
         return pa.table({**to_fill, **{name: table[name] for name in table.column_names if name != self.answer}})
 
 
-def _ask(model: Any, pool: QuestionPool, number: int, kind: str | None, *, overall: bool) -> Questions:
+def _ask(
+    model: Any, pool: QuestionPool, number: int, kind: str | None, links: Links | None, *, overall: bool
+) -> Questions:
     """The `number` most telling questions, within each query or, of scores, `overall`."""
     learned = learned_from_comparisons(model)
     compares = learned if kind is None else kind == QuestionKind.comparison
@@ -233,23 +243,49 @@ def _ask(model: Any, pool: QuestionPool, number: int, kind: str | None, *, overa
         rows = pool.rows[groups == group]
         most = len(rows) * (len(rows) - 1) // 2 if compares else len(rows)
         if most > 0:
-            suggested = np.asarray(model.suggest(features[rows], min(number, most), kind))
-            asked.append(rows[suggested].reshape(len(suggested), -1))
+            n_questions = min(number, most)
+            if links is None:
+                suggested = rows[np.asarray(model.suggest(features[rows], n_questions, kind))]
+            else:
+                suggested = _suggested_over_links(model, features, rows, n_questions, kind, links)
+            asked.append(suggested.reshape(len(suggested), -1))
     if not asked:
         within = "" if pool.query is None else f" of one {pool.query!r}"
         raise TableError(f"{pool.file} has no two rows{within} that could be compared")
     questions = np.concatenate(asked)
     expected = {}
     if not compares:
-        scores, std = predicted_scores(model, features[pool.rows], queries)
-        places = np.searchsorted(pool.rows, questions[:, 0])
+        rows = pool.rows if links is None else np.arange(len(pool.table))
+        scores, std = predicted_scores(model, features[rows], pool.queries[rows], links)
+        places = np.searchsorted(rows, questions[:, 0])
         expected = {"score": scores[places], **({} if std is None else {"std": std[places]})}
-    elif hasattr(model, "predict_comparison"):
+    elif hasattr(model, "predict_comparison") and links is None:
         first, second = (features[rows] for rows in questions.T)
         expected = {"first_wins": np.asarray(model.predict_comparison(first, second, observed=True))}
     answer, margin = (WINNER, (model.table_ or {}).get("margin")) if compares else (pool.score, None)
     can_be_answered = learned == compares and (not compares or hasattr(model, "update_comparisons"))
     return Questions(pool, kind, questions, expected, answer, margin, can_be_answered)
+
+
+def _suggested_over_links(
+    model: Any, features: NDArray[np.float64], rows: NDArray[np.int64], number: int, kind: str, links: Links
+) -> NDArray[np.int64]:
+    """Questions about some of the rows of a table that links join: (number, 1) or (number, 2) row numbers.
+
+    The model sees all rows, as items take after those they are linked with, and is asked for more questions until enough
+    of them are about the given rows.
+    """
+    n = len(features)
+    allowed = np.isin(np.arange(n), rows)
+    most = n if kind == "score" else n * (n - 1) // 2
+    n_asked = number
+    while True:
+        suggested = np.asarray(model.suggest(features, n_asked, kind, **as_argument(links)))
+        suggested = suggested.reshape(n_asked, -1)
+        kept: NDArray[np.int64] = suggested[allowed[suggested].all(axis=1)][:number]
+        if len(kept) == number or n_asked == most:
+            return kept
+        n_asked = min(2 * n_asked, most)
 
 
 def _show_questions(questions: Questions, out: Path | None, per_query: int | None) -> None:
@@ -288,12 +324,13 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _next_steps(questions: Questions, model: Path, pool: Path, out: Path) -> list[Text]:
+def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links: Path | None) -> list[Text]:
     written = Text(f"{count(len(questions.asked), 'question')} written: {out}")
     if not questions.can_be_answered:
         return [written]
     by_name = questions.compares or questions.pool.has_unique_names  # answers name items, and do not describe them
     items = f" --items {'ITEMS' if pool == DASH else pool}" if by_name else ""
+    items += "" if links is None else f" --links {'LINKS' if links == DASH else links}"
     how = " with the better of the two, or first, second or tie" if questions.compares else ""
     names = questions.columns_to_fill
     columns = f"{'column' if len(names) == 1 else 'columns'} {' and '.join(map(repr, names))}"

@@ -26,6 +26,7 @@ from corank.cli.files import (
     readable_or_none,
     title_of,
 )
+from corank.cli.links import LinkTable, as_argument, file_of, link_table, links_for, with_scores
 from corank.cli.options import (
     AnswersTable,
     AsJson,
@@ -33,6 +34,8 @@ from corank.cli.options import (
     Force,
     InputFormat,
     ItemInFit,
+    LinkColumns,
+    LinksFile,
     LoserInFit,
     MarginInFit,
     ModelFile,
@@ -61,6 +64,8 @@ def update(
     loser: LoserInFit = None,
     margin: MarginInFit = None,
     times: CountInFit = None,
+    links: LinksFile = None,
+    link_columns: LinkColumns = None,
     format: InputFormat = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -73,13 +78,14 @@ def update(
     """
     check_model_and_table("update", model, answers)
     answers_table, items_table = readable(context, answers, format), readable_or_none(context, items)
-    check_model_output(out, answers_table, items_table, force=force)
+    linked = link_table(context, links, link_columns)
+    check_model_output(out, answers_table, items_table, file_of(linked), force=force)
     began = time.perf_counter()
     with working(quiet=quiet) as step:
         step(f"reading {title_of(answers)}")
         learner = load(model)
         pair_columns = PairColumns(winner, loser, margin, times)
-        files = AnswerFiles(answers_table, items_table, id, score, query, pair_columns)
+        files = AnswerFiles(answers_table, items_table, id, score, query, pair_columns, linked)
         add = files.add_comparisons if learned_from_comparisons(learner) else files.add_scores
         numbers = add(learner, step)
         table = learner.table_
@@ -131,6 +137,7 @@ class AnswerFiles:
     score: str | None
     query: str | None
     pair_columns: PairColumns
+    links: LinkTable | None
 
     def add_comparisons(self, model: Any, step: Callable[[str], None]) -> dict[str, int]:
         """Update a model of comparisons; returns how many were `added` and, of questions, how many had an answer."""
@@ -159,7 +166,9 @@ class AnswerFiles:
         )
         step(f"adding {count(pairs.number, 'comparison')}")
         queries = {"qid": codes} if model._with_queries else {}
-        model.update_comparisons(features_of(model, table), **pairs.arguments(), **queries)
+        links = links_for(model, self.links, table, item, self.items, needed=True)
+        joining = as_argument(links)
+        model.update_comparisons(features_of(model, table), **pairs.arguments(), **queries, **joining)
         if remembered.get("comparisons") is not None:
             model.table_ = {**remembered, "comparisons": remembered["comparisons"] + pairs.number}
         return {"added": pairs.number, **(pairs.questions or {})}
@@ -181,7 +190,11 @@ class AnswerFiles:
         table = read_table(self.file, text=text_columns(model, query, self.item or remembered.get("id")))
         column(table, score, "score")
         if self.items is not None:
-            table = joined(table, self.file, self.items, self._item(remembered), text_columns(model, query))
+            item, text = self._item(remembered), text_columns(model, query)
+            if self.links is None:
+                table = joined(table, self.file, self.items, item, text)
+            else:
+                table = with_scores(table, self.file, self.items, item, score, text)
         elif not _describes(table, model):
             raise TableError(
                 f"{self.file} has none of the columns that the model learns from: say which table describes the items "
@@ -203,11 +216,14 @@ class AnswerFiles:
                     "that it knows are compared with each other, not with those before; for that, run corank fit on all "
                     "rows"
                 )
-        table = table.filter(pa.array(scored))
+        links = links_for(model, self.links, table, self.item, self.items or self.file, needed=True)
+        if links is None:
+            table = table.filter(pa.array(scored))
         y, queries = score_column(table, score), None if query is None else query_column(table, query)
-        step(f"adding {count(len(y), 'scored row')}")
-        model.update(features_of(model, table), y, qid=queries)
-        return {"added": len(y)}
+        n_added = int(np.count_nonzero(scored))
+        step(f"adding {count(n_added, 'scored row')}")
+        model.update(features_of(model, table), y, qid=queries, **as_argument(links))
+        return {"added": n_added}
 
     def _query(self, model: Any, remembered: dict[str, Any]) -> str | None:
         query: str | None = self.query or remembered.get("query")

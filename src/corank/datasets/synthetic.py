@@ -105,9 +105,9 @@ def make_ranking(
     RankingData
         The rows of a query stand together; `item` numbers the rows.
     """
-    _at_least("n_queries", n_queries, 1)
-    _at_least("query_size", query_size, 2)
-    _at_least("n_features", n_features, 3)
+    check_at_least("n_queries", n_queries, 1)
+    check_at_least("query_size", query_size, 2)
+    check_at_least("n_features", n_features, 3)
     if not 0.0 < scored_share <= 1.0:
         raise ValueError(f"scored_share must be in (0, 1], got {scored_share}.")
     rng = np.random.default_rng(random_state)
@@ -176,13 +176,13 @@ def make_two_views(
     -----
     The target has mean zero, which the mean of 20 scores misses by about 0.2: regress without an intercept.
     """
-    _at_least("n_scored", n_scored, 2 if queries is None else 2 * queries)
-    _at_least("n_unscored", n_unscored, 0)
-    _at_least("n_test", n_test, 0)
-    _at_least("n_features", n_features, 1)
-    _at_least("n_private", n_private, 0)
+    check_at_least("n_scored", n_scored, 2 if queries is None else 2 * queries)
+    check_at_least("n_unscored", n_unscored, 0)
+    check_at_least("n_test", n_test, 0)
+    check_at_least("n_features", n_features, 1)
+    check_at_least("n_private", n_private, 0)
     if queries is not None:
-        _at_least("queries", queries, 1)
+        check_at_least("queries", queries, 1)
     rng = np.random.default_rng(random_state)
     n_fit = n_scored + n_unscored
     target = rng.standard_normal(n_fit + n_test)
@@ -219,6 +219,7 @@ def _view(
     return view
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse a parameter that is too small."""
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}.")

@@ -153,8 +153,8 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
 
 def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, FloatArray] | None:
     """Pairs of test rows of a query, and with what probability the first beats the second, for models that say so."""
-    if not hasattr(fitted.model, "predict_comparison"):
-        return None
+    if not hasattr(fitted.model, "predict_comparison") or getattr(fitted.model, "_with_links", False):
+        return None  # probabilities of pairs know nothing of links
     n = task.X_test.shape[0]
     qid = np.zeros(n, dtype=np.int64) if task.qid_test is None else task.qid_test
     rng = np.random.default_rng([task.seed, 5])

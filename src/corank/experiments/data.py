@@ -12,9 +12,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 
 from corank._arrays import FloatArray, Index, to_numpy
 from corank.encoder import TableEncoder
+from corank.links import read_links
 from corank.rows import encode_queries
 from corank.views import encoded_views, random_bases, random_split, read_views
 
@@ -30,12 +32,17 @@ class Items:
     y : (n,) scores, higher is better; NaN = unscored
     qid : (n,) query labels, or None: all rows compete
     views : list of View, or a number of random parts, for methods with views; columns of a table by their names
+    encoder : TableEncoder whose parameters the encoders of a table have, or None for the defaults
+    links : links between the rows, for methods that use them: a SciPy sparse matrix, or an array (m, 2) of row numbers.
+        A fit sees those between its training rows; a prediction for test rows those between all rows of the draw
     """
 
     X: Any
     y: Any
     qid: Any = None
     views: Any = 2
+    encoder: TableEncoder | None = field(default=None, kw_only=True)
+    links: Any = field(default=None, kw_only=True)
     query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
 
     def __post_init__(self) -> None:
@@ -56,6 +63,8 @@ class Items:
             names = to_numpy(labels).ravel()[first] if hasattr(labels, "shape") else [list(labels)[at] for at in first]
             object.__setattr__(self, "query_names", tuple(str(name) for name in names))
             object.__setattr__(self, "qid", codes)
+        if self.links is not None:
+            object.__setattr__(self, "links", read_links(self.links, n))
         if not self.is_table and not sparse.issparse(self.X):
             X = np.asarray(to_numpy(self.X))
             if X.ndim != 2 or X.dtype.kind not in "biuf":
@@ -81,8 +90,12 @@ class Items:
     def digest(self) -> str:
         """A digest of the data and views: it changes when any number changes."""
         digest = hashlib.sha256(repr(self.views).encode())
+        if self.encoder is not None:
+            digest.update(repr(self.encoder.get_params()).encode())
         X: Any = self.X
         arrays = [self.y, self.qid]
+        if self.links is not None:
+            arrays += [self.links.matrix.data, self.links.matrix.indices, self.links.matrix.indptr]
         if hasattr(X, "indptr"):
             arrays += [X.data, X.indices, X.indptr]
         elif not self.is_table:
@@ -97,7 +110,7 @@ class Items:
         """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
         if not self.is_table:
             return self.X[fitted_on], self.X[rows], self.views
-        encoder = TableEncoder()
+        encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
         training = encoder.fit_transform(_take(self.X, fitted_on))
         return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
 

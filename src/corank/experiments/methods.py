@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
-from corank._arrays import Index
+from corank._arrays import FloatArray, Index, is_sparse
 from corank._messages import did_you_mean
 from corank.describe import chosen_parameters
 from corank.experiments import peers
@@ -22,6 +23,7 @@ from corank.learners.registry import LearnerRecord, declare, learner_class, lear
 
 BASELINE = "ridge"
 N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
+AVERAGES = ("AutoRanker", "AutoRegressor")
 CO_BASIS = 200  # rows that span each view's function
 
 
@@ -122,15 +124,17 @@ def _learner(record: LearnerRecord, settings: Mapping[str, Any], task: Task) -> 
     """A learner, tuned by itself on the scored rows."""
     declare(record)  # other processes do not know of it yet
     model = learner_class(record.name)(**settings, **_own_settings(record, task))
-    model.fit(task.X, task.y, qid=task.qid)
-    return fitted(model, task.qid_test if record.name == "AutoRanker" else None)
+    linked = task if task.links is not None and record.name in AVERAGES else None
+    more = {} if linked is None else {"links": linked.training_links}
+    model.fit(task.X, task.y, qid=task.qid, **more)
+    return fitted(model, task.qid_test if record.name == "AutoRanker" else None, linked)
 
 
 def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     """What depends on the data of a draw."""
     own: dict[str, Any] = {}
     name = record.name
-    if name in ("AutoRanker", "AutoRegressor"):  # random views have no place in an average
+    if name in AVERAGES:  # random views have no place in an average
         own = {"views": task.views if isinstance(task.views, list | tuple) else None, "random_state": task.seed}
     elif record.views:
         own = {"views": task.views, "random_state": task.seed}
@@ -145,16 +149,26 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     return own
 
 
-def fitted(model: Any, queries: Index | None = None) -> FittedMethod:
-    """A fitted learner of corank, and what it chose; `queries` of the test rows, for a learner that asks for them."""
+def fitted(model: Any, queries: Index | None = None, linked: Task | None = None) -> FittedMethod:
+    """A fitted learner of corank, and what it chose.
+
+    `queries` of the test rows, for a learner that asks for them; `linked`: the task, for one that follows links.
+    """
     path = getattr(model, "path_", None)
     tried = None if path is None else len(path.error)
     if hasattr(model, "reason_"):
         tried = len(model.candidates_)
     more = {} if queries is None else {"qid": queries}
-    return FittedMethod(
-        lambda X: np.asarray(model.predict(X, **more)), chosen_parameters(model), tried, _size(model), model
-    )
+
+    def predict(X: Any) -> FloatArray:
+        if linked is None:
+            return np.asarray(model.predict(X, **more))
+        n = len(linked.y)
+        rows = sparse.vstack([linked.X, X], format="csr") if is_sparse(X) else np.concatenate([linked.X, X])
+        labels = {} if linked.qid is None or queries is None else {"qid": np.concatenate([linked.qid, queries])}
+        return np.asarray(model.predict(rows, links=linked.links, **labels))[n:]
+
+    return FittedMethod(predict, chosen_parameters(model), tried, _size(model), model)
 
 
 def _size(model: Any) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from corank._arrays import FloatArray, Index
 from corank.experiments.data import Items
+from corank.links import Links
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
@@ -215,6 +216,7 @@ class Task:
     views : as methods with views take them
     judge : the measure that decides, for tuning
     seed : for the method's random draws
+    links : links between the training rows and, after them, the test rows; None without
     """
 
     X: Any
@@ -225,6 +227,7 @@ class Task:
     views: Any
     judge: str
     seed: int
+    links: Links | None = None
 
     @property
     def n_scored(self) -> int:
@@ -236,6 +239,11 @@ class Task:
         """Features, scores and queries of the scored rows, for methods that know no others."""
         n = self.n_scored
         return self.X[:n], self.y[:n], None if self.qid is None else self.qid[:n]
+
+    @property
+    def training_links(self) -> Links | None:
+        """Links between the training rows."""
+        return None if self.links is None else self.links.take(np.arange(len(self.y)))
 
 
 class HiddenScores:
@@ -262,8 +270,9 @@ def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, H
     X, X_test, views = items.features(rows.train, rows.test)
     qid = None if items.qid is None else items.qid[rows.train]
     qid_test = None if items.qid is None else items.qid[rows.test]
+    links = None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
     least = float(items.y[items.scored].min())
     return (
-        Task(X, y, qid, X_test, qid_test, views, judge, seed),
+        Task(X, y, qid, X_test, qid_test, views, judge, seed, links),
         HiddenScores(items.y[rows.test], qid_test, least),
     )

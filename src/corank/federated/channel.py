@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from corank.federated.messages import Message, MessageError, decoded, note
-from corank.federated.site import Refused, Site
+from corank.federated.site import PulledTooFar, Refused, Site
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The reason why a site gave no answer."""
+    """The reason why a site gave no answer; `too_far`: it refused to be pulled as far as the other sites' answers would."""
 
     reason: str
+    too_far: bool = False
 
 
-def refused(why: str) -> Fault:
+def refused(why: str, *, too_far: bool) -> Fault:
     """The fault of a site that refused a request."""
-    return Fault(f"it refused: {why.rstrip('.')}")
+    return Fault(f"it refused: {why.rstrip('.')}", too_far)
 
 
 class Channel(Protocol):
@@ -65,7 +66,8 @@ def answered(party: Party, message: Message) -> Message:
         reply = party.handle(message)
     except (Refused, MessageError) as error:
         note("refused", level=logging.WARNING, site=party.name, kind=message.kind, why=str(error))
-        return Message("refusal", {"run": str(message.fields.get("run", "")), "round": number, "reason": str(error)})
+        about = {"run": str(message.fields.get("run", "")), "round": number}
+        return Message("refusal", {**about, "reason": str(error), "too_far": isinstance(error, PulledTooFar)})
     note("answered", site=party.name, kind=message.kind, round=number, seconds=time.perf_counter() - began)
     return reply
 
@@ -104,7 +106,7 @@ class InProcess:
         try:
             return self._from(name, self.sites[name].handle(decoded(content)))
         except Refused as error:
-            return refused(str(error))
+            return refused(str(error), too_far=isinstance(error, PulledTooFar))
         except MessageError as error:
             return Fault(str(error))
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from corank._arrays import FloatArray
 from corank.federated.channel import Channel, Fault
 from corank.federated.messages import VERSION, Message, Terms, note
 from corank.federated.shared_items import Fingerprint, SharedItemsError, first_difference
+from corank.federated.site import REASONABLE
 from corank.model_files.container import StateError, read_state, write_state
 from corank.tables import LARGEST
 
@@ -135,6 +136,22 @@ def spread(values: FloatArray) -> float:
 def disagreement(values: FloatArray) -> float:
     """Root mean square of the differences from the sites' mean, (M, m)."""
     return float(np.sqrt(np.mean((values - values.mean(axis=0)) ** 2)))
+
+
+def wild_sites(values: FloatArray) -> list[int]:
+    """Sites whose predictions, (M, m), lie further off than an honest run explains, by comparison with all others.
+
+    They are a minority of three sites or more; from the median of all sites each lies REASONABLE times as far as the
+    others lie from it or vary over the items.
+    """
+    distances = np.sqrt(np.mean((values - np.median(values, axis=0)) ** 2, axis=1))
+    sizes = np.maximum(distances, values.std(axis=1))
+    order = np.argsort(-distances)
+    for number in range((len(values) - 1) // 2, 0, -1):
+        suspects, others = order[:number], order[number:]
+        if distances[suspects].min() > REASONABLE * sizes[others].max():
+            return sorted(int(site) for site in suspects)
+    return []
 
 
 class RunStopped(ConnectionError):
@@ -352,16 +369,18 @@ class Coordinator:
         self._memory = Extrapolation(None if plan.accelerate else 0)
         self._distance = Distance()
         self._errors: list[float] = []
+        self._answered: dict[str, FloatArray] = {}  # by every site, when it last did
 
     def run(self) -> Report:
         """All rounds, until convergence or `max_rounds`; RunStopped where it cannot go on."""
         at = self._join()
         values = np.zeros((len(at.sites), self.terms.items)) if at.x is None else at.x
+        self._answered = {} if at.x is None else dict(zip(at.sites, at.x, strict=True))
         while not at.converged and at.number < self.plan.max_rounds:
             try:
                 values = self._round(at)
             except _SitesLost as lost:
-                self._go_on_without(at, lost.faults)
+                self._go_on_without(at, lost)
         self._finish(at)
         return Report(self.plan.run, tuple(at.sites), at.lost, at.converged, at.completed, self.rounds, values)
 
@@ -380,8 +399,7 @@ class Coordinator:
             raise StateError(f"{self.state} is about {at.x.shape[1]} shared items, but there are {items}.")
         replies = self.channel.ask(dict.fromkeys(at.sites, self.terms.message()))
         for name, reply in replies.items():
-            if isinstance(reply, Fault) or reply.kind != "accepted":
-                why = reply.reason if isinstance(reply, Fault) else f"it answered with {reply.kind}"
+            if (why := self._mismatch(reply, "accepted")) is not None:
                 self._stop(at, f"site {name!r} does not take part: {why}")
         return at
 
@@ -408,7 +426,11 @@ class Coordinator:
                 dict(facts["lost"]),
                 bool(facts["converged"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            if at.x is None or at.x.ndim != 2 or len(at.x) != len(at.sites) or not np.isfinite(at.x).all():
+                raise ValueError("x")
+            if not set(at.sites) <= set(self.plan.sites) or len(set(at.sites)) < len(at.sites):
+                raise ValueError("sites")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"{self.state} is not the state of a coordinator; move it away to start over.") from error
         note("resuming", run=self.plan.run, after=at.number)
         return at
@@ -520,18 +542,40 @@ class Coordinator:
     ) -> tuple[FloatArray, dict[str, list[float]]]:
         replies = self.channel.ask(questions)
         faults = {name: why for name, reply in replies.items() if (why := self._wrong(reply, number)) is not None}
+        answers = {name: reply for name, reply in replies.items() if isinstance(reply, Message) and name not in faults}
+        self._answered |= {name: np.asarray(answer.numbers) for name, answer in answers.items()}
+        refusing = [name for name, reply in replies.items() if isinstance(reply, Fault) and reply.too_far]
+        if refusing:
+            self._blame(at, faults, refusing)
         if faults:
             raise _SitesLost(faults)
-        answers = {name: reply for name, reply in replies.items() if isinstance(reply, Message)}
-        values = np.stack([np.asarray(answers[name].numbers) for name in questions])
+        values = np.stack([self._answered[name] for name in questions])
         return values, {name: answers[name]["report"] for name in questions} if self.plan.report else {}
+
+    def _blame(self, at: _Progress, faults: dict[str, str], refusing: list[str]) -> None:
+        """Where sites refuse to be pulled that far, the fault is with those who sent wild predictions, if that shows."""
+        if at.x is None:
+            return
+        if len(at.sites) == 2:
+            (other,) = set(at.sites) - {refusing[0]}
+            self._stop(
+                at,
+                f"site {refusing[0]!r} is lost in round {at.number + 1}: {faults[refusing[0]]}; what it refused came "
+                f"from site {other!r}, and with two sites nobody else can say which of them is wrong: compare the scores "
+                "of both",
+            )
+        wild = [at.sites[v] for v in wild_sites(np.stack([self._answered[name] for name in at.sites]))]
+        if wild:
+            names = ", ".join(repr(name) for name in refusing)
+            why = f"its predictions are far from those of all other sites, so that {names} refused to be pulled towards them"
+            honest = {name: fault for name, fault in faults.items() if name not in refusing}
+            raise _SitesLost(honest | dict.fromkeys(wild, why), wild)
 
     def _wrong(self, reply: Message | Fault, number: int) -> str | None:
         """What is wrong with an answer, if anything."""
-        if isinstance(reply, Fault):
-            return reply.reason
-        if reply.kind != "answer" or reply["run"] != self.plan.run:
-            return f"it answered with {reply.kind} where an answer was due"
+        why = self._mismatch(reply, "answer")
+        if why is not None or isinstance(reply, Fault):
+            return why
         if reply["round"] != number:
             return f"it answered round {reply['round']} in round {number}"
         assert reply.numbers is not None
@@ -545,18 +589,31 @@ class Coordinator:
         if self.plan.report:
             numbers = isinstance(report, list) and len(report) == 3
             if not numbers or not all(type(number) in (int, float) and 0 <= number < LARGEST for number in report):
-                return f"its report is {report!r:.80} instead of loss, norm and gradient norm"
+                return "its report is not a loss, a norm and a gradient norm"  # which other sites must not learn
         elif report is not None:
             return "it sent a report, although predictions alone were agreed on"
         return None
 
+    def _mismatch(self, reply: Message | Fault, kind: str) -> str | None:
+        """Why a reply is not of this kind and this run, if so."""
+        if isinstance(reply, Fault):
+            return reply.reason
+        if reply.kind != kind:
+            return f"it sent a message of the kind {reply.kind!r} where {kind!r} was due"
+        if reply["run"] != self.plan.run:
+            return f"it answered for the run {reply['run']!r:.80}, not for {self.plan.run!r}"
+        return None
+
     # ---------------------------------------------------------------- endings
 
-    def _go_on_without(self, at: _Progress, faults: dict[str, str]) -> None:
-        losses = "; ".join(f"site {name!r} is lost in round {at.number + 1}: {why}" for name, why in faults.items())
+    def _go_on_without(self, at: _Progress, lost: _SitesLost) -> None:
+        faults, before = lost.faults, at.number
+        losses = "; ".join(f"site {name!r} is lost in round {before + 1}: {why}" for name, why in faults.items())
         left = [name for name in at.sites if name not in faults]
         if self.plan.on_missing == "stop":
-            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {at.number}")
+            if lost.wild:
+                self._forget(at, lost.wild)
+            self._stop(at, f"{losses}; start it again and then the coordinator, which goes on after round {before}")
         if len(left) < self.plan.min_sites:
             self._stop(at, f"{losses}; {len(left)} sites remain, fewer than min_sites = {self.plan.min_sites}")
         note("going on", level=logging.WARNING, without=list(faults), why=losses)
@@ -564,7 +621,7 @@ class Coordinator:
             faults, Message("stop", {"reason": f"the run goes on without this site: {losses}", "row": None})
         )
         if at.x is not None:
-            at.x = at.x[[v for v, name in enumerate(at.sites) if name in left]]
+            at.x = np.stack([self._answered[name] for name in left])  # nothing extrapolated from those that are lost
         at.sites, at.exact = left, False
         at.lost |= faults
         at.number += 1  # some have answered this one, under other conditions
@@ -572,20 +629,26 @@ class Coordinator:
         self._distance = Distance()
         self._save(at)
 
-    def _stop(self, at: _Progress, reason: str) -> None:
+    def _forget(self, at: _Progress, wild: list[str]) -> None:
+        """Put the others' median in place of wild predictions, so that the run can go on once their site is mended."""
+        others = np.median([self._answered[name] for name in at.sites if name not in wild], axis=0)
+        at.x = np.stack([others if name in wild else self._answered[name] for name in at.sites])
+        at.number, at.exact = at.number + 1, False  # sites may have answered this one, to another question
+        self._save(at)
+
+    def _stop(self, at: _Progress, reason: str) -> NoReturn:
         self.channel.tell(at.sites, Message("stop", {"reason": reason, "row": None}))
         raise RunStopped(reason + ".")
 
     def _finish(self, at: _Progress) -> None:
         message = Message("finish", {"run": self.plan.run, "round": at.completed, "converged": at.converged})
         for name, reply in self.channel.ask(dict.fromkeys(at.sites, message)).items():
-            if isinstance(reply, Fault) or reply.kind != "saved":
-                why = reply.reason if isinstance(reply, Fault) else f"it answered with {reply.kind}"
+            if (why := self._mismatch(reply, "saved")) is not None:
                 note(
                     "unconfirmed", level=logging.WARNING, site=name, why=f"it did not say that it kept its model: {why}"
                 )
 
 
 class _SitesLost(Exception):
-    def __init__(self, faults: dict[str, str]) -> None:
-        self.faults = faults
+    def __init__(self, faults: dict[str, str], wild: Sequence[str] = ()) -> None:
+        self.faults, self.wild = faults, list(wild)

@@ -127,5 +127,5 @@ class FlowerChannel:
 def _judged(reply: Message | Fault) -> Message | Fault:
     """A refusal is a fault."""
     if isinstance(reply, Message) and reply.kind == "refusal":
-        return refused(reply["reason"])
+        return refused(reply["reason"], too_far=reply["too_far"])
     return reply

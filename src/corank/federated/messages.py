@@ -21,7 +21,7 @@ from corank._arrays import FloatArray
 MAGIC = b"CRK1"
 PREFIX = struct.Struct("<4sI")
 MAX_HEADER = 1 << 22  # bytes of JSON
-VERSION = 1
+VERSION = 2
 
 # The fields of every kind; the second entry: whether it has an array, required (True), absent (False) or either (None).
 KINDS: dict[str, tuple[dict[str, Any], bool | None]] = {
@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[dict[str, Any], bool | None]] = {
     "digest": ({"upto": int, "digest": str}, False),
     "accepted": ({"run": str}, False),
     "answer": ({"run": str, "round": int, "report": (list, type(None))}, True),
-    "refusal": ({"run": str, "round": int, "reason": str}, False),
+    "refusal": ({"run": str, "round": int, "reason": str, "too_far": bool}, False),
     "saved": ({"run": str}, False),
     "prediction": ({"request": str, "reason": (str, type(None))}, None),
     # coordinator to site
@@ -42,6 +42,7 @@ KINDS: dict[str, tuple[dict[str, Any], bool | None]] = {
     "round": ({"run": str, "round": int, "sites": int}, None),
     "finish": ({"run": str, "round": int, "converged": bool}, False),
     "predict": ({"request": str, "columns": list, "texts": dict, "rows": int}, None),
+    "warning": ({"reason": str}, False),
     "stop": ({"reason": str, "row": (int, type(None))}, False),
 }
 

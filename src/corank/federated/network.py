@@ -1,7 +1,8 @@
 """Both ends of the network, over gRPC with mutual TLS: the coordinator's `Channel`, and a site's connection.
 
-Sites dial in and hold a stream. A site is known by the name in its certificate. One question at a time is open for a
-site; when its stream breaks, the question waits and is put again once the site is back.
+Sites dial in and hold one stream each. A site is known by the name in its certificate; a second stream in its name is
+refused, and both ends are warned. One question at a time is open for a site; when its stream breaks, the question waits
+and is put again once the site is back.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -32,6 +34,10 @@ KEEPALIVE = [  # a cut link is noticed within a quarter of a minute
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 ]
+SECOND = (
+    "two connections in the name of site {name!r}: the first is kept and the second refused. After a cut link that passes "
+    "within a minute; else someone else may hold the key of {name!r}: make a new certificate for it"
+)
 REPLIES = {"compare": "digest", "terms": "accepted", "round": "answer", "finish": "saved", "predict": "prediction"}
 
 
@@ -41,15 +47,31 @@ def size_limits(max_items: int) -> list[tuple[str, int]]:
     return [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", most)]
 
 
-class Line:
-    """What connects one site: its streams, one after the other, and the question that is open."""
+def connection_limits(handshake_timeout: float, max_connections: int) -> list[tuple[str, int]]:
+    """Options that keep strangers, and sites that open more than they need, from using up threads and open files."""
+    return [
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(1000 * handshake_timeout)),
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        ("grpc.max_connection_idle_ms", 60_000),  # without a stream
+        ("grpc.max_concurrent_streams", 4),  # of one connection
+    ]
 
-    def __init__(self, name: str, record: Callable[[str, str, bytes], None]) -> None:
+
+class Line:
+    """What connects one site: its streams, one after the other, and the question that is open.
+
+    `changed` is told of every change; the lines of a channel have it in common. `hello` is that of the open stream.
+    """
+
+    def __init__(
+        self, name: str, record: Callable[[str, str, bytes], None], changed: threading.Condition | None = None
+    ) -> None:
         self.name, self._record = name, record
-        self.changed = threading.Condition()
+        self.changed = changed or threading.Condition()
         self.hello: Message | None = None
-        self.connected = False
         self._stream: queue.Queue[bytes | None] | None = None
+        self._warned = False  # the stream, of a second one
         self._terms: Message | None = None
         self._question: Message | None = None
         self._reply: Message | Fault | None = None
@@ -63,7 +85,7 @@ class Line:
             self._send(question)
 
     def _send(self, message: Message) -> None:
-        if self._stream is not None:
+        if self._stream is not None and self.hello is not None:
             content = message.encoded()
             self._record("to", self.name, content)
             self._stream.put(content)
@@ -75,7 +97,7 @@ class Line:
             while self._reply is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    where = "it is connected, but slow" if self.connected else "it is not connected"
+                    where = "it is connected, but slow" if self.hello is not None else "it is not connected"
                     return Fault(f"it did not answer within {time.monotonic() - began:.0f} s: {where}")
                 self.changed.wait(left)
             self._question = None
@@ -92,12 +114,26 @@ class Line:
             if self._stream is not None:
                 self._stream.put(None)
 
+    def open(self, stream: queue.Queue[bytes | None]) -> bool:
+        """Take the place of the site's only stream; where that is taken, both ends are warned."""
+        with self.changed:
+            if self._stream is None:
+                self._stream, self._warned = stream, False
+                return True
+            if not self._warned:
+                self._warned = True
+                reason = SECOND.format(name=self.name)
+                note("refused", level=logging.WARNING, site=self.name, why=reason)
+                self._send(Message("warning", {"reason": reason}))
+            return False
+
     def attach(self, stream: queue.Queue[bytes | None], hello: Message) -> None:
         """A site has joined, perhaps again: what it missed is sent once more."""
         with self.changed:
-            if self._stream is not None:
-                self._stream.put(None)
-            self._stream, self.hello, self.connected = stream, hello, True
+            if self._stream is not stream:
+                return  # broken off meanwhile
+            self.hello = hello
+            note("joined", site=self.name)
             if self._question is not None and self._reply is None:
                 if self._terms is not None and self._question.kind not in ("terms", "compare"):
                     self._send(self._terms)
@@ -108,7 +144,8 @@ class Line:
         """A stream has ended: no matter, unless it was the current one and an answer is due."""
         with self.changed:
             if self._stream is stream:
-                self._stream, self.connected = None, False
+                self._stream = self.hello = None
+                self.changed.notify_all()
                 if self._question is not None and self._reply is None:
                     note("disconnected", level=logging.WARNING, site=self.name, why=why)
 
@@ -121,7 +158,7 @@ class Line:
                 return
             if isinstance(message, Message):
                 if message.kind == "refusal":
-                    message = refused(message["reason"])
+                    message = refused(message["reason"], too_far=message["too_far"])
                 elif message.kind == "accepted" and question.kind != "terms":
                     return  # of a site that came back
                 elif message.kind == "answer" and question.kind == "round" and message["round"] < question["round"]:
@@ -148,6 +185,8 @@ class GrpcChannel:
     sites : names and fingerprints (SHA-256) of their certificates; None as fingerprint takes any of that name
     max_items : the longest array that is welcome
     join_timeout, answer_timeout : seconds to wait for all sites to join, and for one answer
+    handshake_timeout : seconds for the handshake of a connection, and for the hello with which a stream begins
+    max_connections : open at the same time, also before their handshake; more are closed at once
     """
 
     def __init__(
@@ -160,18 +199,22 @@ class GrpcChannel:
         max_items: int = 1_000_000,
         join_timeout: float = 600.0,
         answer_timeout: float = 600.0,
+        handshake_timeout: float = 10.0,
+        max_connections: int = 256,
     ) -> None:
         self.sent = self.received = 0
         self.join_timeout, self.answer_timeout, self.max_items = join_timeout, answer_timeout, max_items
+        self.handshake_timeout = handshake_timeout
         self._pins = dict(sites)
         self._closing = threading.Event()
         self._count = threading.Lock()
-        self._lines = {name: Line(name, self.record) for name in sites}
+        self._changed = threading.Condition()
+        self._lines = {name: Line(name, self.record, self._changed) for name in sites}
         handler = grpc.stream_stream_rpc_method_handler(self._joined)
         service, method = METHOD.strip("/").split("/")
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=2 * len(sites) + 8, thread_name_prefix="corank-site"),
-            options=[*KEEPALIVE, *size_limits(max_items), ("grpc.so_reuseport", 0)],
+            options=[*KEEPALIVE, *size_limits(max_items), *connection_limits(handshake_timeout, max_connections)],
         )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         credentials = grpc.ssl_server_credentials(
@@ -194,19 +237,27 @@ class GrpcChannel:
         if self._closing.is_set():
             context.abort(grpc.StatusCode.UNAVAILABLE, "the coordinator is about to leave")
         line = self._lines[name]
+        stream: queue.Queue[bytes | None] = queue.Queue()
+        if not line.open(stream):
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, SECOND.format(name=name))
+        timer = threading.Timer(self.handshake_timeout, context.cancel)
+        timer.start()
         try:
             hello = self._read(name, next(requests))
         except (MessageError, StopIteration, grpc.RpcError) as error:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a hello was expected: {error}")
+            why = f"a hello was expected within {self.handshake_timeout:g} s: {error}".rstrip(": ")
+            line.detach(stream, why)
+            note("refused", level=logging.WARNING, site=name, why=why)
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
+        finally:
+            timer.cancel()
         if hello.kind != "hello" or hello["site"] != name:
             why = f"the certificate is of {name!r}, but the hello is not"
+            line.detach(stream, why)
             note("refused", level=logging.WARNING, site=name, why=why)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
-        stream: queue.Queue[bytes | None] = queue.Queue()
-        reader = threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True)
-        note("joined", site=name)
         line.attach(stream, hello)
-        reader.start()
+        threading.Thread(target=self._listen, args=(line, stream, requests), daemon=True).start()
         while (content := stream.get()) is not None:
             yield content
 
@@ -253,16 +304,16 @@ class GrpcChannel:
     # ---------------------------------------------------------------- questions
 
     def hello(self, sites: Sequence[str]) -> dict[str, Message | Fault]:
-        """Wait until all sites have joined."""
+        """Wait until all sites are connected at the same time: what they say of themselves then."""
         deadline = time.monotonic() + self.join_timeout
-        hellos: dict[str, Message | Fault] = {}
-        for name in sites:
-            line = self._lines[name]
-            with line.changed:
-                while line.hello is None and (seconds_left := deadline - time.monotonic()) > 0:
-                    line.changed.wait(seconds_left)
-                hellos[name] = line.hello or Fault(f"it was not there within {self.join_timeout:.0f} s")
-        return hellos
+        with self._changed:
+            while any(self._lines[name].hello is None for name in sites):
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
+                    break
+                self._changed.wait(seconds_left)
+            late = Fault(f"it was not there within {self.join_timeout:.0f} s")
+            return {name: self._lines[name].hello or late for name in sites}
 
     def ask(self, questions: Mapping[str, Message]) -> dict[str, Message | Fault]:
         """All at the same time."""
@@ -313,6 +364,7 @@ class Connection:
         patience: float = 600.0,
     ) -> None:
         self.address, self.patience, self.max_items = address, patience, max_items
+        self._ends = min(identity.certificate.not_valid_after_utc, authority.not_valid_after_utc)
         self._credentials = grpc.ssl_channel_credentials(pem(authority), key_pem(identity), pem(identity.certificate))
         # whatever the host is called, its certificate must be the coordinator's
         name = ("grpc.ssl_target_name_override", COORDINATOR)
@@ -335,7 +387,8 @@ class Connection:
                 wait, last = FIRST_WAIT, time.monotonic()
             if time.monotonic() - last > self.patience and not forever:
                 raise JoinError(f"no connection to the coordinator at {self.address} for {self.patience:.0f} s: {why}.")
-            note("waiting", site=party.name, why=why, seconds=wait)
+            level = logging.WARNING if why.startswith("already_exists") else logging.INFO
+            note("waiting", level=level, site=party.name, why=why, seconds=wait)
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
@@ -351,6 +404,9 @@ class Connection:
                 message = decoded(content, max_values=self.max_items)
                 if message.kind == "stop":
                     return message, True
+                if message.kind == "warning":
+                    note("warned", level=logging.WARNING, site=party.name, why=message["reason"])
+                    continue
                 reply = answered(party, message)
                 said.put(reply.encoded())
                 if message.kind == "finish":
@@ -371,6 +427,11 @@ class Connection:
     def _judged(self, error: Any) -> str:
         """Why a connection failed; JoinError where trying again cannot help."""
         code, details = error.code().name, error.details() or ""
+        if datetime.now(UTC) > self._ends:
+            raise JoinError(
+                f"the certificates of this site have expired at {self._ends:%Y-%m-%d %H:%M} UTC: make new ones with corank "
+                "federated init, and start it again; what it answered so far is kept"
+            )
         if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details or "not match" in details:
             raise JoinError(
                 f"the coordinator at {self.address} has no certificate of this run's authority in the name "
@@ -378,7 +439,7 @@ class Connection:
             )
         if code in FINAL:
             raise JoinError(f"the coordinator at {self.address} refused: {details}")
-        return f"{code.lower()}: {details.splitlines()[0]:.200}" if details else code.lower()
+        return f"{code.lower()}: {details.splitlines()[0]:.300}" if details else code.lower()
 
 
 def _spoken(said: queue.Queue[bytes | None]) -> Iterator[bytes]:

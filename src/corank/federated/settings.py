@@ -176,6 +176,8 @@ class CoordinatorSettings:
     shared: SharedSettings | None
     join_timeout: float
     answer_timeout: float
+    handshake_timeout: float
+    max_connections: int
     max_items: int
 
 
@@ -216,6 +218,8 @@ def read_coordinator(path: Path) -> CoordinatorSettings:
         shared=None if shared is None else SharedSettings.read(shared),
         join_timeout=_positive(top, "join_timeout", 600.0),
         answer_timeout=_positive(top, "answer_timeout", 600.0),
+        handshake_timeout=_positive(top, "handshake_timeout", 10.0),
+        max_connections=top.count("max_connections", 256),
         max_items=top.count("max_items", 1_000_000),
     )
     top.end()

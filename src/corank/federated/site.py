@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,10 @@ class Refused(ValueError):
     """What a site was asked for and does not do; says why."""
 
 
+class PulledTooFar(Refused):
+    """A round that would pull a site beyond its limits; which of the senders is to blame, the coordinator can tell."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of a site. Its answers are affine in the questions, so that enough questions reveal them all.
@@ -172,6 +176,7 @@ class Site:
     qid, sample_weight : as in `fit`
     limits : Limits
     state : path of the file that remembers answered rounds across restarts; None forgets
+    keep : called with the site when the run has ended, before the coordinator hears that its model is kept
     """
 
     def __init__(
@@ -186,8 +191,9 @@ class Site:
         sample_weight: Any = None,
         limits: Limits | None = None,
         state: Path | None = None,
+        keep: Callable[[Site], None] | None = None,
     ) -> None:
-        self.name, self.shared, self.limits, self.state = name, shared, limits or Limits(), state
+        self.name, self.shared, self.limits, self.state, self.keep = name, shared, limits or Limits(), state, keep
         self.model = _alone(learner, X, y, shared, qid, sample_weight)
         self.comparison = comparison_of(self.model)
         self._block = _block(self.model, shared)
@@ -200,7 +206,7 @@ class Site:
             )
         self.terms: Terms | None = None
         given = _digest(learner, X, y, shared, qid, sample_weight)
-        self._memory = _Memory.read(state, self._coefficients_size, given)
+        self._memory = _Memory.read(state, self._coefficients_size, len(shared), given)
 
     @property
     def _coefficients_size(self) -> int:
@@ -299,9 +305,11 @@ class Site:
         towards = self._block.compared(values)
         size = float(np.sqrt(np.mean(to_numpy(towards) ** 2)))
         if size > self._allowed:
-            raise Refused(
-                f"{self.name!r} was to be pulled towards values of size {size:.3g}, beyond the {self._allowed:.3g} that "
-                "its limits allow; if the other sites' scores are that much larger, raise norm in its limits."
+            # both numbers say something about the scores: they are for this site's log, not for the others
+            note("too far", level=logging.WARNING, site=self.name, size=size, allowed=self._allowed)
+            raise PulledTooFar(
+                f"{self.name!r} was to be pulled further than its limits allow; if the other sites' scores are that much "
+                "larger than its own, raise norm in its limits: its log says how far."
             )
         return 2 * terms.agreement * (sites - 1), towards
 
@@ -330,6 +338,8 @@ class Site:
             raise Refused(f"the run ended at round {message['round']}, but the last one here is {self._memory.round}.")
         white = like(self._memory.coefficients[:, None], self._block.right)
         agreed(self.model, self._block.coefficients(white)[:, 0], terms, self.name, self._memory.round)
+        if self.keep is not None:
+            self.keep(self)
         return Message("saved", {"run": terms.run})
 
 
@@ -348,7 +358,7 @@ class _Memory:
     values: FloatArray | None = None
 
     @classmethod
-    def read(cls, path: Path | None, size: int, given: str) -> _Memory:
+    def read(cls, path: Path | None, size: int, items: int, given: str) -> _Memory:
         state = None if path is None else read_state(path)
         memory = cls(path, np.zeros(size), given)
         if state is None:
@@ -357,12 +367,19 @@ class _Memory:
         try:
             memory.run, memory.asked = str(facts["run"]), str(facts["asked"])
             memory.round, memory.answered = int(facts["round"]), int(facts["answered"])
-            memory.report = None if facts["report"] is None else [float(number) for number in facts["report"]]
-        except (KeyError, TypeError, ValueError) as error:
+            memory.report = [float(number) for number in facts["report"]]
+            coefficients, values = arrays["coefficients"], arrays["values"]
+            as_before = facts["given"] == given
+            if memory.round < 1 or memory.answered < 1 or len(memory.report) != 3:
+                raise ValueError("counts")
+            if as_before and (coefficients.shape != (size,) or values.shape != (items,)):
+                raise ValueError("shapes")
+            if not all(np.isfinite(numbers).all() for numbers in (coefficients, values, memory.report)):
+                raise ValueError("numbers")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"{path} is not the state of a site; move it away to start over.") from error
-        shape = arrays.get("coefficients", memory.coefficients[:0]).shape
-        if facts.get("given") == given and shape == memory.coefficients.shape:
-            memory.coefficients, memory.values = arrays["coefficients"], arrays.get("values")
+        if as_before:
+            memory.coefficients, memory.values = coefficients, values
         else:  # rounds count on, but what was said no longer holds
             note(
                 "changed", level=logging.WARNING, why="data or settings are others than in the last round; starts over"
@@ -378,11 +395,11 @@ class _Memory:
 
     def remember(self, number: int, asked: str, white: FloatArray, values: FloatArray, report: list[float]) -> None:
         """Write down before it is said, so that no restart forgets an answer."""
+        if self.path is not None:
+            facts = {"run": self.run, "round": number, "asked": asked, "answered": self.answered + 1, "report": report}
+            write_state(self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values})
         self.round, self.asked, self.answered = number, asked, self.answered + 1
         self.coefficients, self.values, self.report = white, values, report
-        if self.path is not None:
-            facts = {"run": self.run, "round": number, "asked": asked, "answered": self.answered, "report": report}
-            write_state(self.path, {**facts, "given": self.given}, {"coefficients": white, "values": values})
 
 
 def comparison_of(learner: CoRLS | CoRankRLS) -> str:

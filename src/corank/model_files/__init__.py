@@ -13,11 +13,21 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corank.encoder import TableEncoder
+from corank.encoder import KINDS, TableEncoder
 from corank.learners.registry import learner_class, stored_learners
 from corank.model_files.container import ModelFileError, read_model, write_model
 from corank.model_files.packing import Packer, Unpacker, function_name
-from corank.model_files.schema import ENCODER, ENCODER_ARRAYS, Contents, Sizes, check_contents, demand
+from corank.model_files.schema import (
+    ENCODER,
+    ENCODER_ARRAYS,
+    KIND_OPTIONS,
+    TEXT_ARRAYS,
+    VECTOR_ARRAYS,
+    Contents,
+    Sizes,
+    check_contents,
+    demand,
+)
 
 
 class Saveable:
@@ -43,7 +53,9 @@ class Saveable:
         The file holds what `predict` and `update` need: parameters, coefficients, basis rows and, for a model on all
         its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter,
         a random state that is no number and the `dictionary` that atoms were picked from are for training only and
-        load as None. `unscored_effect_` is saved where it was asked for before.
+        load as None. `unscored_effect_` is saved where it was asked for before. The model of a site that learned with
+        others (`corank.federated`) holds rows that are not to be shared: its file can be read by its owner alone. A file
+        that is replaced keeps its mode.
 
         Parameters
         ----------
@@ -71,7 +83,8 @@ class Saveable:
         header["summary"] = {**self._summary(), **training_only}
         header["encoder"] = None if encoder is None else _pack_encoder(encoder, self, packer)
         header["table"] = None if self.table_ is None else dict(self.table_)
-        write_model(path, header, packer.arrays, overwrite=overwrite)
+        of_a_site = self.table_ is not None and "federated" in self.table_
+        write_model(path, header, packer.arrays, overwrite=overwrite, private=of_a_site)
 
     def _summary(self) -> dict[str, int]:
         """The numbers of rows behind the model, for readers of the file."""
@@ -114,6 +127,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict[str, str]]:
     """The parameters, and a description of those that matter for training only and do not go into a file."""
     parameters = learner.get_params(deep=False)
+    if "encoder" in parameters:  # the one that is fitted is stored beside the learner
+        parameters["encoder"] = None
     descriptions = {}
     for name in ("cv", "random_state", "dictionary"):
         value = parameters.get(name)
@@ -179,8 +194,57 @@ def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableE
         return None
     prefix = "encoder."
     encoder_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    sizes = Sizes()
-    demand(ENCODER.fits(header, sizes) and ENCODER_ARRAYS.fits(encoder_arrays, sizes), "table encoder")
+    header = _as_today(header)
+    demand(_is_sound_encoder(header, encoder_arrays), "table encoder")
     encoder = TableEncoder.from_state(header, encoder_arrays)
     demand(len(encoder.attributes_) == learner.n_features_in_, "table encoder")
     return encoder
+
+
+def _as_today(header: Any) -> Any:
+    """The state of an encoder; one of version 0.1, which calls categories text, in the form of today."""
+    if not isinstance(header, dict) or set(header) != {"max_categories", "scale", "columns"}:
+        return header
+    columns = header["columns"]
+    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+        return header
+    new = {"year": False, "season": False, "date_format": "", "vector": "", "words": None, "characters": None}
+    kinds = {"text": "category"}
+    columns = [{**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))} for column in columns]
+    return {**header, "columns": columns, **{option: [] for option in KIND_OPTIONS}}
+
+
+def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
+    """Whether header and arrays are what `TableEncoder.to_state` gives, of sizes that agree."""
+    sizes = Sizes()
+    arrays = dict(arrays)
+    scaling = {name: arrays.pop(name) for name in ("fill", "centre", "divisor") if name in arrays}
+    if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
+        return False
+    for position, column in enumerate(header["columns"]):
+        prefixes = {"text": f"text.{position}.", "vector": f"vector.{position}."}
+        text, vector = (
+            {name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
+            for prefix in prefixes.values()
+        )
+        is_text = column["kind"] == "text" and not column["dropped"]
+        is_vector = column["kind"] == "vector" and not column["dropped"] and not column["vector"]
+        if is_text != bool(text) or is_vector != bool(vector) or column["kind"] not in KINDS:
+            return False
+        terms = (column["words"], column["characters"])
+        if not is_text and terms != (None, None):
+            return False
+        if is_text and not (TEXT_ARRAYS.fits(text, Sizes()) and _are_terms(terms, len(text["idf"]))):
+            return False
+        if is_vector and not VECTOR_ARRAYS.fits(vector, Sizes()):
+            return False
+    return not arrays
+
+
+def _are_terms(terms: tuple[Any, Any], number: int) -> bool:
+    """Whether words and character n-grams, by name or hashed, are that many in all, and none comes twice."""
+    counts = [len(set(kind)) if isinstance(kind, list) else kind for kind in terms]
+    if None in counts or any(kind < 1 for kind in terms if isinstance(kind, int)):
+        return False
+    by_name = [kind for kind in terms if isinstance(kind, list)]
+    return sum(counts) == number > 0 and all(len(set(kind)) == len(kind) for kind in by_name)

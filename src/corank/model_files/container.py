@@ -31,7 +31,14 @@ class ModelFileError(ValueError):
     """A file that cannot be read as a model; the message says what is wrong with it."""
 
 
-def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays, overwrite: bool = False) -> None:
+def write_model(
+    path: str | os.PathLike[str],
+    header: dict[str, Any],
+    arrays: Arrays,
+    overwrite: bool = False,
+    *,
+    private: bool = False,
+) -> None:
     """Write a model file, whole or not at all.
 
     Parameters
@@ -42,7 +49,9 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ar
     arrays : dict of ndarray
         float64, float32, int64, int32 or bool, of any strides.
     overwrite : bool
-        Whether a file that is already there may be replaced; else that is a FileExistsError.
+        Whether a file that is already there may be replaced; else that is a FileExistsError. Its mode is kept.
+    private : bool
+        Whether a new file can be read by its owner alone.
     """
     # safetensors takes the buffer as it lies: strided arrays would come back scrambled
     arrays = {name: np.require(array, array.dtype.newbyteorder("<"), ["C", "A"]) for name, array in arrays.items()}
@@ -54,7 +63,7 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ar
     content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": _checksum(text, arrays)})
     path = Path(path)
     try:
-        with replacing(path, overwrite=overwrite) as file:
+        with replacing(path, overwrite=overwrite, private=private) as file:
             file.write(content)
     except PermissionError as error:
         raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}") from error
@@ -143,12 +152,11 @@ class StateError(ValueError):
 
 
 def write_state(path: Path, facts: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
-    """Replace the state; a process killed meanwhile leaves the one before."""
-    content = to_safetensors(
-        {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()},
-        metadata={STATE_FORMAT: json.dumps(facts, allow_nan=False)},
-    )
-    with replacing(path, overwrite=True) as file:
+    """Replace the state, which its owner alone can read; a process killed meanwhile leaves the one before."""
+    text = json.dumps(facts, allow_nan=False)
+    numbers = {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
+    content = to_safetensors(numbers, metadata={STATE_FORMAT: text, "sha256": _checksum(text, numbers)})
+    with replacing(path, overwrite=True, private=True) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -162,10 +170,18 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64
         return None
     try:
         with safe_open(path, framework="np") as file:
-            facts = json.loads((file.metadata() or {})[STATE_FORMAT])
-            return facts, {name: np.asarray(file.get_tensor(name), dtype=np.float64) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+            metadata = file.metadata() or {}
+            text = metadata[STATE_FORMAT]
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        facts = json.loads(text)
+        if metadata.get("sha256") != _checksum(text, arrays):
+            old = "sha256" not in metadata
+            raise ValueError("it has no checksum, as those of corank 0.1" if old else "it does not match its checksum")
+        if not isinstance(facts, dict) or any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError("it holds something else")
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise StateError(
             f"{path} is not the state of a federated run, or it is damaged: {error}; move it away to begin anew, "
             "with every round that a site has answered forgotten."
         ) from error
+    return facts, arrays

@@ -4,9 +4,9 @@ A learner declares its contents as `{name in the file: (attribute, kind)}`, made
 Shapes are written with symbols, as in `floats("r")` or `features("r", "d") | None`. A symbol stands for one size
 throughout a file, and for one size per view inside `per_view`; "_" stands for any size. The symbols: d columns, r basis
 rows or distinct atoms, n kept rows, p candidates of a path, w summed features, i compared items, c comparisons, u unscored
-rows, s steps of a pursuit, k columns of a table, M views.
+rows, s steps of a pursuit, k columns of a table, t terms of a text, M views.
 
-Whether values make sense is not checked: the checksum of the file finds damage.
+Whether values make sense is hardly checked: the checksum of the file finds damage.
 """
 
 from __future__ import annotations
@@ -93,6 +93,12 @@ def _array(types: tuple[str, ...], symbols: tuple[str, ...]) -> Kind:
         return isinstance(value, np.ndarray) and value.dtype.name in types and sizes.agree(value.shape, symbols)
 
     return Kind(fits)
+
+
+def finite(type_name: str, *symbols: str) -> Kind:
+    """An array of one type without NaN and infinity."""
+    array = _array((type_name,), symbols)
+    return Kind(lambda value, sizes: array.fits(value, sizes) and bool(np.isfinite(value).all()))
 
 
 def names(symbol: str) -> Kind:
@@ -250,19 +256,26 @@ FIELDS: dict[str, dict[str, Kind]] = {
 FIELDS["PullPath"] = {**FIELDS["Path"], "pull": floats("p") | None}
 
 # The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns of a table.
+KIND_OPTIONS = ("text", "category", "number", "ignore")
+_TERMS = several(TEXT) | COUNT | None
 ENCODER = entries(
     max_categories=COUNT,
     scale=FLAG,
     columns=several(
         entries(
-            **dict.fromkeys(("name", "kind", "dropped"), TEXT),
-            **dict.fromkeys(("values", "missing", "other"), FLAG),
+            **dict.fromkeys(("name", "kind", "dropped", "date_format", "vector"), TEXT),
+            **dict.fromkeys(("values", "missing", "other", "year", "season"), FLAG),
             categories=several(TEXT),
+            words=_TERMS,
+            characters=_TERMS,
         ),
         "k",
     ),
+    **dict.fromkeys(KIND_OPTIONS, several(TEXT)),
 )
 ENCODER_ARRAYS = entries(fill=floats("k"), centre=floats("k"), divisor=floats("k"))
+TEXT_ARRAYS = entries(idf=finite("float64", "t"), components=finite("float32", "_", "t"))
+VECTOR_ARRAYS = entries(centres=finite("float64", "_"))
 
 # ---------------------------------------------------------------- contents of files, by kind of learner
 

@@ -90,7 +90,7 @@ class Checkpoint:
         began = time.monotonic()
         for stale in self.folder.glob(".corank-*.part"):  # of a process that was killed
             stale.unlink(missing_ok=True)
-        write_model(self.folder / f"{name}.sums", header, arrays, overwrite=True)
+        write_model(self.folder / f"{name}.sums", header, arrays, overwrite=True, private=True)  # sums hold rows, too
         now = time.monotonic()
         self._next = now + WORK_PER_WRITING * (now - began)
 

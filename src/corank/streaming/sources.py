@@ -257,11 +257,12 @@ class TableSource(ABC):
     def names(self) -> list[str]:
         """The names of the columns of the first file, then of those that folders name."""
         stored = self.schemas[0].names
-        return [*stored, *(name for name in self._key_types if name not in stored)]
+        return list(dict.fromkeys([*stored, *self._key_types]))
 
     def _type(self, position: int, name: str) -> pa.DataType | None:
         schema = self.schemas[position]
-        return schema.field(name).type if name in schema.names else self._key_types.get(name)
+        at = schema.get_field_index(name)
+        return schema.field(at).type if at >= 0 else self._key_types.get(name)
 
     def number_columns(self) -> list[str]:
         """The names of the columns that hold numbers in the first file."""
@@ -298,7 +299,7 @@ class TableSource(ABC):
         unit.file.check()
         columns = [*(roles.features or ()), roles.score, roles.query, *roles.extra]
         names = list(dict.fromkeys(name for name in columns if name is not None))
-        stored = self.schemas[self._positions[unit.file.path]].names
+        stored = set(self.schemas[self._positions[unit.file.path]].names)
         row = unit.first_row
         with reading(unit.file.path):
             tables = self._tables(unit, [name for name in names if name in stored], roles, chunk_rows)

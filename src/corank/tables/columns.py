@@ -1,6 +1,7 @@
 """Columns of tables: any kind of table becomes a `pyarrow.Table`, its columns become scores, query labels or numbers."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
@@ -70,8 +71,8 @@ def column_names(table: Any) -> list[str]:
 def check_unique(names: list[str], where: str) -> None:
     """Refuse names that occur twice; `where` is the table or file that has them."""
     if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise TableError(f"{where} has several columns of one name: {', '.join(map(repr, repeated))}")
+        repeated = sorted(name for name, number in Counter(names).items() if number > 1)
+        raise TableError(f"{where} has several columns of one name: {_listed(repeated)}")
 
 
 # ---- scores, labels, numbers
@@ -79,15 +80,18 @@ def check_unique(names: list[str], where: str) -> None:
 
 def column(table: pa.Table, name: str, role: str = "") -> pa.ChunkedArray:
     """The column of that name; `role` is its purpose in one word, for the error where there is no such column."""
-    names = table.column_names
-    if name not in names:
+    if table.schema.get_field_index(name) < 0:
+        names = table.column_names
         guess = did_you_mean(name, names) or "."
-        listed = ", ".join(map(repr, names[:MAX_LISTED_COLUMNS]))
-        more = f" and {len(names) - MAX_LISTED_COLUMNS} more" if len(names) > MAX_LISTED_COLUMNS else ""
         raise TableError(
-            f"there is no {role + ' ' if role else ''}column {name!r}{guess} The columns are {listed}{more}"
+            f"there is no {role + ' ' if role else ''}column {name!r}{guess} The columns are {_listed(names)}"
         )
     return table[name]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED_COLUMNS} more" if len(names) > MAX_LISTED_COLUMNS else ""
+    return ", ".join(map(repr, names[:MAX_LISTED_COLUMNS])) + more
 
 
 def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
@@ -116,7 +120,9 @@ def query_column(table: pa.Table, name: str) -> NDArray[Any]:
 def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> NDArray[np.float64]:
     """Values of the column `name` as numbers: (n_rows,), NaN where missing; text is parsed, and must hold `what`."""
     values = plain(values)
-    if is_text(values.type):
+    if pa.types.is_float64(values.type):  # the usual case in wide tables
+        result = values.to_numpy()
+    elif is_text(values.type):
         result = parsed(values, name, what, number)
     elif is_number(values.type) or pa.types.is_null(values.type):
         result = values.cast(pa.float64(), safe=False).to_numpy()

@@ -5,6 +5,7 @@ layouts and SVMlight lines.
 """
 
 import codecs
+import csv
 import gzip
 import io
 import os
@@ -35,11 +36,14 @@ PARQUET_START, GZIP_START = b"PAR1", b"\x1f\x8b"
 BEGINNING = 4096  # bytes by which the kind of a file is recognised
 BLOCK_BYTES = 2**24  # of text that is parsed at a time
 LAYOUT_ROWS = 100  # rows by which decimal commas are recognised
+MAX_TABLE_COLUMNS = 200_000
+WIDE = 1_000  # columns from which the types of a CSV are guessed by its first row, and checked
 MAX_TABLE_NUMBERS = 2**28  # of an SVMlight file that is read whole: 2 GB
 SCORE, QUERY = "score", "qid"  # columns of an SVMlight file
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
 _LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
+_FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _SVMLIGHT_METADATA = {b"corank": b"svmlight"}
 
 
@@ -75,7 +79,9 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
         format = format_of_file(path)
         _check_beginning(path, is_parquet=format == "parquet")
         if format == "parquet":
-            table = parquet.ParquetFile(path).read()
+            file = parquet.ParquetFile(path)
+            _check_width(path, len(file.schema_arrow))
+            table = file.read()
         elif format == "jsonl":
             with _byte_stream(path) as stream:
                 table = arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=BLOCK_BYTES))
@@ -208,21 +214,35 @@ class CsvLayout(NamedTuple):
 
 def csv_layout(path: Path) -> CsvLayout:
     """The layout of a CSV file, by its header and first rows."""
-    kind, compressed = _ending(path)
-    opener = gzip.open if compressed else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    kind, _ = _ending(path)
+    with _open_text(path) as file:
         skipped, header = next(((at, line) for at, line in enumerate(file) if line.strip("\r\n")), (0, ""))
+        unquoted = re.sub(r'"[^"]*"', "", header)
+        separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
+        separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
+        _check_width(path, unquoted.count(separator) + 1)
         first_rows = list(islice(file, LAYOUT_ROWS))
     if not header:
         raise TableError(f"{path} is empty")
     if not first_rows:
         raise TableError(f"{path} has a header but no rows")
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    separators = SEPARATORS.get(kind, SEPARATORS[".csv"])
-    separator = next((candidate for candidate in separators if candidate in unquoted), separators[0])
-    fields = [field.strip() for line in first_rows for field in line.split(separator)]
+    fields = (field.strip() for line in first_rows for field in line.split(separator))
     decimal_commas = separator == ";" and any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
     return CsvLayout(skipped, separator, separator not in unquoted, decimal_commas)
+
+
+def _check_width(path: Path, n_columns: int) -> None:
+    """Refuse a table of more columns than can be handled one by one."""
+    if n_columns > MAX_TABLE_COLUMNS:
+        raise TableError(
+            f"{path} has {n_columns:,} columns, but a table may have {MAX_TABLE_COLUMNS:,}: give the numbers of a row as "
+            "one column of lists in a Parquet file"
+        )
+
+
+def _open_text(path: Path) -> Any:
+    opener = gzip.open if _ending(path)[1] else open
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def open_csv(path: Path, types: Mapping[str, pa.DataType], columns: Sequence[str] | None = None) -> Any:
@@ -269,13 +289,31 @@ def _csv_arguments(
 
 def _read_csv(path: Path, text: set[str]) -> pa.Table:
     layout = csv_layout(path)
-    table = _read_even_rows(path, layout, dict.fromkeys(text, pa.string()))
-    for position, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True)):
+    types = dict.fromkeys(text, pa.string())
+    try:
+        table = _read_even_rows(path, layout, _fractions(path, layout) | types)
+    except pa.ArrowInvalid:  # a column begins with a fraction and holds text further down
+        table = _read_even_rows(path, layout, types)
+    columns = table.columns
+    for position, (name, values) in enumerate(zip(table.column_names, columns, strict=True)):
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
         if layout.separator == ";" and name not in text and _has_decimal_commas(values):
-            table = table.set_column(position, name, pc.replace_substring(values, ",", ".").cast(pa.float64()))
-    return table
+            columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
+    return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
+    """Columns of a wide table whose first cell is a fraction; to find their types out takes most of the time."""
+    with _open_text(path) as file:
+        rows = csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator)
+        try:
+            header, first = next(rows), next(rows, [])
+        except csv.Error:
+            return {}
+    if len(header) < WIDE:
+        return {}
+    return {name: pa.float64() for name, cell in zip(header, first, strict=False) if _FRACTION.fullmatch(cell)}
 
 
 def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -336,10 +374,12 @@ def with_zeros(table: pa.Table, names: Any) -> pa.Table:
     """A table from an SVMlight file, with features that no line of it names as columns of 0; other tables as they are."""
     if (table.schema.metadata or {}).get(b"corank") != b"svmlight":
         return table
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    zeros = pa.array(np.zeros(len(table)))
     for name in names:
-        if name not in table.column_names and str(name).isdecimal():
-            table = table.append_column(str(name), pa.array(np.zeros(len(table))))
-    return table
+        if str(name).isdecimal():
+            columns.setdefault(str(name), zeros)
+    return pa.table(columns, metadata=table.schema.metadata)
 
 
 def parse_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:

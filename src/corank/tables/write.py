@@ -6,8 +6,9 @@ import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -131,21 +132,37 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its name only once it is complete, and is removed if the block raises."""
+def replacing(path: Path, *, overwrite: bool, private: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes its name only once it is complete, and is removed if the block raises.
+
+    It has the mode and, where possible, the owner of the file that it replaces. `private`: a new one is its owner's alone.
+    """
     check_target(path, overwrite=overwrite)
     temporary = path.with_name(f".corank-{secrets.token_hex(8)}.part")
+    before = path.stat() if path.exists() else None
+    mode = 0o600 if private or before is not None else 0o666  # less the bits of the umask
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())  # the name must not be there before the contents are
+        if before is not None:
+            _take_over(temporary, before)
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)  # a full disk does not say which file it was
         raise
+
+
+def _take_over(path: Path, before: os.stat_result) -> None:
+    """Give a file the owner, group and mode of another."""
+    now = path.stat()
+    if hasattr(os, "chown") and (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
+        with suppress(PermissionError):  # only the superuser may
+            os.chown(path, before.st_uid, before.st_gid)
+    path.chmod(stat.S_IMODE(before.st_mode))
 
 
 @contextmanager

@@ -1,0 +1,162 @@
+"""Links between items on the command line: the table that --links names, and how a model takes what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from corank.cli.comparisons import NamedItems, labels
+from corank.cli.console import is_several, note
+from corank.cli.files import readable
+from corank.links import Links, read_links
+from corank.tables import TableError, column, is_text, numbers, plain, read_table, score_column
+
+MUTUAL, DIRECTED = "mutual", "directed"  # what a model remembers of the links it was fitted with
+WEIGHT_NAMES = ("weight", "weights", "count", "times", "strength")
+
+
+@dataclass(frozen=True)
+class LinkTable:
+    """A table of links.
+
+    Attributes
+    ----------
+    file : path of the table
+    columns : names of its two columns of items and perhaps that of weights; empty = the first two
+    directed : whether directions are kept
+    """
+
+    file: Path
+    columns: tuple[str, ...] = ()
+    directed: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What a model remembers of it."""
+        return DIRECTED if self.directed else MUTUAL
+
+    def between(self, table: pa.Table, item: str, file: Path) -> Links:
+        """The links between the rows of a table from `file`, whose column `item` names the rows."""
+        ids = NamedItems(file, item, table).labels
+        names = list(self.columns)
+        edges = read_table(self.file, text=names[:2])
+        if not names:
+            names = edges.column_names[:2]
+            if len(names) < 2:
+                raise TableError(f"--links {self.file} has one column, {names[0]!r}, but a link has two ends")
+            if not all(is_text(edges.schema.field(name).type) for name in names):
+                edges = read_table(self.file, text=names)  # labels such as 007 stay as they are
+            unused = [name for name in edges.column_names[2:] if name.lower() in WEIGHT_NAMES]
+            if unused:
+                columns = ",".join([*names, unused[0]])
+                note(f"links count alike: --link-columns {columns} takes column {unused[0]!r} as weights")
+        ends = {str(at): _trimmed(column(edges, name, "link")) for at, name in enumerate(names[:2])}
+        if len(names) == 3:
+            ends["weight"] = pa.array(numbers(column(edges, names[2], "weight"), names[2]))
+        try:
+            links = read_links(ends, len(table), ids=ids, directed=self.directed)
+        except ValueError as error:
+            message = str(error).removeprefix("links: ").removesuffix(".")
+            raise TableError(f"--links {self.file}: {message}") from error
+        if links.n_unknown:
+            note(links.remark())
+        return replace(links, n_unknown=0)  # it is said once
+
+
+def _trimmed(values: Any) -> Any:
+    values = plain(values)
+    return pc.utf8_trim_whitespace(values) if is_text(values.type) else values
+
+
+# ---- options
+
+
+def link_table(
+    context: typer.Context, file: Path | None, columns: str | None, *, directed: bool = False
+) -> LinkTable | None:
+    """The table of links that the options name, or None."""
+    if file is None:
+        option = "--link-columns" if columns is not None else "--directed" if directed else None
+        if option is not None:
+            raise ValueError(f"{option} is about a table of links: say which with --links")
+        return None
+    names = () if columns is None else tuple(name.strip() for name in columns.split(","))
+    if columns is not None and (len(names) not in (2, 3) or not all(names) or len(set(names)) < len(names)):
+        raise ValueError(
+            f"--link-columns must name two columns, or three with weights, such as from,to; got {columns!r}"
+        )
+    return LinkTable(readable(context, file), names, directed)
+
+
+def file_of(links: LinkTable | None) -> Path | None:
+    """The file that holds the links, if any."""
+    return None if links is None else links.file
+
+
+def check_single_table(links: LinkTable | None, file: Path) -> None:
+    """Refuse links between the rows of many files."""
+    if links is not None and is_several(file):
+        raise ValueError(f"--links goes with one table, but {file} is a folder or a pattern")
+
+
+def check_named(item: str | None) -> str:
+    """The column that names the items; an error where nothing says what they are called."""
+    if item is None:
+        raise ValueError("--links needs --id, the column that says what the items are called")
+    return item
+
+
+# ---- models
+
+
+def links_for(
+    model: Any, links: LinkTable | None, table: pa.Table, item: str | None, file: Path, *, needed: bool = False
+) -> Links | None:
+    """Links between the rows of a table, for a fitted model; None where there are none.
+
+    The table must hold every item that links should lead to. Direction is that of the fit. `needed`: whether a model
+    that was fitted with links cannot do without.
+    """
+    remembered = (model.table_ or {}).get("links")
+    linked = remembered is not None or getattr(model, "_with_links", False)
+    if links is None:
+        if linked and needed:
+            raise ValueError("the model was fitted with links: give --links, and a table of all linked items")
+        if linked:
+            note("the model was fitted with links, but --links is not given: items count by their own columns alone")
+        return None
+    if not linked:
+        raise ValueError("the model was fitted without links: leave out --links, or run corank fit with it")
+    item = check_named(item or (model.table_ or {}).get("id"))
+    return LinkTable(links.file, links.columns, remembered == DIRECTED).between(table, item, file)
+
+
+def as_argument(links: Links | None) -> dict[str, Any]:
+    """Links as an argument of the methods of a learner that takes them; nothing where there are none."""
+    return {} if links is None else {"links": links}
+
+
+def with_scores(
+    answers: pa.Table, file: Path, items_file: Path, item: str, score: str, text: Iterable[str]
+) -> pa.Table:
+    """All rows of a table of items with the scores that another table gives to some of them, once at most."""
+    table = read_table(items_file, text=[*text, item])
+    rows = NamedItems(items_file, item, table).rows_of(labels(answers, item, "item", file), file, item)
+    values = score_column(answers, score)
+    given = ~np.isnan(values)
+    repeated = np.flatnonzero(np.bincount(rows[given], minlength=len(table)) > 1)
+    if repeated.size:
+        name = table[item][int(repeated[0])].as_py()
+        raise TableError(f"{name!r} has several scores in {file}: with --links every item is one row, with one score")
+    scores = np.full(len(table), np.nan)
+    scores[rows[given]] = values[given]
+    if score in table.column_names:
+        table = table.drop_columns([score])
+    return table.append_column(score, pa.array(scores, from_pandas=True))
