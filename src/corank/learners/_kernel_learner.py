@@ -35,6 +35,7 @@ from corank.learners._learner import (
     compared_rows,
     read_kernel,
     read_shared_parameters,
+    width_rule,
 )
 from corank.learners._scans import (
     check_alone,
@@ -354,7 +355,7 @@ class _KernelLearner(Learner):
         """The views' kernels and bases, checked against the rows."""
         kernels, widths = [], []
         for view in views:
-            if view.kernel is self.kernel and view.gamma is self.gamma:
+            if view.kernel is self.kernel and view.gamma is self.gamma:  # of a scan that is summed "auto" is "scale"
                 kernels.append(self._given_kernel)
                 widths.append(self._given_gamma)
             else:
@@ -478,8 +479,10 @@ class _KernelLearner(Learner):
         if any(index is not scored_index for index in scored.index):
             scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
+        n_roots = scored.problems[0].operator.n_roots
+        self._given_gamma = width_rule(self._given_gamma, n_roots, tunes=settings.tunes)
         bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
-        bases.check_columns(scored.problems[0].operator.n_roots)
+        bases.check_columns(n_roots)
         choices = bases.width_choices()
         agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
