@@ -35,7 +35,6 @@ from corank.learners._learner import (
     compared_rows,
     read_kernel,
     read_shared_parameters,
-    width_rule,
 )
 from corank.learners._scans import (
     check_alone,
@@ -72,6 +71,7 @@ from corank.streaming.survey import NumberedRows, Survey, held_rows
 from corank.unscored import HeldRows, Part, UnscoredRows
 from corank.views import View, read_views
 
+MAX_ROWS_WITH_WIDTHS = 1_000  # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
@@ -355,7 +355,7 @@ class _KernelLearner(Learner):
         """The views' kernels and bases, checked against the rows."""
         kernels, widths = [], []
         for view in views:
-            if view.kernel is self.kernel and view.gamma is self.gamma:  # of a scan that is summed "auto" is "scale"
+            if view.kernel is self.kernel and view.gamma is self.gamma:
                 kernels.append(self._given_kernel)
                 widths.append(self._given_gamma)
             else:
@@ -480,7 +480,8 @@ class _KernelLearner(Learner):
             scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
         n_roots = scored.problems[0].operator.n_roots
-        self._given_gamma = width_rule(self._given_gamma, n_roots, tunes=settings.tunes)
+        if self._given_gamma == "auto":
+            self._given_gamma = "tune" if settings.tunes and n_roots <= MAX_ROWS_WITH_WIDTHS else "scale"
         bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
         bases.check_columns(n_roots)
         choices = bases.width_choices()
@@ -508,6 +509,7 @@ class _KernelLearner(Learner):
         look, asked = survey_scan(self, scan, passes)
         with_queries = scan.has_queries
         if look.held is None:
+            self._given_gamma = "scale" if self._given_gamma == "auto" else self._given_gamma  # a pass per width
             return self._fit_sums(scan, look, asked, unscored, labels, loss, settings, passes)
         features, rows = held_rows(look, with_queries=with_queries)
         parts: list[Part] = []

@@ -166,17 +166,6 @@ def read_shared_parameters(learner: Any) -> None:
     learner._given_gamma = candidates(learner.gamma, "gamma", learner._gamma_words)
 
 
-def width_rule(gamma: Any, n_units: int, *, tunes: bool) -> Any:
-    """What gamma="auto" means for so many scored rows or comparisons: "tune" where they are few, else "scale".
-
-    tunes : whether other parameters are chosen by held-out error; where nothing is, neither is the width
-    """
-    if not (isinstance(gamma, str) and gamma == "auto"):
-        return gamma
-    return "tune" if tunes and n_units <= MAX_ROWS_WITH_WIDTHS else "scale"
-
-
-MAX_ROWS_WITH_WIDTHS = 1_000  # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
 

@@ -12,16 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from corank._arrays import Array, is_foreign, like, namespace
 from corank._messages import warn_user
 from corank.learners._learner import (
+    BasisParameters,
     Expansion,
     OneViewLearner,
     R2Mixin,
     RankerMixin,
-    WidthParameters,
     candidates,
     read_comparison,
     seed,
     whole_numbers,
-    width_rule,
 )
 from corank.loss import Loss, Pointwise
 from corank.model_files.schema import COMPONENTS, Contents
@@ -41,11 +40,9 @@ class ComponentLearner(OneViewLearner):
         alpha = candidates(self.alpha, "alpha", (), zero=True)
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
-        gamma = candidates(self.gamma, "gamma", self._gamma_words)
-        tunes = isinstance(alpha, tuple) or not isinstance(self.n_components, Integral)
         return ComponentSettings(
             kernel=self._read_kernel(training),
-            gamma=width_rule(gamma, training.problem.operator.n_roots, tunes=tunes),
+            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
             n_components=_read_numbers(self.n_components, _most_components(training, basis)),
             basis=basis,
@@ -140,7 +137,7 @@ def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
 
 
 @dataclass(eq=False, repr=False)
-class KPCR(R2Mixin, RegressorMixin, WidthParameters, ComponentLearner):  # type: ignore[misc]
+class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type: ignore[misc]
     r"""Regression on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -229,7 +226,7 @@ class KPCR(R2Mixin, RegressorMixin, WidthParameters, ComponentLearner):  # type:
 
 
 @dataclass(eq=False, repr=False)
-class KPCRank(RankerMixin, WidthParameters, ComponentLearner):
+class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
     r"""Ranking on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
