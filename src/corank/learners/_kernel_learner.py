@@ -364,6 +364,12 @@ class _KernelLearner(Learner):
                 widths.append(candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune")) if has_width else None)
         return ViewBases.of(self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
 
+    def _choose_widths(self, n_units: int, settings: Any) -> None:
+        """Make gamma="auto" what it means for so many scored rows or comparisons."""
+        if self._given_gamma == "auto":
+            few = n_units <= MAX_ROWS_WITH_WIDTHS
+            self._given_gamma = "tune" if few and settings.tunes else "scale"
+
     # ---------------------------------------------------------------- fit
 
     def _fit_scores(
@@ -480,8 +486,7 @@ class _KernelLearner(Learner):
             scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
         n_roots = scored.problems[0].operator.n_roots
-        if self._given_gamma == "auto":
-            self._given_gamma = "tune" if settings.tunes and n_roots <= MAX_ROWS_WITH_WIDTHS else "scale"
+        self._choose_widths(n_roots, settings)
         bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
         bases.check_columns(n_roots)
         choices = bases.width_choices()
@@ -509,7 +514,6 @@ class _KernelLearner(Learner):
         look, asked = survey_scan(self, scan, passes)
         with_queries = scan.has_queries
         if look.held is None:
-            self._given_gamma = "scale" if self._given_gamma == "auto" else self._given_gamma  # a pass per width
             return self._fit_sums(scan, look, asked, unscored, labels, loss, settings, passes)
         features, rows = held_rows(look, with_queries=with_queries)
         parts: list[Part] = []
@@ -533,6 +537,7 @@ class _KernelLearner(Learner):
     ) -> Self:
         """Fit more scored rows than fit into memory."""
         check_streamed(self, asked, settings, look.n_scored)
+        self._choose_widths(look.n_scored, settings)
         index, pool = look.scored.rows()
         features = NumberedRows(pool, index, look.n_rows)
         rows = UnscoredRows(())
