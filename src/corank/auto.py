@@ -625,7 +625,7 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
         if queries is None:
             return squares
         codes = np.unique(queries, return_inverse=True)[1]
-        sums: FloatArray = np.bincount(codes, squares)
+        sums = np.bincount(codes, squares).astype(np.float64)
         return sums * (len(sums) / len(squares))  # their mean is that over rows, as `held_out_error_` is
 
 

@@ -258,6 +258,7 @@ class _KernelLearner(Learner):
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
     _way: Any = "auto"  # how held-out errors are found; see `corank.solvers.holdout`
+    _given_gamma: Any  # what gamma asks for, checked; "auto" until the rows are known
 
     @property
     def _centred(self) -> bool:
