@@ -43,6 +43,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "transduction": "studies.papers.transduction",
     "default": "studies.questions.default",
     "learner-defaults": "studies.questions.learner_defaults",
+    "items": "studies.questions.items",
     "headline": "studies.questions.headline",
     "two-views": "studies.questions.two_views",
     "noise-view": "studies.questions.two_views",

@@ -27,6 +27,7 @@ SUSHI = ("sushi/sushi.npz", "sushi/items.parquet", "sushi/users.parquet")
 PARSES = ("parse_ranking/parse_rank.npz",)
 DONATIONS = ("kdd98_pva97nk/pva97nk.parquet",)
 CORA = ("cora/cora.npz",)
+PEPS = ("peps/peps.parquet", "peps/cites.parquet")
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -268,11 +269,12 @@ def _standard(X: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Cora:
-    """Papers: their words and their citations, one row per paper, and their class."""
+    """Papers: their words and their citations, one row per paper, their class, and those of the public test set."""
 
     words: sparse.csr_array
     links: sparse.csr_array
     label: Integers
+    test: Integers
 
 
 @lru_cache(maxsize=1)
@@ -282,8 +284,42 @@ def cora(folder: Path) -> Cora:
         indices, starts = data["word_indices"].astype(np.int32), data["word_indptr"]
         words = sparse.csr_array((np.ones(len(indices)), indices, starts), shape=tuple(data["shape"]))
         first, second = data["edges"].T.astype(np.int64)
-        label = data["label"].astype(np.int64)
+        label, test = data["label"].astype(np.int64), data["test_index"].astype(np.int64)
     n, itself = len(label), np.arange(len(label))
     places = np.concatenate([first, second, itself]), np.concatenate([second, first, itself])
     links = sparse.csr_array((np.ones(len(places[0])), places), shape=(n, n))
-    return Cora(words, links, label)
+    return Cora(words, links, label, test)
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Python proposals, one row each.
+
+    features : columns to learn from; texts : title and abstract; topic : empty for most; created : days
+    adopted : 1, 0, or NaN where still open; cites : (m, 2) row numbers
+    """
+
+    features: pa.Table
+    texts: list[str]
+    topic: NDArray[Any]
+    created: Floats
+    adopted: Floats
+    cites: Integers
+
+
+@lru_cache(maxsize=1)
+def proposals(folder: Path) -> Proposals:
+    """Number, status, outcome and topic are no features."""
+    table, cites = (pq.read_table(folder / name) for name in PEPS)
+    rows = {number: row for row, number in enumerate(table["pep"].to_pylist())}
+    ends = zip(cites["pep"].to_pylist(), cites["cites"].to_pylist(), strict=True)
+    pairs = [(rows[first], rows[second]) for first, second in ends if first in rows and second in rows]
+    columns = ("title", "abstract")
+    texts = [
+        " ".join(text or "" for text in both) for both in zip(*(table[c].to_pylist() for c in columns), strict=True)
+    ]
+    created = np.asarray(table["created"].cast(pa.date32()).cast(pa.int32()).to_numpy(), dtype=np.float64)
+    adopted = np.asarray(table["adopted"].cast(pa.float64()).to_numpy(), dtype=np.float64)
+    topic = np.asarray([name or "" for name in table["topic"].to_pylist()])
+    features = table.drop_columns(["pep", "status", "adopted", "topic"])
+    return Proposals(features, texts, topic, created, adopted, np.asarray(pairs))

@@ -327,7 +327,7 @@ def test_scans_and_dask_collections_are_refused_in_words(learner, kind):
 def test_parameters_are_cloned():
     model = AutoRegressor([View([0, 1]), View([2, 3])], [Candidate()], False, 3)
     assert clone(model).get_params()["random_state"] == 3
-    assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None}
+    assert AutoRanker().get_params() == {"views": None, "candidates": None, "random_state": None, "encoder": None}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -209,17 +209,18 @@ class _AverageLearner(Saveable, QueryEstimator):
         kinds: Sequence[str] = ()
         number = seed(self.random_state)
         groups = [] if encoder is None else encoder.groups_
+        found = [] if encoder is None else encoder.views()
         if isinstance(self.views, str) and self.views == "kinds":
             if len(groups) < 2:
                 raise ValueError(
                     "views='kinds' needs a table with columns of more than one kind: text, vectors, and numbers with "
                     "categories."
                 )
-            views = encoder.views()
+            views = found
         elif self.views is not None:
             views = self._declared_views(encoder, np.random.default_rng(number))
         elif any(group.kind != "table" for group in groups):
-            views, kinds = encoder.views(), [group.kind for group in groups]
+            views, kinds = found, [group.kind for group in groups]
         for view in views:
             if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
                 raise ValueError(
@@ -242,7 +243,8 @@ class _AverageLearner(Saveable, QueryEstimator):
             names = getattr(self, "feature_names_in_", None)
             return read_views(self.views, self.n_features_in_, names, rng)
         names = encoder.feature_names_in_
-        return encoded_views(read_views(self.views, len(names), names, rng), encoder.attributes_)
+        views: Sequence[View] = encoded_views(read_views(self.views, len(names), names, rng), encoder.attributes_)
+        return views
 
     def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
         n = int(features.shape[0])
@@ -564,13 +566,13 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
         views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
-    encoder : TableEncoder, default=None
-        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
-        that is fitted is taken as it is, and X may then be what it made of a table.
     fit_intercept : bool, default=True
         Whether the level of the scores is free.
     random_state : int, default=None
         For samples of rows where there are many; None makes the same choice every time.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
 
     Attributes
     ----------
@@ -597,9 +599,9 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     views: Any = None
     candidates: Any = None
-    encoder: Any = None
     fit_intercept: bool = True
     random_state: Any = None
+    encoder: Any = None
 
     _ranks: ClassVar[bool] = False
 
@@ -650,11 +652,11 @@ class AutoRanker(RankerMixin, _AverageLearner):
         views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
+    random_state : int, default=None
+        For samples of rows where there are many; None makes the same choice every time.
     encoder : TableEncoder, default=None
         How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
         that is fitted is taken as it is, and X may then be what it made of a table.
-    random_state : int, default=None
-        For samples of rows where there are many; None makes the same choice every time.
 
     Attributes
     ----------
@@ -682,8 +684,8 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     views: Any = None
     candidates: Any = None
-    encoder: Any = None
     random_state: Any = None
+    encoder: Any = None
 
     _ranks: ClassVar[bool] = True
 

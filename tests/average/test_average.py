@@ -53,7 +53,7 @@ def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_a_product_of_views_is_the_product_of_their_kernels(kernel):
     joint = Candidate(kernel=kernel, width=2.0, views="product")
-    singles = [Candidate(kernel=kernel, width=2.0, views="one", view=view) for view in (0, 1)]
+    singles = [Candidate(kernel=kernel, width=2.0, views="one", of=(view,)) for view in (0, 1)]
     values = [SPACE.kernel(candidate, SPACE.similarities(candidate)) for candidate in (joint, *singles)]
     exponents = [-np.log(matrix[np.triu_indices(N, 1)]) for matrix in values]
     # a width is relative to the median of both views together: exponents are the same up to one factor
@@ -114,7 +114,7 @@ def test_relevance_is_judged_without_the_rows_it_was_computed_from():
 
 @pytest.mark.parametrize(("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"])
 def test_weights_follow_held_out_errors(units, ranks):
-    noise = Candidate(kernel="linear", views="one", view=1)
+    noise = Candidate(kernel="linear", views="one", of=(1,))
     signal = Candidate(kernel="linear")
     mixture = mix(judge(SPACE, [noise, signal], units), units, ranks=ranks)
     assert mixture.weights.sum() == pytest.approx(1)

@@ -111,7 +111,7 @@ def test_views_of_a_table_are_named_by_its_columns():
     frame = pd.DataFrame({"text_a": DATA.X[:, 0], "kind": kinds, "text_b": DATA.X[:, 1], "size": DATA.X[:, 2]})
     named = Items(frame, DATA.y, DATA.qid, views=[View("text_*"), View(["kind", "size"])])
     rows = split(named, QUICK, Draw(0))
-    X, _, (text, rest) = named.features(rows.train, rows.test)
+    X, _, (text, rest), _ = named.features(rows.train, rows.test)
     assert [list(text.columns), list(rest.columns)] == [[0, 4], [1, 2, 3, 5]]  # a column a kind
     assert X.shape[1] == 6
     halves = Items(frame, DATA.y, DATA.qid).features(rows.train, rows.test)[2].views(6, np.random.default_rng(0))

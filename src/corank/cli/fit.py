@@ -529,7 +529,8 @@ def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
 def _fit_average(training: TrainingTable, request: FitRequest, views: Any, step: Step) -> Any:
     """The average of many models; declared views have a place in it, random ones do not."""
     declared = list(views) if isinstance(views, list | tuple) else None
-    model = learner_class("AutoRanker" if request.ranks else "AutoRegressor")(views=declared, random_state=0)
+    learner = learner_class("AutoRanker" if request.ranks else "AutoRegressor")
+    model = learner(views=declared, encoder=training.encoder, random_state=0)
     step(f"fitting an average of models on {training.size}")
     training.fit(model)
     return model

@@ -106,13 +106,13 @@ class Items:
             digest.update(_as_arrow_bytes(X))
         return digest.hexdigest()[:16]
 
-    def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any]:
-        """Numbers of both sets of rows, and the views of their columns; an encoder sees the first set only."""
+    def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any, TableEncoder | None]:
+        """Numbers of both sets of rows, the views of their columns, and the encoder, which sees the first set only."""
         if not self.is_table:
-            return self.X[fitted_on], self.X[rows], self.views
+            return self.X[fitted_on], self.X[rows], self.views, None
         encoder = TableEncoder() if self.encoder is None else clone(self.encoder)
         training = encoder.fit_transform(_take(self.X, fitted_on))
-        return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder)
+        return training, encoder.transform(_take(self.X, rows)), _encoded(self.views, encoder), encoder
 
 
 def _encoded(views: Any, encoder: TableEncoder) -> Any:

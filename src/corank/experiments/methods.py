@@ -135,7 +135,8 @@ def _own_settings(record: LearnerRecord, task: Task) -> dict[str, Any]:
     own: dict[str, Any] = {}
     name = record.name
     if name in AVERAGES:  # random views have no place in an average
-        own = {"views": task.views if isinstance(task.views, list | tuple) else None, "random_state": task.seed}
+        declared = task.views if isinstance(task.views, list | tuple) else None
+        own = {"views": declared, "encoder": task.encoder, "random_state": task.seed}
     elif record.views:
         own = {"views": task.views, "random_state": task.seed}
         if "basis" in record.options:

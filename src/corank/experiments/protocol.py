@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from corank._arrays import FloatArray, Index
+from corank.encoder import TableEncoder
 from corank.experiments.data import Items
 from corank.links import Links
 
@@ -217,6 +218,7 @@ class Task:
     judge : the measure that decides, for tuning
     seed : for the method's random draws
     links : links between the training rows and, after them, the test rows; None without
+    encoder : what made numbers of the columns of a table, or None
     """
 
     X: Any
@@ -228,6 +230,7 @@ class Task:
     judge: str
     seed: int
     links: Links | None = None
+    encoder: TableEncoder | None = None
 
     @property
     def n_scored(self) -> int:
@@ -267,12 +270,12 @@ class HiddenScores:
 def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, HiddenScores]:
     """The rows of a draw as a method sees them, and the test scores that it does not see."""
     y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
-    X, X_test, views = items.features(rows.train, rows.test)
+    X, X_test, views, encoder = items.features(rows.train, rows.test)
     qid = None if items.qid is None else items.qid[rows.train]
     qid_test = None if items.qid is None else items.qid[rows.test]
     links = None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
     least = float(items.y[items.scored].min())
     return (
-        Task(X, y, qid, X_test, qid_test, views, judge, seed, links),
+        Task(X, y, qid, X_test, qid_test, views, judge, seed, links, encoder),
         HiddenScores(items.y[rows.test], qid_test, least),
     )
