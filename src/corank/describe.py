@@ -213,10 +213,10 @@ def _finite(value: Any) -> float | None:
 
 def _changed_parameters(model: Any) -> dict[str, Any]:
     """Parameters that are not at their defaults; a list of views is described view by view instead."""
-    defaults = type(model)().get_params()
+    defaults = type(model)().get_params(deep=False)
     return {
         name: _plain(value)
-        for name, value in model.get_params().items()
+        for name, value in model.get_params(deep=False).items()
         if not (type(value) is type(defaults[name]) and value == defaults[name])
         and not (name == "views" and isinstance(value, list | tuple))
     }
