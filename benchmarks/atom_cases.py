@@ -42,7 +42,7 @@ def components_4000(quick: bool) -> list[Contender]:
 def _kpcrank(data: Data, n_components: Any) -> peers.Predict:
     from corank import KPCRank
 
-    predict: peers.Predict = KPCRank(n_components, basis="all").fit(data.X, data.y, qid=data.qid).predict
+    predict: peers.Predict = KPCRank(n_components, basis="all", gamma="scale").fit(data.X, data.y, qid=data.qid).predict
     return predict
 
 

@@ -60,7 +60,7 @@ def rankrls(data: Data, **parameters: Any) -> Predict:
     """corank's RankRLS, fitted."""
     from corank import RankRLS
 
-    model = RankRLS(**parameters).fit(data.X, data.y, qid=data.qid)
+    model = RankRLS(**{"gamma": "scale", **parameters}).fit(data.X, data.y, qid=data.qid)
     predict: Predict = model.predict
     return predict
 

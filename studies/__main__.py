@@ -42,6 +42,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "movielens": "studies.papers.pursuit_movielens",
     "transduction": "studies.papers.transduction",
     "default": "studies.questions.default",
+    "learner-defaults": "studies.questions.learner_defaults",
     "items": "studies.questions.items",
     "headline": "studies.questions.headline",
     "two-views": "studies.questions.two_views",

@@ -240,6 +240,31 @@ def test_an_update_is_a_fit_on_both_with_the_encodings_of_the_first():
         ranker.update(X, Y)
 
 
+def test_an_update_counts_what_it_adds_and_says_what_is_alone_in_its_query():
+    ranker = AutoRanker(candidates=[Candidate()]).fit(X[:40], TRUTH[:40], qid=np.repeat(range(4), 10))
+    ranker.update(X[40:46], np.append(TRUTH[40:44], [np.nan, np.nan]), qid=["a"] * 4 + ["b"] * 2)
+    assert ranker._summary() == {"rows": 44, "scored": 44, "queries": 5}
+    with pytest.warns(UserWarning, match=r"2 new rows of 2 alone in a query.*fit again"):
+        ranker.update(X[46:48], TRUTH[46:48], qid=[0, 1])
+
+
+def test_an_error_says_what_it_is_an_error_of():
+    queries = np.repeat(range(4), 10)
+    rows, scores = X[:40], TRUTH[:40] + 0.1 * np.sin(9 * np.arange(40))
+    regressor = AutoRegressor(candidates=[Candidate()])
+    root = f"{np.sqrt(regressor.fit(rows, scores).held_out_error_):.3g}"
+    assert f"held-out error is {root}" in regressor.reason_
+    assert "root mean squared error on new rows" in regressor.reason_
+    assert "squared error on rows of new queries" in regressor.fit(rows, scores, qid=queries).reason_
+    grouped = regressor._unit_errors(regressor._average)
+    assert len(grouped) == 4
+    assert grouped.mean() == pytest.approx(regressor.held_out_error_)
+    ranker = AutoRanker(candidates=[Candidate()])
+    assert "misordered pairs of new rows" in ranker.fit(rows, scores).reason_
+    assert "misordered pairs in new queries" in ranker.fit(rows, scores, qid=queries).reason_
+    assert "comparisons in the wrong order" in ranker.fit_comparisons(rows, np.arange(20), np.arange(20, 40)).reason_
+
+
 # ---- bad input
 
 
@@ -280,10 +305,23 @@ def test_what_cannot_be_learned_from_is_refused_in_words(learner):
         learner().fit(X, Y, sample_weight=np.zeros(90))
     with pytest.raises(ValueError, match="unscored_qid"):
         learner().fit(X, Y, unscored_qid=QID)
-    with pytest.raises(TypeError, match="in memory"):
-        learner().fit(type("Scan", (), {"is_scan": True})(), Y)
     with pytest.raises(ValueError, match="X_b"):
         learner().fit(X, Y).predict_comparison(X[:3], X[:4])
+
+
+@pytest.mark.parametrize("learner", [AutoRegressor, AutoRanker])
+@pytest.mark.parametrize("kind", ["scan", "dask"])
+def test_scans_and_dask_collections_are_refused_in_words(learner, kind):
+    rows = type("Scan", (), {"is_scan": True})()
+    if kind == "dask":
+        rows = pytest.importorskip("dask.array").from_array(X, chunks=30)
+    for attempt in (
+        lambda: learner().fit(rows, Y),
+        lambda: learner().fit(X, Y, unscored=rows),
+        lambda: learner(candidates=[Candidate()]).fit(X, Y).predict(rows),
+    ):
+        with pytest.raises(TypeError, match=f"{learner.__name__} needs its rows in memory"):
+            attempt()
 
 
 def test_parameters_are_cloned():

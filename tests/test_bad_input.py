@@ -113,7 +113,7 @@ def test_alpha(alpha):
         fit(alpha=alpha)
 
 
-@pytest.mark.parametrize("gamma", [0, -1.0, np.nan, [1, 0], [], None, "auto"], ids=str)
+@pytest.mark.parametrize("gamma", [0, -1.0, np.nan, [1, 0], [], None, "wide"], ids=str)
 def test_gamma(gamma):
     with pytest.raises(ValueError, match="gamma"):
         fit(gamma=gamma)

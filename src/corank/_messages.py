@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 import warnings
 from collections.abc import Iterable
@@ -43,9 +44,14 @@ def in_bytes(number: float) -> str:
 
 
 def held_out_error(error: float | None, spread: float | None, constant: float | None, meaning: str) -> str:
-    """A held-out error beside the error of a constant prediction, and what it means."""
+    """A held-out error beside the error of a constant prediction, and what it means; a squared error as its root."""
     if error is None:
         return "not measured, as nothing was tuned"
+    if meaning.startswith("squared error"):
+        root = math.sqrt(error)
+        spread = None if spread is None or root == 0 else spread / (2 * root)
+        constant = None if constant is None else math.sqrt(constant)
+        error, meaning = root, f"root mean {meaning}"
     text = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
     return f"{text}{'' if constant is None else f', against {_rounded(constant)} for a constant'} ({meaning})"
 

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, FloatArray, Index, float64, is_foreign, is_sparse, like, namespace, to_numpy
-from corank._messages import count, warn_user
+from corank._messages import count, held_out_error, warn_user
 from corank.average.candidates import Candidate
 from corank.average.encoding import QUERY_RANKS
 from corank.average.fitting import FittedAverage
@@ -90,7 +90,6 @@ class _AverageLearner(Saveable, QueryEstimator):
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     _learned = "candidates_"
     _ranks: ClassVar[bool]
-    _error_name: ClassVar[str]
 
     _contents: ClassVar[Contents] = {
         "n_columns": ("n_features_in_", size("d")),
@@ -130,7 +129,8 @@ class _AverageLearner(Saveable, QueryEstimator):
         ----------
         X : (n, d) array, frame, CSR or tensor
         y : (n,) scores, NaN = unscored
-        qid : (n,) query labels, any hashable, in any order; None = one query
+        qid : (n,) query labels, any hashable, in any order; None = one query. A ranker compares rows within queries, a
+            regressor only holds the rows of a query out together
         sample_weight : (n,) weights of the squared errors
         unscored : (m, d) more rows without scores
         unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
@@ -306,7 +306,7 @@ class _AverageLearner(Saveable, QueryEstimator):
             raise ValueError("update adds scored rows, but this model was fitted on comparisons; fit it again instead.")
         if self._model.units is None:
             raise ValueError("update: the model has too many scored rows to keep them; fit again with all rows.")
-        if self._ranks and (qid is not None) != self._with_queries:
+        if (qid is not None) != self._with_queries:
             how = "with" if self._with_queries else "without"
             raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
         if (links is not None) != self._with_links:
@@ -320,10 +320,17 @@ class _AverageLearner(Saveable, QueryEstimator):
         encoder, known = self.encoder_, self.table_
         settings = self._read_settings(encoder)
         model, average = extended(self._model, table, settings)
-        self._n_seen += len(table.scores)
+        self._n_seen += len(table.scored) if links is None else 0  # linked items are those of `fit`
         self._n_scored += len(table.scored)
         if table.queries is not None:
-            self._n_queries += len(np.unique(table.queries[table.scored]))
+            sizes = np.unique(table.queries[table.scored], return_counts=True)[1]
+            self._n_queries += len(sizes)
+            if self._ranks and (sizes == 1).any():
+                warn_user(
+                    f"qid: {count(int((sizes == 1).sum()), 'new row')} of {len(table.scored)} alone in a query, which "
+                    "says nothing about the order; rows of a query that the model knows count as a new query, so to "
+                    "compare them with the old ones fit again with all rows."
+                )
         self._keep(model, average, settings)
         self.encoder_, self.table_ = encoder, known
         return self
@@ -451,13 +458,16 @@ class _AverageLearner(Saveable, QueryEstimator):
             lines.append(f"What linked rows say has {share:.0%} of the weight.")
         return "\n".join(lines)
 
+    @property
+    def _error_name(self) -> str:
+        """What the held-out error is an error of."""
+        raise AssertionError("a learner says what its error is")
+
     def _error_sentence(self) -> str:
         if np.isnan(self.held_out_error_):
             return "There are too few scores to say how large the error on new rows is."
-        return (
-            f"The held-out error is {self.held_out_error_:.3g}, against {self._constant_error:.3g} for a constant "
-            f"({self._error_name}, which took no part in the choice)."
-        )
+        meaning = f"{self._error_name}, which took no part in the choice"
+        return f"The held-out error is {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
 
     def summary(self) -> Summary:
         """The fitted model in words: what it was fitted on, what it is made of, its held-out error.
@@ -578,7 +588,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
 
     Attributes
     ----------
-    candidates_ : list of WeighedCandidate, heaviest first
+    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least held-out error of its
+        alphas. It stands for the `path_` of other learners, which pick one setting
     held_out_error_ : float, mean squared error on rows that took no part in weights, alphas or coefficients
     reason_ : str, what the average is made of and how good it is
     unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
@@ -605,7 +616,11 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
     encoder: Any = None
 
     _ranks: ClassVar[bool] = False
-    _error_name: ClassVar[str] = "squared error on new rows"
+
+    @property
+    def _error_name(self) -> str:
+        where = "rows of new queries" if self._with_queries and self._n_queries > 1 else "new rows"
+        return f"squared error on {where}"
 
     def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
         if average is None:
@@ -624,7 +639,8 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
         if queries is None:
             return squares
         codes = np.unique(queries, return_inverse=True)[1]
-        return np.bincount(codes, squares) / np.bincount(codes)
+        sums = np.bincount(codes, squares).astype(np.float64)
+        return sums * (len(sums) / len(squares))  # their mean is that over rows, as `held_out_error_` is
 
 
 @dataclass(eq=False, repr=False)
@@ -656,7 +672,8 @@ class AutoRanker(RankerMixin, _AverageLearner):
 
     Attributes
     ----------
-    candidates_ : list of WeighedCandidate, heaviest first
+    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least held-out error of its
+        alphas. It stands for the `path_` of other learners, which pick one setting
     held_out_error_ : float, share of misordered pairs among queries (rows of the only query, comparisons) that took no
         part in weights, alphas or coefficients
     reason_ : str, what the average is made of and how good it is
@@ -683,7 +700,13 @@ class AutoRanker(RankerMixin, _AverageLearner):
     encoder: Any = None
 
     _ranks: ClassVar[bool] = True
-    _error_name: ClassVar[str] = "share of misordered pairs in new queries"
+
+    @property
+    def _error_name(self) -> str:
+        if self._kind == "comparison":
+            return "share of new comparisons in the wrong order"
+        where = "in new queries" if self._with_queries and self._n_queries > 1 else "of new rows"
+        return f"share of misordered pairs {where}"
 
     def fit_comparisons(
         self,

@@ -179,6 +179,8 @@ def _held_out(model: Any) -> dict[str, Any]:
         }
     path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
     has_width = any(function.kernel.gamma is not None for function in model._expansions())
+    if isinstance(gamma, str) and gamma == "auto":
+        gamma = "scale" if path is None or len(np.unique(path.gamma)) == 1 else "tune"
     facts: dict[str, Any] = {
         "gamma_chosen": None if not has_width else gamma if isinstance(gamma, str) else "given",
         "gammas_tried": 1,

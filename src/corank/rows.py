@@ -163,6 +163,7 @@ def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = 
 
     `check` may be False for chunks that were checked before.
     """
+    _refuse_scan(estimator, unscored)
     shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
     fits = len(shape) == 2 and shape[1] == features.shape[1]
     if fits and shape[0] == 0:

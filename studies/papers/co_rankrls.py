@@ -121,10 +121,10 @@ def compared(task: PartlyScored, kernel: Mapping[str, Any], rng: np.random.Gener
     scored = task.rows.take(slice(task.n_scored))
     bases = random_bases(len(task.rows.y), rng)
     basis = rng.permutation(task.n_scored)[:N_BASIS]
-    rule: dict[str, Any] = {"weighting": "unit", "scoring": "rescaled"}
+    rule: dict[str, Any] = {"weighting": "unit", "scoring": "rescaled", "gamma": "scale", **kernel}
     models = {
-        STANDARD: RankRLS(basis=distinct(scored.X), **rule, **kernel).fit(scored.X, scored.y, qid=scored.qid),
-        SPARSE: RankRLS(basis=basis, **rule, **kernel).fit(scored.X, scored.y, qid=scored.qid),
+        STANDARD: RankRLS(basis=distinct(scored.X), **rule).fit(scored.X, scored.y, qid=scored.qid),
+        SPARSE: RankRLS(basis=basis, **rule).fit(scored.X, scored.y, qid=scored.qid),
         AVERAGE: co_ranker(bases, kernel, agreement=0.0).fit(task.rows.X, task.scores, qid=task.rows.qid),
         CO: co_ranker(bases, kernel, agreement=strengths(task)).fit(task.rows.X, task.scores, qid=task.rows.qid),
     }

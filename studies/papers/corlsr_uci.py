@@ -111,7 +111,7 @@ def _tuned(
     """alpha, and agreement where there are views, chosen by the closed-form hold-out of the labelled rows."""
     X, y, others = data.X[labelled], data.y[labelled], data.X[unlabelled]
     if method == SINGLE:
-        return np.asarray(RLS(kernel="rbf").fit(X, y).predict(others))
+        return np.asarray(RLS(kernel="rbf", gamma="scale").fit(X, y).predict(others))
     model = CoRLS([View(half, kernel="rbf") for half in halves], basis=BASES[method])
     return np.asarray(model.fit(X, y, unscored=others).predict(others))
 

@@ -62,7 +62,9 @@ def run(settings: Settings, rng: np.random.Generator, name: str, scored: int) ->
     truth, qid, by_method = rows.y[n_scored:], rows.qid[n_scored:], {}
     for method in METHODS:
         if method == INDUCTIVE:
-            predicted = RankRLS(weighting="query").fit(rows.X, y, qid=rows.qid).predict(rows.X[n_scored:])
+            predicted = (
+                RankRLS(weighting="query", gamma="scale").fit(rows.X, y, qid=rows.qid).predict(rows.X[n_scored:])
+            )
         else:
             model = TransductiveRankRLS(weighting="query", pull=1.0 if method == PULLED else "tune")
             predicted = model.fit(rows.X, y, qid=rows.qid).transduction_

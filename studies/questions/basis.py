@@ -37,7 +37,9 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     """The disagreement on the test queries."""
     name, size, seed = str(draw[0]), int(draw[1]), int(draw[2])
     train, test = _sets(settings.folder, name)
-    model = RankRLS(basis=size, random_state=seed, **method.settings).fit(train.X, train.y, qid=train.qid)
+    model = RankRLS(basis=size, gamma="scale", random_state=seed, **method.settings).fit(
+        train.X, train.y, qid=train.qid
+    )
     return {"error": float(disagreement_error(test.y, model.predict(test.X), qid=test.qid)), "rows": len(train.y)}
 
 

@@ -112,7 +112,7 @@ def run(settings: Settings, rng: np.random.Generator, draw: Draw, method: DrawMe
     if kind in ("two views", "noise view"):
         return _generated(number, learner, noise=kind == "noise view")
     assert folder is not None
-    task, truth = _order_task(folder, kind, size, number)
+    task, truth = order_task(folder, kind, size, number)
     if learner == "auto":
         return _ranker(task, truth)
     if learner == "tuned":
@@ -135,7 +135,8 @@ def _disagreement(truth: Floats, predicted: Any, qid: Any) -> float:
 # ---- rows of a draw
 
 
-def _order_task(folder: Path, kind: str, size: int, number: int) -> tuple[Task, Floats]:
+def order_task(folder: Path, kind: str, size: int, number: int) -> tuple[Task, Floats]:
+    """The rows of a draw of queries or papers, and the scores of the test rows."""
     if kind in ("ranking", "jester", "sushi"):
         return query_task(folder, kind, size, number)
     data = cora(folder)
@@ -156,7 +157,8 @@ def _order_task(folder: Path, kind: str, size: int, number: int) -> tuple[Task, 
     return Task(X[rows], y, None, X[test], None, views, "disagreement", number), truth[test]
 
 
-def _regression_task(folder: Path, name: str, size: int, number: int) -> tuple[Task, Floats]:
+def regression_task(folder: Path, name: str, size: int, number: int) -> tuple[Task, Floats]:
+    """The rows of a draw of a regression set, and the scores of the test rows."""
     data = regression_set(folder, name)
     order = np.random.default_rng([number, size, crc32(name.encode())]).permutation(len(data.y))
     scored, others = order[:size], order[size:]
@@ -174,7 +176,7 @@ def _regression_task(folder: Path, name: str, size: int, number: int) -> tuple[T
 
 
 def _regression(folder: Path, name: str, size: int, number: int, learner: str) -> Result:
-    task, truth = _regression_task(folder, name, size, number)
+    task, truth = regression_task(folder, name, size, number)
     X, y, _ = task.scored
     if learner == "auto":
         model = AutoRegressor(random_state=number).fit(task.X, task.y)
@@ -196,10 +198,11 @@ def _regression(folder: Path, name: str, size: int, number: int, learner: str) -
         predicted = _support_vectors(task).predict(task.X_test)
     else:
         predicted = known_methods()[learner].fit(task).predict(task.X_test)
-    return {"error": _rmse(truth, predicted)}
+    return {"error": rmse(truth, predicted)}
 
 
-def _rmse(truth: Floats, predicted: Any) -> float:
+def rmse(truth: Floats, predicted: Any) -> float:
+    """The root mean squared error."""
     return float(np.sqrt(np.mean((truth - np.asarray(predicted)) ** 2)))
 
 
@@ -208,7 +211,7 @@ def _scored_by(truth: Floats, mean: Any, deviation: Any) -> Result:
     deviation = np.maximum(deviation, 1e-12)
     inside = np.abs(truth - mean) <= stats.norm.ppf(0.975) * deviation
     density = stats.norm.logpdf(truth, mean, deviation)
-    return {"error": _rmse(truth, mean), "inside": float(inside.mean()), "density": float(density.mean())}
+    return {"error": rmse(truth, mean), "inside": float(inside.mean()), "density": float(density.mean())}
 
 
 def _effect(model: Any, gain: float) -> Result:
@@ -267,12 +270,12 @@ def _generated(number: int, learner: str, *, noise: bool) -> Result:
         model = CoRLS(views, **linear, random_state=number)
     else:
         model = AutoRegressor(views, fit_intercept=False, random_state=number)
-    error = _rmse(data.y_test, model.fit(data.X, data.y).predict(data.X_test))
+    error = rmse(data.y_test, model.fit(data.X, data.y).predict(data.X_test))
     if learner != "auto":
         return {"error": error}
     known = ~np.isnan(data.y)
     plain = AutoRegressor(views, fit_intercept=False).fit(data.X[known], data.y[known])
-    return {"error": error, **_effect(model, _rmse(data.y_test, plain.predict(data.X_test)) ** 2 - error**2)}
+    return {"error": error, **_effect(model, rmse(data.y_test, plain.predict(data.X_test)) ** 2 - error**2)}
 
 
 # ---- what the errors say

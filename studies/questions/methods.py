@@ -116,7 +116,8 @@ def make(method: DrawMethod, views: Any, random_state: int) -> Any:
         declared = views if isinstance(views, list) else None
         return _AVERAGES[method.learner](**method.settings, views=declared, random_state=random_state)
     if method.learner in _WITHOUT_VIEWS:
-        return _WITHOUT_VIEWS[method.learner](**method.settings, random_state=random_state)
+        width = {"gamma": "scale"}  # as learners with views have it
+        return _WITHOUT_VIEWS[method.learner](**width | dict(method.settings), random_state=random_state)
     return _WITH_VIEWS[method.learner](**method.settings, views=views, random_state=random_state)
 
 

@@ -128,6 +128,14 @@ def test_comparisons_are_fitted_by_an_average_unless_told(folder):
     assert f"fitted on 40 comparisons of {said['scored']} items" in words
 
 
+def test_numbers_that_most_items_lack_are_noted_beside_comparisons(folder):
+    wines().assign(points=[90.0] * 3 + [None] * 21).to_csv("rated.csv", index=False)
+    said = run("fit", "rated.csv", *ITEMS, *PAIRS, "--method", "rankrls", "--alpha", 1, "--out", "w.corank").stderr
+    assert "column 'points' is empty in 88% of the rows, yet it is learned from: if it is a score" in " ".join(
+        said.split()
+    )
+
+
 def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
     shown = run("fit", "wines.csv", *ITEMS, *PAIRS, "--method", "preference", *QUICK, "--out", "w.corank").stdout
     words, model = " ".join(shown.split()), load("w.corank")

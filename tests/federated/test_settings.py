@@ -12,6 +12,7 @@ from corank.federated.settings import SettingsError, read_coordinator, read_site
         (('score = "score"', 'scor = "score"'), r"site.toml: score in \[data\] is missing; it should be text"),
         (('id = "id"', 'id = "id"\nidd = 3'), r"idd in \[shared\] is not known; did you mean 'id'"),
         (('task = "regression"', 'task = "sorting"'), "must be 'regression' or 'ranking', got 'sorting'"),
+        (('task = "regression"', 'task = "regression"\nmethod = "auto"'), "averages need all scored rows in one place"),
         (("alpha = 0.5", "alpha = true"), r"alpha in \[learner\] should be a number, 'tune' or a list, got True"),
         (("alpha = 0.5", 'weighting = "size"'), r"weighting in \[learner\] is not known"),
         (("rounds = 200", "rounds = 0"), "rounds must be a whole number from 1"),

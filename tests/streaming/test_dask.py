@@ -67,7 +67,7 @@ def assert_close(predictions, expected):
     np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-8 * np.ptp(expected))
 
 
-@pytest.mark.parametrize(("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20), "parquet")])
+@pytest.mark.parametrize(("learner", "kind"), [(RankRLS(basis=20), "csv"), (RLS(basis=20, gamma="scale"), "parquet")])
 def test_one_view(client, tmp_path, kind, learner, nothing_held):
     folder = write_parts(table(X, Y, QID), tmp_path / "rows", [37, 41, 200], kind, row_group_size=30)
     expected = learner.fit(X, Y, qid=QID).predict(NEW)

@@ -26,6 +26,7 @@ from corank.views import View, encoded_views, match_columns, random_bases, rando
 
 MAX_ROWS_WITHOUT_LEVEL = 2_000  # of a query: the covariance of its scores takes the square of that
 NAMES_SHARE = 0.9  # a column of text with a larger share of different values holds names
+SPARSE_SHARE = 0.5  # of the rows without a value, above which a column of numbers may be a score
 ID_NAME = re.compile(r"(?i:(^|[\W_])(id|ids|nr|no|number|index|key|row)$)|[a-z](Id|ID|Nr|No)$")
 NO_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what an index without a name is called in a file
 MAX_LISTED_COLUMNS = 8
@@ -215,6 +216,15 @@ def note_ids(table: pa.Table, encoder: TableEncoder) -> None:
             option = "--drop" if NO_NAME.fullmatch(name) else "--id"
             remedy = f"leave it out with {option} {shlex.quote(name)}"
             note(f"{label} looks like a number of the row, yet it is learned from: {remedy}")
+
+
+def note_sparse_numbers(table: pa.Table, encoder: TableEncoder) -> None:
+    """Say which features are numbers that most rows lack: beside comparisons they may be scores."""
+    for learned in encoder.columns_:
+        share = table[learned.name].null_count / max(len(table), 1)
+        if not learned.dropped and learned.kind == "number" and share > SPARSE_SHARE:
+            remedy = f"if it is a score, leave it out with --drop {shlex.quote(learned.name)}"
+            note(f"column {learned.name!r} is empty in {share:.0%} of the rows, yet it is learned from: {remedy}")
 
 
 # ---- a table as a model sees it

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from corank._arrays import check_device
 from corank._messages import count
-from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of
+from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, note_sparse_numbers, views_of
 from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
 from corank.cli.console import command, facts, note, show, size_of, typed_command, working
 from corank.cli.files import (
@@ -437,6 +437,8 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     numbers: Any = encoder.fit_transform(table.select(features))
     note_kinds(encoder)
     note_ids(table, encoder)
+    if pairs is not None:
+        note_sparse_numbers(table, encoder)
     if request.device is not None:
         from torch import as_tensor
 

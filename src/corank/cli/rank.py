@@ -70,8 +70,10 @@ def rank(
 ) -> None:
     """Rank the items of a table, within each query: 1 is the best.
 
-    Where a ranker knows how sure it is, std is the standard deviation of
-    a score less the mean score of its query: the level of the scores, which
+    Where a model knows how sure it is, std is a standard deviation. Of an
+    average, which corank fit makes by default, it is that of a new score,
+    noise included. Of a ranker among the Gaussian processes it is that of a
+    score less the mean score of its query: the level of the scores, which
     says nothing about the order, is taken out (left in beyond 2,000 rows).
     Of a folder, a pattern or a large file every query is written as it is
     read, with rank, score and all columns, and without std.

@@ -343,6 +343,11 @@ def _learner(section: SettingsSection) -> tuple[str, dict[str, Any]]:
     task = section.text("task")
     if task not in TASKS:
         raise SettingsError(f"{section.file}: task in [learner] must be 'regression' or 'ranking', got {task!r}.")
+    if (method := section.content.get("method")) is not None:
+        raise SettingsError(
+            f"{section.file}: method in [learner] is {method!r}, but sites fit CoRLS (regression) or CoRankRLS (ranking) "
+            "and nothing else: averages need all scored rows in one place; leave it out."
+        )
     allowed: dict[str, Any] = {**LEARNER, **OF_TASK[task]}
     given = {word: section.take(word, kinds, what, None) for word, (kinds, what) in allowed.items()}
     section.end()

@@ -81,6 +81,7 @@ from corank.streaming.survey import NumberedRows, Survey, held_rows
 from corank.unscored import HeldRows, Part, UnscoredRows
 from corank.views import View, read_views
 
+MAX_ROWS_WITH_WIDTHS = 1_000  # scored rows or comparisons up to which gamma="auto" tries seven widths: seconds at most
 SOLVERS = ("direct", "partitioned", "coordinate", "accelerated")
 
 
@@ -269,6 +270,7 @@ class _KernelLearner(Learner):
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
     _way: Any = "auto"  # how held-out errors are found; see `corank.solvers.holdout`
+    _given_gamma: Any  # what gamma asks for, checked; "auto" until the rows are known
 
     @property
     def _centred(self) -> bool:
@@ -375,6 +377,12 @@ class _KernelLearner(Learner):
                 widths.append(candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune")) if has_width else None)
         return ViewBases.of(self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
 
+    def _choose_widths(self, n_units: int, settings: Any) -> None:
+        """Make gamma="auto" what it means for so many scored rows or comparisons."""
+        if self._given_gamma == "auto":
+            few = n_units <= MAX_ROWS_WITH_WIDTHS
+            self._given_gamma = "tune" if few and settings.tunes else "scale"
+
     # ---------------------------------------------------------------- fit
 
     def _fit_scores(
@@ -474,8 +482,10 @@ class _KernelLearner(Learner):
         if any(index is not scored_index for index in scored.index):
             scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
+        n_roots = scored.problems[0].operator.n_roots
+        self._choose_widths(n_roots, settings)
         bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
-        bases.check_columns(scored.problems[0].operator.n_roots)
+        bases.check_columns(n_roots)
         choices = bases.width_choices()
         agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
@@ -524,6 +534,7 @@ class _KernelLearner(Learner):
     ) -> Self:
         """Fit more scored rows than fit into memory."""
         check_streamed(self, asked, settings, look.n_scored)
+        self._choose_widths(look.n_scored, settings)
         index, pool = look.scored.rows()
         features = NumberedRows(pool, index, look.n_rows)
         rows = UnscoredRows(())

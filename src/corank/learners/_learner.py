@@ -167,7 +167,7 @@ def read_shared_parameters(learner: Any) -> None:
     learner._seed = seed(learner.random_state)
     learner._cv = list(learner.cv) if hasattr(learner.cv, "__next__") else learner.cv
     learner._given_kernel = read_kernel(learner.kernel, learner.degree, learner.coef0, learner.kernel_params)
-    learner._given_gamma = candidates(learner.gamma, "gamma", ("scale", "tune"))
+    learner._given_gamma = candidates(learner.gamma, "gamma", learner._gamma_words)
 
 
 TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
@@ -235,6 +235,8 @@ class BriefRequest:
 class KernelParameters:
     """Parameters of learners that choose by held-out errors; a learner declares its own before them."""
 
+    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+
     kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: float = 3
@@ -250,6 +252,15 @@ class BasisParameters(KernelParameters):
     """Parameters of learners whose basis may be a number of rows."""
 
     basis_selection: Any = "pivoted"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WidthParameters(BasisParameters):
+    """Parameters of learners with one view, which choose the width of their kernel where scored rows are few."""
+
+    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune")
+
+    gamma: Any = "auto"
 
 
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
