@@ -85,7 +85,7 @@ def canonical(name: str) -> str:
 
 def licence(part: Distribution) -> str:
     """The licence of a distribution, by its metadata."""
-    about = part.metadata
+    about: Any = part.metadata
     if about.get("License-Expression"):
         return str(about["License-Expression"])
     marks = [mark.rpartition(" :: ")[2] for mark in about.get_all("Classifier") or [] if mark.startswith("License ::")]

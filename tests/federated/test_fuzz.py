@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fuzz import messages
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")

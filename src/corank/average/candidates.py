@@ -110,13 +110,17 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
             raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
-        if candidate.hops < 0 or (candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)):
+        if candidate.hops < 0 or (
+            candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)
+        ):
             raise ValueError(
                 f"candidates: hops must be at least 0, and columns over links go with neither agreement nor {QUERY_RANKS}, "
                 f"got {candidate!r}."
             )
         if candidate.beside and (not candidate.hops or candidate.second_order):
-            raise ValueError(f"candidates: beside=True needs hops of at least 1 and no second_order, got {candidate!r}.")
+            raise ValueError(
+                f"candidates: beside=True needs hops of at least 1 and no second_order, got {candidate!r}."
+            )
 
 
 def default_candidates(

@@ -378,7 +378,6 @@ def _has_decimal_commas(values: pa.ChunkedArray) -> bool:
 
 def _read_svmlight(path: Path) -> pa.Table:
     with_queries, n_features = has_queries(path), last_feature(path)
-    _check_width(path, n_features)
     lines = next(lines_of(path, None))
     n_numbers = len(lines) * n_features
     MAX_CELLS.check(
