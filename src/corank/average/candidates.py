@@ -19,6 +19,7 @@ WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 HOPS = (2, 16)  # links that columns travel along
+PRIOR_OF_LINKS = 0.5  # of links alone, and of links beside own columns, over that of own columns
 WIDTHS_OF_KINDS = (1.0, 4.0)
 WIDTHS_OVER_LINKS = (1.0, 4.0)
 
@@ -168,7 +169,7 @@ def _balanced(candidates: Sequence[Candidate], *, by_views: bool) -> list[Candid
     families = [(c.of if by_views else (), c.hops > 0, c.beside) for c in candidates]
     sizes = Counter(families)
     return [
-        replace(candidate, prior=(0.5 if candidate.hops else 1.0) / sizes[family])
+        replace(candidate, prior=(PRIOR_OF_LINKS if candidate.hops else 1.0) / sizes[family])
         for candidate, family in zip(candidates, families, strict=True)
     ]
 
