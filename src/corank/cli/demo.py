@@ -6,7 +6,6 @@ compared, and shows what came out as a table and as a page.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -24,7 +22,7 @@ from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from corank._messages import count
-from corank.cli.console import grid, note, show, size_of, typed_command
+from corank.cli.console import grid, note, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
 from corank.cli.options import AsJson, DemoOut, DemoReport, Force, Quiet
 from corank.datasets import load_jokes, make_ranking
@@ -78,7 +76,7 @@ def demo(
     _write_page(page_file, ratings, errors, model, target, force=force)
     seconds = time.perf_counter() - began
     if as_json:
-        typer.echo(json.dumps(_result(ratings, errors, target, page_file, seconds), indent=2))
+        show_json(_result(ratings, errors, target, page_file, seconds))
     elif not quiet:
         _show_result(ratings, errors, target, page_file, seconds)
 
