@@ -231,5 +231,8 @@ def _limits(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _padded(rows: list[Any], width: int) -> FloatArray:
     """Arrays of different lengths as one matrix, the last number of each repeated."""
-    padded = [np.pad(row, (0, width - len(row)), mode="edge") for row in rows]
-    return np.asarray(padded) if padded else np.zeros((0, width))
+    matrix = np.empty((len(rows), width))
+    for at, values in enumerate(rows):
+        matrix[at, : len(values)] = values
+        matrix[at, len(values) :] = values[-1]
+    return matrix

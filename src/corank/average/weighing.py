@@ -82,15 +82,22 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
     """The closed form and the held-out errors of every candidate. O(C N³)."""
     judged = []
     total = float(np.sum(units.roots**2))
-    cross_fitted = _cross_fitted(space, [candidate for candidate in candidates if candidate.relevance], units)
+    relevant = [candidate for candidate in candidates if candidate.relevance]
+    cross_fitted = _cross_fitted(space, relevant, units)
+    relevances = _relevances(space, relevant, units)
     for candidate in candidates:
-        factors = relevance(units, space.scored[candidate.rows]) if candidate.relevance else None
+        factors = relevances[candidate.rows] if candidate.relevance else None
         similarities = space.similarities(candidate, factors)
         form = solve_kernel(space.kernel(candidate, similarities), units)
         held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
         errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
         judged.append(Judged(candidate, similarities, form, held_out, errors))
     return judged
+
+
+def _relevances(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[str, FloatArray]:
+    """The relevance of columns, by the name of the rows that candidates see."""
+    return {name: relevance(units, space.scored[name]) for name in {candidate.rows for candidate in candidates}}
 
 
 def _cut(held_out: FloatArray, units: Units) -> FloatArray:
@@ -111,9 +118,9 @@ def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -
     for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
         train = units.take(np.setdiff1d(np.arange(len(units)), block))
         left = units.take(block)
+        relevances = _relevances(space, candidates, train)
         for candidate in candidates:
-            factors = relevance(train, space.scored[candidate.rows])
-            similarities = space.similarities(candidate, factors)
+            similarities = space.similarities(candidate, relevances[candidate.rows])
             kernel = space.kernel(candidate, similarities)
             form = solve_kernel(kernel, train, with_held_out=False)
             values = kernel @ train.root_transposed(form.duals)
