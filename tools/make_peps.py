@@ -3,7 +3,8 @@
     python tools/make_peps.py FOLDER
 
 The folder holds `peps.parquet` (one row per proposal, with its abstract) and `cites.parquet` (who cites whom). Abstracts
-become word counts: words of two letters or more that occur in at least two of them.
+become word counts: words of two letters or more that occur in at least two of them. Numbers from 9000 on are tests of the
+program that makes the proposals' web pages, and are left out.
 """
 
 import argparse
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 WORD = re.compile(r"[^\W\d_]\w+")
+FIRST_TEST = 9000
 COUNTS = ("authors", "words", "code_blocks", "sections")
 OUTPUT = Path(__file__).parents[1] / "src" / "corank" / "datasets" / "peps" / "peps.npz"
 
@@ -44,7 +47,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=OUTPUT)
     arguments = parser.parse_args()
     table, cites = (pq.read_table(arguments.folder / f"{name}.parquet") for name in ("peps", "cites"))
+    table = table.filter(pc.field("pep") < FIRST_TEST)
+    cites = cites.filter((pc.field("pep") < FIRST_TEST) & (pc.field("cites") < FIRST_TEST))
     arrays = {name: np.array(table[name].to_pylist()) for name in ("title", "type", "topic")}
+    for mark in ("\\", "``"):  # of reStructuredText
+        arrays["title"] = np.strings.replace(arrays["title"], mark, "")
     arrays |= {name: table[name].to_numpy().astype(np.int32) for name in ("pep", *COUNTS)}
     arrays["created"] = table["created"].cast(pa.int32()).to_numpy()  # days since 1970
     arrays["links"] = np.column_stack([cites["pep"].to_numpy(), cites["cites"].to_numpy()]).astype(np.int16)
