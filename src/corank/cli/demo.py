@@ -71,7 +71,7 @@ def demo(
         for draw in marked_draws(items):
             draws.append(draw)
             progress.advance(task)
-    story = DemoStory(items, draws)
+        story = DemoStory(items, draws, next_questions(items, draws[0]))
     if out is not None:
         draws[0].model.save(out, overwrite=force)
     if report is not None:
@@ -180,15 +180,26 @@ class MarkedDraw:
     marked : (10,) rows, those with the topic first
     predictions : scores (n,) of all items by each way of ranking
     model : what was learned from text and links
-    asked : (5,) rows that the model would ask about next
-    errors_after : share of pairs in the wrong order without and with the answers to that, among the same items
     """
 
     marked: NDArray[np.int64]
     predictions: dict[str, NDArray[np.float64]]
     model: AutoRegressor
+
+
+@dataclass(frozen=True)
+class DemoQuestions:
+    """What the model of a draw would ask next.
+
+    Attributes
+    ----------
+    asked : (5,) rows
+    error_before, error_after : share of pairs in the wrong order without and with the answers, among the same items
+    """
+
     asked: NDArray[np.int64]
-    errors_after: tuple[float, float]
+    error_before: float
+    error_after: float
 
 
 def marked_draws(items: DemoItems, n_draws: int = N_DRAWS) -> Iterator[MarkedDraw]:
@@ -201,12 +212,16 @@ def marked_draws(items: DemoItems, n_draws: int = N_DRAWS) -> Iterator[MarkedDra
         model = items.fit(marked)
         predictions = {**_plain_predictions(items, marked), LINKED: items.predict(model)}
         predictions[USUAL] = _usual_predictions(items, marked)
-        questions = model.suggest(items.features, N_MARKS + N_QUESTIONS, links=items.links)
-        asked = questions[~np.isin(questions, marked)][:N_QUESTIONS]
-        answered = np.concatenate([marked, asked])
-        after = items.predict(items.fit(answered))
-        errors = items.error(predictions[LINKED], answered), items.error(after, answered)
-        yield MarkedDraw(marked, predictions, model, asked, errors)
+        yield MarkedDraw(marked, predictions, model)
+
+
+def next_questions(items: DemoItems, draw: MarkedDraw) -> DemoQuestions:
+    """Ask what the model of a draw asks, and fit again with the answers."""
+    rows = draw.model.suggest(items.features, N_MARKS + N_QUESTIONS, links=items.links)
+    asked = rows[~np.isin(rows, draw.marked)][:N_QUESTIONS]
+    answered = np.concatenate([draw.marked, asked])
+    after = items.predict(items.fit(answered))
+    return DemoQuestions(asked, items.error(draw.predictions[LINKED], answered), items.error(after, answered))
 
 
 def _plain_predictions(items: DemoItems, marked: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
@@ -237,6 +252,7 @@ class DemoStory:
 
     items: DemoItems
     draws: Sequence[MarkedDraw]
+    questions: DemoQuestions
 
     @property
     def n_others(self) -> int:
@@ -284,10 +300,10 @@ class DemoStory:
 
     def asking(self) -> str:
         """What the answers to the questions are worth."""
-        before, after = zip(*(draw.errors_after for draw in self.draws), strict=True)
+        before, after = (_percent([error]) for error in (self.questions.error_before, self.questions.error_after))
         return (
-            f"These are the items whose marks say most about all others. {N_QUESTIONS} answers bring the share of wrong "
-            f"pairs from {_percent(before)} to {_percent(after)}."
+            f"These are the items whose marks say most about all others. With the {N_QUESTIONS} answers "
+            f"the share of wrong pairs of this draw goes from {before} to {after}."
         )
 
     def finding(self) -> str:
@@ -306,7 +322,7 @@ class DemoStory:
         lists = {
             "marked": draw.marked,
             "ranked": self.items.first(draw.predictions[LINKED], draw.marked),
-            "asked": draw.asked,
+            "asked": self.questions.asked,
         }
         return {
             "topic": TOPIC,
@@ -321,9 +337,7 @@ class DemoStory:
                 ]
                 for name, rows in lists.items()
             },
-            "wrong_pairs_after": [
-                dict(zip(("before", "after"), draw.errors_after, strict=True)) for draw in self.draws
-            ],
+            "wrong_pairs_after": {"before": self.questions.error_before, "after": self.questions.error_after},
         }
 
 
@@ -352,7 +366,7 @@ def _show_story(story: DemoStory, out: Path | None, report: Path | None, seconds
         Text(story.reading()),
         Text(),
         Text("What to ask next:"),
-        _titles(["pep", about], _turned(items.titles(draw.asked))),
+        _titles(["pep", about], _turned(items.titles(story.questions.asked))),
         Text(f"{story.asking()} ({seconds:.0f} s)"),
         Text(),
         Text(f"The same with a table of your own. {OWN_FILE}"),
@@ -404,7 +418,10 @@ def _write_page(path: Path, story: DemoStory, *, force: bool) -> None:
             "What each kind of column adds",
             [_error_figure(story), table("Means over draws", head, story.rows()), text(story.reading())],
         ),
-        Section("What to ask next", [_title_table("Questions", about, items.titles(draw.asked)), text(story.asking())]),
+        Section(
+            "What to ask next",
+            [_title_table("Questions", about, items.titles(story.questions.asked)), text(story.asking())],
+        ),
         Section("The model", model_parts(draw.model)),
         Section("With a table of your own", [text(OWN_FILE), code("\n".join(COMMANDS))]),
         Section("How it was made", origins(typed_command("demo"))),
