@@ -30,7 +30,6 @@ from corank.average.model import (
 from corank.describe import Summary, summarise
 from corank.encoder import TableEncoder
 from corank.learners._learner import (
-    TIED,
     QueryEstimator,
     R2Mixin,
     RankerMixin,
@@ -44,6 +43,7 @@ from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.packing import storable
 from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names, per_view, several, size, stored
+from corank.problem import TIED
 from corank.rows import (
     encode_queries,
     is_frame,

@@ -13,15 +13,17 @@ from typing import Protocol
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, first_appearance, is_sparse, like, namespace, take, to_numpy
+from corank._messages import warn_user
 from corank.gram import FeatureMap, Statistics, gather
 from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
 from corank.model_files.packing import storable
-from corank.rows import Rows, spreads
+from corank.rows import Rows, refuse_lost_differences, spreads
 from corank.views import SideBySide
 
 TIE = 1e-9  # differences of predictions below that share of the spread of the scores are rounding: a tie
 MARGIN_TIE = 1e-10  # predicted differences below that share of the largest are rounding: a tie
+TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
 
 
 class Problem(Protocol):
@@ -355,3 +357,12 @@ class ComparedRows:
         tied = np.abs(gaps) <= MARGIN_TIE * np.max(np.abs(gaps), axis=0, initial=0.0)
         wrong = np.where(tied, 0.5, np.where(gaps < 0, 1.0, 0.0))
         return np.where(self.margins[:, None] > 0, wrong, np.nan)
+
+
+def warn_of_ties(*problems: ScoredRows) -> None:
+    """Say so where no scores can be told apart in any problem; refuse differences that are lost in rounding."""
+    if all(problem.is_tied for problem in problems):
+        warn_user(TIED)
+    for problem in problems:
+        if problem.comparison.needs_queries and problem.rows.queries is not None:
+            refuse_lost_differences(problem.reference, problem.rows.queries)

@@ -11,6 +11,7 @@ from command_line import error, run
 
 from corank import auto, load
 from corank.cli import fit
+from corank.cli.console import show_json
 from corank.datasets import make_ranking
 from corank.learners import _kernel_learner
 
@@ -161,3 +162,11 @@ def test_a_score_column_of_text_is_questioned(folder, refused):
     table.loc[40, "rating"] = "good"
     table.to_csv("one.csv", index=False)
     refused("fit", "one.csv", "--score", "rating", "--out", "m.corank", mentions=("'rating'", "'good'", "data row 41"))
+
+
+def test_json_has_neither_nan_nor_infinity(capsys):
+    show_json({"a": [float("inf"), 1.0, {"b": float("nan")}], "c": (2, "x")})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "a": [None, 1.0, {"b": None}],
+        "c": [2, "x"],
+    }

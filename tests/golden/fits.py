@@ -159,8 +159,8 @@ EVERY: dict[Any, dict[str, Any]] = {
     TransductiveRankRLS: {**KERNEL, **HOLD_OUT, **BASIS, "alpha": ALPHAS, "pull": 1.0, "weighting": "query"},
     PreferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "max_pairs": 5000, "average_width": False},
     DifferenceGP: {**KERNEL, **BASIS, "amplitude": 2.0, "noise": 0.2},
-    AutoRanker: {"views": TWO_VIEWS, "candidates": None, "random_state": 0},
-    AutoRegressor: {"views": TWO_VIEWS, "candidates": None, "fit_intercept": True, "random_state": 0},
+    AutoRanker: {"views": TWO_VIEWS, "candidates": None, "random_state": 0, "encoder": None},
+    AutoRegressor: {"views": TWO_VIEWS, "candidates": None, "fit_intercept": True, "random_state": 0, "encoder": None},
 }
 
 

@@ -264,7 +264,7 @@ def test_kernels_of_low_rank_are_fine(kernel):
         assert np.all(np.diff(model.predict(np.linspace(0, 3, 7)[:, None])) > 0)
 
 
-@pytest.mark.parametrize("size", [1e-150, 1e-8, 1e8, 1e150])
+@pytest.mark.parametrize("size", [1e-50, 1e-8, 1e8, 1e50])
 def test_the_scale_of_the_features_does_not_matter(size):
     model, scaled = (PreferenceGP(2.0, "scale").fit_comparisons(rows, WINNERS, LOSERS) for rows in (X, size * X))
     np.testing.assert_allclose(scaled.predict(size * NEW), model.predict(NEW), atol=1e-6)

@@ -435,7 +435,7 @@ def test_a_subset_needs_no_square_matrix(memory_limit):
 def test_without_unscored_rows_it_is_rankrls():
     with pytest.warns(UserWarning, match="Transduction needs rows without a score: NaN in y, or unscored="):
         own = TransductiveRankRLS(pull="tune").fit(X, PROBLEM.y, qid=QID)
-    plain = RankRLS(weighting="query").fit(X, PROBLEM.y, qid=QID)
+    plain = RankRLS(gamma="scale", weighting="query").fit(X, PROBLEM.y, qid=QID)
     close(own.predict(X_NEW), plain.predict(X_NEW))
     assert own.transduction_.shape == (0,)
     assert own.pull_ == 1.0

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -123,3 +124,9 @@ def test_absent_features_become_zeros(tmp_path):
     table = with_zeros(read_table(path), [str(number) for number in range(1, 5)])
     assert table.column_names == ["score", "1", "2", "3", "4"]
     assert table["4"].to_pylist() == [0.0, 0.0]
+
+
+def test_the_documentation_names_every_limit_and_its_usual_value():
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    for limit in (limits.MAX_COLUMNS, limits.MAX_CELLS, limits.MAX_LINE_BYTES, limits.MAX_EXPANSION):
+        assert f"| {limit.usual:,} | `{limit.variable}` |" in page

@@ -19,7 +19,6 @@ WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 HOPS = (2, 16)  # links that columns travel along
-PRIOR_OF_LINKS = 0.5  # of links alone, and of links beside own columns, over that of own columns
 WIDTHS_OF_KINDS = (1.0, 4.0)
 WIDTHS_OVER_LINKS = (1.0, 4.0)
 
@@ -131,7 +130,7 @@ def default_candidates(
     view_kernels: Sequence[str] = (),
     kinds: Sequence[str] = (),
     agree: bool = False,
-    linked: bool = False,
+    links_prior: float = 0.0,
 ) -> list[Candidate]:
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
@@ -142,13 +141,13 @@ def default_candidates(
     view_kernels : the declared kernel of every view; "rbf", which is the default of a View, stands for several kernels
     kinds : "text", "vector" or "table" (numbers and categories) for every view, where views were found by their kinds
     agree : whether there are unscored rows, for views to agree on and for similarities of the second order
-    linked : whether there are links between rows
+    links_prior : of links alone, and of links beside own columns, over that of own columns; 0 without links
     """
     if kinds:
         candidates = _candidates_by_kinds(kinds, has_queries=has_queries, agree=agree)
     else:
         candidates = _own_candidates(is_csr=is_csr, has_queries=has_queries, view_kernels=view_kernels, agree=agree)
-    if linked:
+    if links_prior:
         candidates += [
             replace(candidate, hops=hops, beside=beside)
             for candidate in candidates
@@ -157,19 +156,20 @@ def default_candidates(
             for beside in (False, True)
             if not (beside and candidate.second_order)
         ]
-    return _balanced(candidates, by_views=len(kinds) > 0) if kinds or linked else candidates
+    if not kinds and not links_prior:
+        return candidates
+    return _balanced(candidates, links_prior, by_views=len(kinds) > 0)
 
 
-def _balanced(candidates: Sequence[Candidate], *, by_views: bool) -> list[Candidate]:
+def _balanced(candidates: Sequence[Candidate], links_prior: float, *, by_views: bool) -> list[Candidate]:
     """Candidates whose priors do not depend on how many of their family there are.
 
-    Families see the same views in the same way: own columns have half of the prior, links alone a quarter, and links
-    beside own columns a quarter.
+    Families see the same views in the same way: by own columns, over links alone, over links beside own columns.
     """
     families = [(c.of if by_views else (), c.hops > 0, c.beside) for c in candidates]
     sizes = Counter(families)
     return [
-        replace(candidate, prior=(PRIOR_OF_LINKS if candidate.hops else 1.0) / sizes[family])
+        replace(candidate, prior=(links_prior if candidate.hops else 1.0) / sizes[family])
         for candidate, family in zip(candidates, families, strict=True)
     ]
 

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from corank._arrays import Array, FloatArray, Index, is_sparse, take
 from corank.average.candidates import Candidate, check_candidates, default_candidates
 from corank.average.closed_form import LEAST_SCALE, Units
-from corank.average.encoding import QUERY_RANKS, Encoding, fit_encoding, rows_over_links
+from corank.average.encoding import QUERY_RANKS, STANDARD, Encoding, fit_encoding, rows_over_links
 from corank.average.fitting import (
     BLOCK_ENTRIES,
     FittedAverage,
@@ -25,7 +25,7 @@ from corank.average.fitting import (
     fit_average,
     side_of,
 )
-from corank.average.similarity import Distances, Encoded, Space, view_positions
+from corank.average.similarity import Distances, Encoded, Space, row_products, unit_rows, view_positions
 from corank.links import propagated, spread_matrix
 from corank.model_files.packing import storable
 from corank.views import View
@@ -35,6 +35,9 @@ MAX_KEPT = 20_000  # scored rows that are kept for an update
 MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
 MIN_BLOCK_ROWS = 64
 LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
+LIKELY_LINKS, UNLIKELY_LINKS = 1.0, 0.05  # priors of candidates over links: where linked rows are alike, and where not
+ALIKE = 4.0  # standard errors by which linked rows must be more alike than others
+MAX_JUDGED_LINKS = 20_000
 KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
 MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
 LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
@@ -419,12 +422,10 @@ def fit_table(table: ScoredTable, settings: AverageSettings) -> tuple[AverageMod
         scored = scored[comparable(table.scores[scored], table.queries[scored])]
     unscored = np.flatnonzero(np.isnan(table.scores))
     queries = table.queries if settings.ranks else None
+    prior = prior_of_links(table.features, table.links, settings)
+    has_queries = queries is not None
     candidates = _candidates(
-        table.features,
-        settings,
-        has_queries=queries is not None,
-        agree=len(unscored) > 0,
-        linked=table.links is not None,
+        table.features, settings, has_queries=has_queries, agree=len(unscored) > 0, links_prior=prior
     )
     space, encodings = _space(table, scored, unscored, candidates, settings)
     chosen = table.take(scored)
@@ -437,7 +438,8 @@ def fit_items(
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to comparisons of some items, with encodings from all of them; units number the compared items."""
     others = np.setdiff1d(np.arange(int(features.shape[0])), compared)
-    candidates = _candidates(features, settings, has_queries=False, agree=len(others) > 0, linked=links is not None)
+    prior = prior_of_links(features, links, settings)
+    candidates = _candidates(features, settings, has_queries=False, agree=len(others) > 0, links_prior=prior)
     table = ScoredTable(features, np.empty(0), links=links)
     space, encodings = _space(table, compared, others, candidates, settings)
     return fit_space(space, encodings, candidates, units, settings)
@@ -537,8 +539,33 @@ def rows_beyond(
     return seen
 
 
+def prior_of_links(features: Array, links: sparse.csr_array | None, settings: AverageSettings) -> float:
+    """The prior of candidates over links, before scores are seen.
+
+    Links that join rows which are no more alike than any two are probably noise: the mean cosine between linked rows is
+    compared with that between the same rows at random.
+    """
+    if links is None:
+        return 0.0
+    pairs = sparse.coo_array(sparse.triu(links + links.T))
+    if pairs.nnz == 0:
+        return UNLIKELY_LINKS
+    rng = np.random.default_rng([settings.seed, 4])
+    chosen = rng.choice(pairs.nnz, min(pairs.nnz, MAX_JUDGED_LINKS), replace=False)
+    first, second = pairs.row[chosen], pairs.col[chosen]
+    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    encoding = fit_encoding(STANDARD, take(features, used), None, groups=settings.groups)
+    if encoding is None:
+        return UNLIKELY_LINKS
+    rows = unit_rows(encoding.encode(take(features, used), None))
+    left, right = take(rows, ends[: len(chosen)]), take(rows, ends[len(chosen) :])
+    linked, random = row_products(left, right), row_products(left, take(right, rng.permutation(len(chosen))))
+    error = np.sqrt((linked.var() + random.var()) / len(chosen))
+    return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
+
+
 def _candidates(
-    features: Array, settings: AverageSettings, *, has_queries: bool, agree: bool, linked: bool = False
+    features: Array, settings: AverageSettings, *, has_queries: bool, agree: bool, links_prior: float = 0.0
 ) -> list[Candidate]:
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
@@ -550,7 +577,7 @@ def _candidates(
         view_kernels=kernels,
         kinds=settings.kinds,
         agree=agree,
-        linked=linked,
+        links_prior=links_prior,
     )
 
 
@@ -577,6 +604,6 @@ def extended(
         settings,
         has_queries=QUERY_RANKS in scored,
         agree=bool(model.unscored),
-        linked=table.links is not None,
+        links_prior=prior_of_links(table.features, table.links, settings),
     )
     return fit_space(space, model.encodings, candidates, joined, settings)

@@ -99,8 +99,8 @@ def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
         return np.asarray(manhattan_distances(left, right))
     if kernel == "cosine":
         same = left is right
-        left = _unit_rows(left)
-        right = left if same else _unit_rows(right)
+        left = unit_rows(left)
+        right = left if same else unit_rows(right)
     values = product(left, right)
     if kernel == "rbf":
         values = squared_norms(left)[:, None] + squared_norms(right)[None, :] - 2 * values
@@ -108,7 +108,15 @@ def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
     return np.asarray(values)
 
 
-def _unit_rows(rows: Array) -> Array:
+def row_products(left: Array, right: Array) -> FloatArray:
+    """Inner products of the rows of two matrices, row by row: (n,)."""
+    if is_sparse(left):
+        return np.asarray(left.multiply(right).sum(axis=1)).ravel()
+    return np.asarray(np.sum(left * right, axis=1))
+
+
+def unit_rows(rows: Array) -> Array:
+    """Rows of length 1, zeros where they are zero."""
     norms = np.sqrt(squared_norms(rows))
     inverse = 1 / np.where(norms > 0, norms, 1.0)
     return sparse.csr_array(sparse.diags_array(inverse) @ rows) if is_sparse(rows) else rows * inverse[:, None]

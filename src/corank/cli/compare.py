@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from corank._messages import count
 from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of_columns
-from corank.cli.console import command, grid, note, show, typed_command, working
+from corank.cli.console import command, grid, note, show, show_json, typed_command, working
 from corank.cli.files import check_report_output, readable, svmlight_columns, title_of
 from corank.cli.links import LinkTable, check_named, check_single_table, file_of, link_table
 from corank.cli.options import (
@@ -160,7 +159,7 @@ def compare(
             about: Any = {"title": f"Which method is best on {title}?", "columns": columns}
             write_report(comparison, report, command=typed_command("compare"), overwrite=force, **about)
     if as_json:
-        typer.echo(json.dumps(comparison.to_dict(), indent=2))
+        show_json(comparison.to_dict())
     elif report is None or not quiet:
         _show_comparison(comparison, title)
         if report is None:

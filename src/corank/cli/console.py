@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import json
+import math
 import os
 import re
 import shlex
@@ -305,6 +307,19 @@ def command(line: str, before: str = "Next: ") -> Text:
 def show(*results: Any) -> None:
     """Print results on stdout: what comes from data is text, never markup, and cannot command the terminal."""
     Console(highlight=False, markup=False, emoji=False).print(*map(_Visible, results), sep="\n", crop=False)
+
+
+def show_json(result: Any) -> None:
+    """Print a result as JSON, which knows neither NaN nor infinity: they become null."""
+    typer.echo(json.dumps(_without_infinity(result), indent=2, default=str))
+
+
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinity(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinity(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def visible(text: str) -> str:

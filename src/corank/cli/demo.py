@@ -6,7 +6,6 @@ measures how well the unmarked items are ranked, and shows it on the terminal an
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -24,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from corank.auto import AutoRegressor
-from corank.cli.console import command, grid, show, size_of, typed_command
+from corank.cli.console import command, grid, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
 from corank.cli.options import AsJson, DemoOut, DemoReport, Force, Quiet
 from corank.datasets import ProposalData, load_peps
@@ -79,7 +77,7 @@ def demo(
     seconds = time.perf_counter() - began
     if as_json:
         files = {"model": None if out is None else str(out), "report": None if report is None else str(report)}
-        typer.echo(json.dumps(story.result() | files | {"seconds": round(seconds, 3)}, indent=2))
+        show_json(story.result() | files | {"seconds": round(seconds, 3)})
     elif not quiet:
         _show_story(story, out, report, seconds)
 
@@ -194,10 +192,12 @@ class DemoQuestions:
     Attributes
     ----------
     asked : (5,) rows
-    error_before, error_after : share of pairs in the wrong order without and with the answers, among the same items
+    n_pairs : pairs of one item with the topic and one without, neither marked nor asked about
+    error_before, error_after : share of them that is in the wrong order without and with the answers
     """
 
     asked: NDArray[np.int64]
+    n_pairs: int
     error_before: float
     error_after: float
 
@@ -221,7 +221,9 @@ def next_questions(items: DemoItems, draw: MarkedDraw) -> DemoQuestions:
     asked = rows[~np.isin(rows, draw.marked)][:N_QUESTIONS]
     answered = np.concatenate([draw.marked, asked])
     after = items.predict(items.fit(answered))
-    return DemoQuestions(asked, items.error(draw.predictions[LINKED], answered), items.error(after, answered))
+    n_inside, n_outside = (int(np.sum(np.delete(items.truth, answered) == value)) for value in (1, 0))
+    error_before, error_after = items.error(draw.predictions[LINKED], answered), items.error(after, answered)
+    return DemoQuestions(asked, n_inside * n_outside, error_before, error_after)
 
 
 def _plain_predictions(items: DemoItems, marked: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
@@ -300,10 +302,11 @@ class DemoStory:
 
     def asking(self) -> str:
         """What the answers to the questions are worth."""
-        before, after = (_percent([error]) for error in (self.questions.error_before, self.questions.error_after))
+        questions = self.questions
+        before, after = (error * questions.n_pairs for error in (questions.error_before, questions.error_after))
         return (
-            f"These are the items whose marks say most about all others. With the {N_QUESTIONS} answers "
-            f"the share of wrong pairs of this draw goes from {before} to {after}."
+            f"These are the items whose marks say most about all others. With the {N_QUESTIONS} answers {after:,.0f} of "
+            f"{questions.n_pairs:,} pairs are in the wrong order, without them {before:,.0f}."
         )
 
     def finding(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from corank.cli.comparisons import (
     joined,
     read_outcomes,
 )
-from corank.cli.console import grid, is_big, show, working
+from corank.cli.console import grid, is_big, show, show_json, working
 from corank.cli.files import (
     DASH,
     check_model_and_table,
@@ -139,7 +138,7 @@ def evaluate(
             columns = {"score": score, "query": query, "id": id}
             result |= _measure_scores(learner, source, items_table, columns, linked, step, shuffles=shuffle_queries)
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        show_json(result)
     elif expectations is None:
         _show_scores(result, file)
     elif out != DASH:

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from corank._messages import count, in_bytes
 from corank.cli.columns import feature_columns, features_of, text_columns
-from corank.cli.console import facts, note, show, size_of
+from corank.cli.console import facts, note, show, show_json, size_of
 from corank.cli.files import DASH, check_model_output, check_printed, check_table_output, readable, write_result
 from corank.cli.options import (
     AsJson,
@@ -191,7 +191,7 @@ def init(
         settings.write_text(COORDINATOR_TOML.format(run=_quoted(run), port=port, sites=pins), encoding="utf-8")
     if as_json:
         result = {"folder": str(folder), "sites": names, "coordinator": str(settings), "added": adding, "days": days}
-        typer.echo(json.dumps(result, indent=2))
+        show_json(result)
     elif not quiet:
         sentences = {
             "for each site": f"{folder}/NAME: its certificate, its key and site.toml, to be filled in",
@@ -235,7 +235,7 @@ def coordinate(
             "are kept as they are"
         )
     if as_json:
-        typer.echo(json.dumps(_run_result(report), indent=2))
+        show_json(_run_result(report))
     elif not quiet:
         _show_run(report)
 
@@ -320,7 +320,7 @@ def join(
             check_model_output(given.model, force=force)
             result = _take_part(given, line, force=force, quiet=quiet)
             if as_json:
-                typer.echo(json.dumps(result, indent=2))
+                show_json(result)
             elif not quiet:
                 _show_joined(result, given.model)
         if serve:
@@ -410,7 +410,7 @@ def predict(
     apart = float(np.sqrt(np.mean((predictions - scores) ** 2)))
     if as_json:
         result = {"items": len(table), "sites": list(answers), "sites_differ_by": apart, "out": str(out)}
-        typer.echo(json.dumps(result, indent=2))
+        show_json(result)
     elif not quiet and out != DASH:
         sentences = {"sites differ by": f"{apart:.4g}", "written to": str(out)}
         show(facts(f"{count(len(table), 'item')} scored by {count(len(answers), 'site')}", sentences))

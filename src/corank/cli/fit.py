@@ -6,7 +6,6 @@ the model. Files that do not fit into memory are fitted by `large_files`.
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from corank._arrays import check_device
 from corank._messages import count
 from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, note_sparse_numbers, views_of
 from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
-from corank.cli.console import command, facts, note, show, size_of, typed_command, working
+from corank.cli.console import command, facts, note, show, show_json, size_of, typed_command, working
 from corank.cli.files import (
     DASH,
     check_model_output,
@@ -231,7 +230,7 @@ def fit(
                 report.unlink()
             raise
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        show_json(result)
     elif not quiet:
         columns = [columns_table(result["columns"])] if result["columns"] else []
         saved = {"saved as": f"{out} ({size_of(out)})"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 from rich.text import Text
 
 from corank._messages import in_bytes
 from corank._version import __version__
-from corank.cli.console import facts, grid, show
+from corank.cli.console import facts, grid, show, show_json
 from corank.cli.options import AsJson, ModelFile
 from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
 from corank.describe import describe, in_words
@@ -35,7 +33,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Show what a model is, how it was fitted and, where it has few atoms, each of them."""
     contents = _contents(model)
     if as_json:
-        typer.echo(json.dumps(contents, indent=2))
+        show_json(contents)
         return
     in_fit = {f"{name} in fit": contents[f"{name}_in_fit"] for name in TRAINING_ONLY if f"{name}_in_fit" in contents}
     file = {"written by": f"corank {contents['written_by']}", "file": in_bytes(contents["bytes"])}
@@ -85,7 +83,7 @@ def info(as_json: AsJson = False) -> None:
         "cores": cores,
     }
     if as_json:
-        typer.echo(json.dumps({**installed, "devices": devices, "gflops": speeds}, indent=2))
+        show_json({**installed, "devices": devices, "gflops": speeds})
         return
     sentences = {name: "not installed" if value is None else str(value) for name, value in installed.items()}
     if versions["torch"] is None:

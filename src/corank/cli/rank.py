@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from corank._messages import count
 from corank.cli.columns import features_of, predicted_scores, queries_of, ranked_order, result_names, text_columns
-from corank.cli.console import grid, is_big, note, show, working
+from corank.cli.console import grid, is_big, note, show, show_json, working
 from corank.cli.files import (
     DASH,
     check_model_and_table,
@@ -123,7 +122,7 @@ def rank(
     if as_json:
         result = {"model": str(model), "rows": n_rows, "queries": None if by is None else n_queries}
         more = {"ranking": best.to_pylist()} if out is None else {"out": str(out)}
-        typer.echo(json.dumps({**result, **more}, indent=2, default=str))
+        show_json({**result, **more})
     elif out is None:
         _show_best(ranking, by, file, top or SHOWN_ROWS)
     elif not quiet and out != DASH:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich.text import Text
 from corank._messages import count
 from corank.cli.columns import features_of, predicted_scores, queries_of, text_columns
 from corank.cli.comparisons import FIRST, SECOND, WINNER, labels
-from corank.cli.console import command, grid, note, show, working
+from corank.cli.console import command, grid, note, show, show_json, working
 from corank.cli.files import DASH, check_model_and_table, check_printed, check_table_output, readable, write_result
 from corank.cli.links import as_argument, file_of, link_table, links_for
 from corank.cli.options import (
@@ -93,7 +92,7 @@ def suggest(
             step(f"writing {out.name}")
             write_result(questions.to_fill_in(), out, out_format, force=force, safe=spreadsheet_safe)
     if as_json:
-        typer.echo(json.dumps({"kind": questions.kind, "questions": questions.entries()}, indent=2, default=str))
+        show_json({"kind": questions.kind, "questions": questions.entries()})
     elif out is None or not (quiet or out == DASH):
         _show_questions(questions, out, None if overall else number)
         if out is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from sklearn.base import is_regressor
 from corank._messages import count
 from corank.cli.columns import features_of, queries_of, text_columns
 from corank.cli.comparisons import UNNAMED, NamedItems, PairColumns, joined, read_pairs
-from corank.cli.console import command, facts, note, show, size_of, working
+from corank.cli.console import command, facts, note, show, show_json, size_of, working
 from corank.cli.files import (
     DASH,
     check_model_and_table,
@@ -102,7 +101,7 @@ def update(
         "seconds": round(time.perf_counter() - began, 3),
     }
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        show_json(result)
     elif not quiet:
         pool = "POOL" if items in (None, DASH) else items
         can_suggest = hasattr(learner, "suggest")

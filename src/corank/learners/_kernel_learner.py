@@ -26,17 +26,14 @@ from corank.kernels import WITH_GAMMA, Kernel
 from corank.learners._bases import ViewBases, check_scanned
 from corank.learners._learner import (
     PRECOMPUTED,
-    TIED,
     Expansion,
     Learner,
-    all_or_nothing,
     candidates,
     check_choice,
     check_weights,
     compared_rows,
     read_kernel,
     read_shared_parameters,
-    warn_of_ties,
 )
 from corank.learners._scans import (
     check_alone,
@@ -50,8 +47,9 @@ from corank.learners._scans import (
 from corank.learners._suggest import suggest_contested
 from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise
+from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import ONE_VIEW, Contents
-from corank.problem import ComparedRows, ScoredRows
+from corank.problem import TIED, ComparedRows, ScoredRows, warn_of_ties
 from corank.rows import (
     Rows,
     encode_queries,

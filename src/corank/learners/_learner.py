@@ -8,9 +8,8 @@ what `score` is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from inspect import isfunction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -60,8 +59,8 @@ from corank.learners._update import kept_rows
 from corank.loss import WEIGHTINGS, Loss, blend
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
-from corank.model_files.container import ModelFileError, is_inner
-from corank.problem import ComparedRows, ScoredRows
+from corank.model_files.container import all_or_nothing
+from corank.problem import ComparedRows, ScoredRows, warn_of_ties
 from corank.rows import (
     Rows,
     encode_queries,
@@ -71,7 +70,6 @@ from corank.rows import (
     read_rows,
     read_scores,
     read_weights,
-    refuse_lost_differences,
 )
 from corank.solvers.holdout import SCORINGS
 from corank.solvers.least_squares import PrimalSystem
@@ -170,17 +168,7 @@ def read_shared_parameters(learner: Any) -> None:
     learner._given_gamma = candidates(learner.gamma, "gamma", learner._gamma_words)
 
 
-TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
 PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
-
-
-def warn_of_ties(*problems: ScoredRows) -> None:
-    """Say so where no scores can be told apart in any problem; refuse differences that are lost in rounding."""
-    if all(problem.is_tied for problem in problems):
-        warn_user(TIED)
-    for problem in problems:
-        if problem.comparison.needs_queries and problem.rows.queries is not None:
-            refuse_lost_differences(problem.reference, problem.rows.queries)
 
 
 def finite_predictions(values: Array) -> Array:
@@ -191,32 +179,6 @@ def finite_predictions(values: Array) -> Array:
             "the model gives NaN or infinity on these rows; their numbers, or those of the model, are too large."
         )
     return values
-
-
-def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that leaves a model as it was where it is refused or interrupted."""
-
-    @wraps(method)
-    def changed(self: Any, *arguments: Any, **options: Any) -> Any:
-        before = dict(vars(self))
-        try:
-            return method(self, *arguments, **options)
-        except BaseException as error:
-            vars(self).clear()
-            vars(self).update(before)
-            if getattr(self, "_is_loaded", False) and is_inner(error):
-                raise ModelFileError(
-                    f"{method.__name__}: what the file of this model holds does not go together ({error!r}); fit it again, "
-                    "and report that if corank wrote the file."
-                ) from error
-            if isinstance(error, np.linalg.LinAlgError):
-                raise ValueError(  # noqa: TRY004
-                    f"{method.__name__}: these numbers cannot be solved for ({error}); look for columns or scores of "
-                    "extreme size."
-                ) from error
-            raise
-
-    return changed
 
 
 class BriefRequest:

@@ -12,10 +12,10 @@ from corank._arrays import Array, FloatArray, Index, to_numpy
 from corank._messages import warn_user
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import TIED, RankerMixin, seed
+from corank.learners._learner import RankerMixin, seed
 from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import PREFERENCE_PROCESS, Contents
-from corank.problem import ComparedRows
+from corank.problem import TIED, ComparedRows
 from corank.rows import Rows, read_rows
 from corank.solvers.gp_posterior import GaussianPart
 from corank.solvers.gp_preference import (

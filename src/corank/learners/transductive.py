@@ -18,11 +18,10 @@ from corank.learners._learner import (
     candidates,
     read_comparison,
     seed,
-    warn_of_ties,
 )
 from corank.loss import Loss
 from corank.model_files.schema import TRANSDUCTIVE, Contents
-from corank.problem import ScoredRows
+from corank.problem import ScoredRows, warn_of_ties
 from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.folds import read_splits
 from corank.solvers.transduction_fit import (

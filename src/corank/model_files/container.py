@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +43,32 @@ def is_inner(error: BaseException) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is None or not str(trace.tb_frame.f_globals.get("__name__")).startswith("corank.")
+
+
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that leaves a model as it was where it is refused or interrupted."""
+
+    @wraps(method)
+    def changed(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *arguments, **options)
+        except BaseException as error:
+            vars(self).clear()
+            vars(self).update(before)
+            if getattr(self, "_is_loaded", False) and is_inner(error):
+                raise ModelFileError(
+                    f"{method.__name__}: what the file of this model holds does not go together ({error!r}); fit it again, "
+                    "and report that if corank wrote the file."
+                ) from error
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(  # noqa: TRY004
+                    f"{method.__name__}: these numbers cannot be solved for ({error}); look for columns or scores of "
+                    "extreme size."
+                ) from error
+            raise
+
+    return changed
 
 
 def write_model(

@@ -179,7 +179,7 @@ class Unpacker:
             try:
                 matrix = SPARSE_TYPES[kind]((data, indices, indptr), shape=shape)
                 matrix.check_format(full_check=True)
-                if np.any(np.diff(indptr) < 0):  # SciPy looks at these only where there are entries
+                if np.any(indptr[1:] < indptr[:-1]):  # SciPy looks at differences, and only where there are entries
                     raise ValueError("its rows overlap")
             except (ValueError, TypeError, IndexError, OverflowError) as error:
                 raise ModelFileError(f"the model file holds a broken sparse matrix: {error}") from error

@@ -4,7 +4,7 @@ A learner declares its contents as `{name in the file: (attribute, kind)}`, made
 Shapes are written with symbols, as in `floats("r")` or `features("r", "d") | None`. A symbol stands for one size
 throughout a file, and for one size per view inside `per_view`; "_" stands for any size. The symbols: d columns, r basis
 rows or distinct atoms, n kept rows, p candidates of a path, w summed features, i compared items, c comparisons, u unscored
-rows, s steps of a pursuit, k columns of a table, t terms of a text, M views.
+rows, s steps of a pursuit, k columns of a table, t terms of a text, e units and f points of an average, M views.
 
 The checksum of a file finds damage; whether values make sense is checked as far as a forged file could do harm: numbers
 are finite, and numbers of rows, columns and queries are numbers of some that are there.
@@ -25,6 +25,8 @@ from corank.model_files.packing import NAMED_FUNCTIONS, STORABLE, type_name
 
 LARGEST_NUMBER = 1e150  # its square is a number too
 LARGEST_COUNT = 2**53
+MAX_HOPS = 1_000  # links that rows of an average see each other over
+ENCODINGS = ("ScaledColumns", "NormalScores", "QueryNormalScores", "EncodingBeside")
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,17 @@ def per_view(kind: Kind) -> Kind:
         if not isinstance(value, list) or not value or not sizes.agree((len(value),), ("M",)):
             return False
         return all(kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value))
+
+    return Kind(fits)
+
+
+def by_name(kind: Kind) -> Kind:
+    """A dict from any names to values of one kind."""
+
+    def fits(value: Any, sizes: Sizes) -> bool:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            return False
+        return all(kind.fits(item, sizes) for item in value.values())
 
     return Kind(fits)
 
@@ -261,6 +274,59 @@ FIELDS: dict[str, dict[str, Kind]] = {
         "standard_error": NUMBER,
         "n_held_out": COUNT,
     },
+    "Candidate": {
+        **dict.fromkeys(("encoding", "kernel", "views"), TEXT),
+        **dict.fromkeys(("width", "strength", "prior"), FINITE),
+        **dict.fromkeys(("relevance", "second_order", "beside"), FLAG),
+        "of": several(COUNT),
+        "hops": COUNT,
+    },
+    "Sight": {"name": TEXT, "encoding": TEXT, "columns": whole("_") | None, "factors": floats("_") | None},
+    "Similarity": {"sight": stored("Sight"), "kernel": TEXT, "gamma": FINITE, "scale": FINITE},
+    "ScaledColumns": {
+        "name": TEXT,
+        "columns": whole("_"),
+        **dict.fromkeys(("low", "high"), any_floats("_")),
+        **dict.fromkeys(("centre", "scale"), floats("_")),
+    },
+    "NormalScores": {"name": TEXT, "columns": whole("_"), "knots": floats("_", "_"), "quantiles": floats("_", "_")},
+    "QueryNormalScores": {"name": TEXT, "columns": whole("_")},
+    "EncodingBeside": {
+        "name": TEXT,
+        "plain": whole("_"),
+        "ranked": stored("NormalScores", "QueryNormalScores"),
+        "grouped": stored("ScaledColumns"),
+    },
+    "Units": {
+        **dict.fromkeys(("scores", "roots"), floats("e")),
+        **dict.fromkeys(("first", "folds"), whole("e")),
+        **dict.fromkeys(("second", "groups", "queries"), whole("e") | None),
+        "whole": FLAG,
+        "n_points": COUNT,
+    },
+    "FittedCandidate": {
+        "candidate": stored("Candidate"),
+        "similarities": several(stored("Similarity")),
+        **dict.fromkeys(("weights", "multipliers"), several(FINITE)),
+        **dict.fromkeys(("alpha", "amplitude", "level"), FINITE),
+        "coefficients": floats("f"),
+        "view_coefficients": floats("_", "_") | None,
+        "basis": several(floats("f", "_")) | None,
+        "means": floats("_") | None,
+    },
+    "AverageModel": {
+        "encodings": several(stored(*ENCODINGS)),
+        "points": by_name(features("f", "_")),
+        "unscored": by_name(features("_", "_")),
+        "view_columns": by_name(several(whole("_"))),
+        "candidates": several(stored("FittedCandidate")),
+        **dict.fromkeys(("low", "high"), NUMBER),
+        **dict.fromkeys(("base", "factor", "least_deviation"), FINITE),
+        "units": stored("Units") | None,
+        "scored": by_name(features("_", "_")) | None,
+        "hops": several(COUNT),
+    },
+    "WeighedCandidate": {"candidate": stored("Candidate"), "what": TEXT, "weight": NUMBER, "error": NUMBER},
     "Path": {
         **{name: any_floats("p") for name in ("alpha", "gamma", "error", "standard_error")},
         **{name: any_floats("p") | None for name in ("agreement", "n_components", "n_atoms")},
@@ -292,6 +358,38 @@ def _sound_view(view: Any) -> bool:
     return view.penalty > 0 and len(columns) > 0 and bool((np.diff(columns) > 0).all())
 
 
+def _sound_candidate(candidate: Any) -> bool:
+    positive = candidate.width > 0 and candidate.prior > 0 and candidate.strength >= 0
+    return bool(positive and candidate.hops <= MAX_HOPS)
+
+
+def _sound_units(units: Any) -> bool:
+    codes = [units.folds, units.groups, units.queries]
+    points = [units.first, units.second]
+    return (
+        len(units.scores) > 0
+        and bool((units.roots > 0).all())
+        and all(code is None or _below(code, len(units.scores)) for code in codes)
+        and all(numbers is None or _below(numbers, units.n_points) for numbers in points)
+    )
+
+
+def _sound_columns(encoding: Any) -> bool:
+    same = {len(getattr(encoding, name)) for name in ("columns", "low", "high", "centre", "scale")}
+    return len(same) == 1 and bool((encoding.scale > 0).all() and (encoding.low <= encoding.high).all())
+
+
+def _sound_scores(encoding: Any) -> bool:
+    knots, quantiles = encoding.knots.shape, encoding.quantiles.shape
+    return bool(knots == quantiles and knots[0] == len(encoding.columns))
+
+
+def _sound_average(model: Any) -> bool:
+    kept = model.scored
+    fits = kept is None or model.units is None or all(m.shape[0] == model.units.n_points for m in kept.values())
+    return fits and max(model.hops, default=0) <= MAX_HOPS
+
+
 # What the fields of an object must be beside each other.
 SOUND: dict[str, Callable[[Any], bool]] = {
     "Rows": _sound_rows,
@@ -299,6 +397,11 @@ SOUND: dict[str, Callable[[Any], bool]] = {
     "Compared": _sound_comparisons,
     "View": _sound_view,
     "Kernel": lambda kernel: kernel.gamma is None or kernel.gamma > 0,
+    "Candidate": _sound_candidate,
+    "Units": _sound_units,
+    "ScaledColumns": _sound_columns,
+    "NormalScores": _sound_scores,
+    "AverageModel": _sound_average,
     "Path": lambda path: path.best < max(len(path.error), 1),
 }
 
