@@ -22,7 +22,7 @@ CLEAN = {
     name: value for name, value in os.environ.items() if name != "PYTHONPATH"
 }  # no sources beside what is installed
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/test_cli_journey.py", "tests/test_cli_bad_input.py"]
+TESTS = ["tests/cli/test_journey.py", "tests/cli/test_bad_input.py"]
 MUST_BE_IN_WHEEL = (
     "corank/py.typed",
     "corank/report/page.css",
@@ -36,7 +36,7 @@ MUST_NOT_BE_IN_WHEEL = (
     "studies/",
     "benchmarks/",
 )  # the jokes are not under the BSD licence
-MUST_BE_IN_SOURCES = ("src/corank/py.typed", "tests/test_cli.py", "LICENSE", "README.md", "pyproject.toml")
+MUST_BE_IN_SOURCES = ("src/corank/py.typed", "tests/cli/test_commands.py", "LICENSE", "README.md", "pyproject.toml")
 
 
 def main() -> None:
