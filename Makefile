@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: help demo test test-slow test-studies test-kernels test-all fuzz lint reproduce bench docs torch browser soak release-check audit clean
 help:
-	@echo "make demo    rank the built-in jokes"
+	@echo "make demo    mark ten built-in items, rank the others, and write a page about it"
 	@echo "make test    run the tests (minutes)"
 	@echo "make test-all  run every test: also real processes, every block of the documentation, the studies, other BLAS kernels"
 	@echo "make test-studies  run the tests of the studies"
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(STAMP)
-	$(BIN)/corank demo
+	$(BIN)/corank demo --report corank-demo.html --force
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 test: $(STAMP)

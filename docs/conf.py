@@ -91,8 +91,8 @@ nitpick_ignore_regex = [
     # parameters, attributes and file formats in backticks, which become links where something of that name can be imported
     (r"py:obj", r"([A-Z]\w*\.)?[a-z]\w*"),
     # internal: met in annotations and descriptions of documented names, without a page of their own
-    (r"py:obj", r"corank\.tables"),
-    (r"py:class", r"Column|corank\.experiments\.\w+\.Record"),
+    (r"py:obj", r"corank\.(tables|federated)"),
+    (r"py:class", r"Column|FeatureGroup|corank\.experiments\.\w+\.Record"),
     (r"py:exc", r"ModelFileError"),
 ]
 

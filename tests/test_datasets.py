@@ -4,8 +4,9 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge
 
-from corank.datasets import RankingData, load_jokes, make_ranking, make_shop, make_two_views
+from corank.datasets import RankingData, load_jokes, load_peps, make_ranking, make_shop, make_two_views
 from corank.datasets import jokes as _jokes
+from corank.datasets import peps as _peps
 from corank.links import read_links
 
 
@@ -56,6 +57,42 @@ def test_without_the_joke_file_the_error_says_where_to_get_it(monkeypatch, tmp_p
     monkeypatch.setattr(_jokes, "_FOLDER", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"source repository and the source distribution.*make_ranking\(\)"):
         load_jokes()
+
+
+def test_proposals_have_titles_words_dates_and_counts_and_no_outcome():
+    data = load_peps()
+    columns = ["title", "abstract_words", "type", "created", "authors", "words", "code_blocks", "sections"]
+    assert data.X.column_names == columns
+    assert data.table.column_names == ["pep", *columns]
+    assert len(data.X) == len(data.topic) == len(np.unique(data.ids)) == 736
+    row = data.ids.tolist().index(20)
+    assert data.X["title"][row].as_py() == "The Zen of Python"
+    assert data.X["created"][row].as_py().isoformat() == "2004-08-19"
+    assert repr(data) == "ProposalData(736 proposals, 1,653 links)"
+    counts = {topic: int(data.has_topic(topic).sum()) for topic in ("Packaging", "Typing", "Governance", "Release")}
+    assert counts == {"Packaging": 102, "Typing": 47, "Governance": 26, "Release": 27}
+
+
+def test_words_of_abstracts_are_in_alphabetical_order_as_often_as_they_are_counted():
+    data = load_peps()
+    for row in (0, 300, 735):
+        written = (data.X["abstract_words"][row].as_py() or "").split()
+        assert written == sorted(written)
+        counted = data.word_counts[[row]].tocoo()
+        assert written == np.repeat(data.vocabulary[counted.col], counted.data).tolist()
+
+
+def test_links_of_proposals_lead_to_proposals():
+    data = load_peps()
+    assert len(data.links) == 1653
+    assert data.links.column_names == ["pep", "cites"]
+    assert set(data.links["pep"].to_pylist()) | set(data.links["cites"].to_pylist()) <= set(data.ids.tolist())
+
+
+def test_proposals_ship_with_their_terms_and_stay_small():
+    notice = " ".join((_peps._FOLDER / "NOTICE").read_text(encoding="utf-8").split())
+    assert "public domain or under CC0-1.0-Universal" in notice
+    assert len((_peps._FOLDER / "peps.npz").read_bytes()) < 400_000
 
 
 @pytest.mark.parametrize("make", [make_ranking, make_two_views])

@@ -405,8 +405,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     Attributes
     ----------
-    links_ : (n, n) CSR of weights, or None
-        The links, checked.
+    links_ : the links, checked: (n, n) CSR of weights, or None
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of str

@@ -6,8 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,11 +14,8 @@ from command_line import error, run
 
 import corank
 from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, load
-from corank.cli import demo
 from corank.cli.columns import looks_like_id
 from corank.cli.console import COMMANDS, FILES
-from corank.cli.demo import compare_guesses
-from corank.experiments import FittedMethod, Method
 from corank.metrics import disagreement_error, ndcg
 from corank.tables import read_table, to_arrow
 
@@ -928,130 +923,6 @@ def test_an_average_can_be_used_on_the_command_line(fitted):
     model.save("auto.corank", encoder=encoder)
     assert "AutoRanker" in run("inspect", "auto.corank").stdout
     run("rank", "auto.corank", "new.csv", "--query", "user", "--out", "ranked.csv")
-
-
-# ---- demo
-
-
-@pytest.fixture(scope="module")
-def guesses():
-    """What a comparison on six users came to."""
-    return demo.compare_guesses(demo.read_ratings(6))
-
-
-@pytest.fixture
-def small_demo(folder, guesses, monkeypatch):
-    monkeypatch.setattr(demo, "compare_guesses", lambda ratings, after_user: guesses)
-    monkeypatch.setattr(demo, "read_ratings", partial(demo.read_ratings, 6))
-    return folder
-
-
-def test_demo_shows_a_table_and_saves_a_model(small_demo):
-    result = run("demo")
-    for word in ("popularity", "RLS", "RankRLS", "Sparse RankRLS", "10 scored", "40 scored", "corank inspect"):
-        assert word in result.stdout
-    assert len(re.findall(r"0\.\d{3} ± 0\.\d{3}", result.stdout)) == 12
-    model = load("corank-demo.corank")
-    assert type(model) is RankRLS
-    assert model.encoder_ is not None
-    assert "corank-demo.corank (" in result.stdout
-    assert result.stdout.rstrip().endswith("to open in a browser: corank-demo.html")
-    page = Path("corank-demo.html").read_text()
-    assert page.count("<svg") == 3  # the methods, the users, what the model has tried
-    assert all(
-        word in page for word in ("popularity", "Sparse RankRLS", "The model of the last user", "corank compare")
-    )
-    run("inspect", "corank-demo.corank")
-
-
-def test_demo_in_json_or_without_a_word(small_demo):
-    found = json.loads(run("demo", "--out", "a.corank", "--report", "a.html", "--json").stdout)
-    assert (found["model"], found["report"], found["users"]) == ("a.corank", "a.html", 6)
-    assert len(found["disagreement"]["RankRLS"]) == len(found["scored"]) == 3
-    assert run("demo", "--out", "b.corank", "--quiet").output == ""
-    assert Path("b.html").exists()
-
-
-def test_the_demo_says_that_it_fits_one_user_at_a_time(small_demo):
-    story = " ".join(run("demo").stdout.split()).partition("Each user was fitted alone.")[2]
-    one, everyone = story.split("one ranking for all users: ")
-    assert "one person's taste, as here: corank fit ratings_of_one_person.csv --score rating --out mine.corank" in one
-    assert "--query" not in one
-    assert everyone.startswith("corank fit items.csv --score rating --query user --out items.corank ")
-
-
-def test_demo_overwrites_nothing_unasked(small_demo):
-    (small_demo / "corank-demo.corank").write_text("mine")
-    result = run("demo")
-    assert "already there, so the model will be corank-demo-2.corank" in result.stderr
-    assert (small_demo / "corank-demo.corank").read_text() == "mine"
-    load("corank-demo-2.corank")
-    assert Path("corank-demo-2.html").exists()
-    assert "use --force" in error("demo", "--out", "corank-demo.corank")
-    run("demo", "--force")
-    load("corank-demo.corank")
-    run("demo", "--out", "other.corank")
-    load("other.corank")
-
-
-def test_demo_without_the_jokes_takes_made_up_data(small_demo, monkeypatch):
-    def missing():
-        raise FileNotFoundError
-
-    monkeypatch.setattr(demo, "load_jokes", missing)
-    monkeypatch.setattr(demo, "compare_guesses", compare_guesses)
-    result = run("demo")
-    assert "corank: note: the joke ratings are not part of this installation" in result.stderr
-    assert "popularity" not in result.stdout
-    load("corank-demo.corank")
-
-
-def test_the_demo_tests_on_users_that_had_no_part_in_choosing_parameters():
-    everyone, tested = demo.read_ratings(200), demo.read_ratings()
-    assert len(everyone.users) == 200
-    assert len(tested.users) == 100
-    assert min(len(items) for items, _ in everyone.users) >= 70
-    for (items, scores), (later_items, later_scores) in zip(everyone.users[100:], tested.users, strict=True):
-        np.testing.assert_array_equal(items, later_items)
-        np.testing.assert_array_equal(scores, later_scores)
-    np.testing.assert_allclose(tested.features.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(tested.features.std(axis=0), 1)
-
-
-def test_popularity_ranks_by_the_mean_of_all_ratings():
-    ratings = demo.read_ratings(1)
-    popularity = ratings.methods[0].fit(None).predict(ratings.features)
-    mean = ratings.table.mean(axis=1)
-    np.testing.assert_allclose(popularity / popularity.std(), (mean - mean.mean()) / mean.std(), atol=1e-9)
-
-
-def test_the_demo_scores_as_many_items_as_it_says(monkeypatch):
-    few, sizes = demo.read_ratings(2), []
-
-    def fit(task):
-        sizes.append(task.n_scored)
-        return FittedMethod(lambda rows: rows[:, 0], {}, None, 0)
-
-    spies = [Method("RLS", "RLS", "", fit), Method("RankRLS", "RankRLS", "", fit)]
-    monkeypatch.setattr(demo.UserRatings, "methods", spies)
-    errors = demo.compare_guesses(few, (10, 40))
-    assert sorted(set(sizes)) == [10, 40]
-    assert {name: values.shape for name, values in errors.errors.items()} == {"RLS": (2, 2), "RankRLS": (2, 2)}
-
-
-@pytest.mark.slow
-def test_the_demo_finds_what_its_text_says():
-    errors = demo.compare_guesses(demo.read_ratings())
-    expected = {
-        "popularity": [0.376, 0.376, 0.376],
-        "RLS": [0.400, 0.375, 0.356],
-        "RankRLS": [0.400, 0.375, 0.356],
-        "Sparse RankRLS": [0.421, 0.379, 0.358],
-    }
-    for method, means in expected.items():
-        np.testing.assert_allclose(errors.mean(method), means, atol=0.003, err_msg=method)
-    assert "With 10 ratings what everybody likes" in demo._finding(errors)
-    assert "coincide" in demo._finding(errors)
 
 
 # ---- the frame

@@ -166,4 +166,7 @@ def test_a_score_column_of_text_is_questioned(folder, refused):
 
 def test_json_has_neither_nan_nor_infinity(capsys):
     show_json({"a": [float("inf"), 1.0, {"b": float("nan")}], "c": (2, "x")})
-    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": [None, 1.0, {"b": None}], "c": [2, "x"]}
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "a": [None, 1.0, {"b": None}],
+        "c": [2, "x"],
+    }

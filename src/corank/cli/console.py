@@ -30,7 +30,7 @@ from corank._messages import did_you_mean, in_bytes
 from corank.cli.files import Spool
 
 COMMANDS = {  # name → the first line of its help; the file of that name is imported when the command is called
-    "demo": "Rank the built-in jokes for a hundred users, save a model and write a page about it.",
+    "demo": "Mark ten built-in items and rank hundreds of others: from plain columns, from text, from links.",
     "fit": "Learn from a table and save the model.",
     "rank": "Rank the items of a table, within each query: 1 is the best.",
     "suggest": "Say what to ask next: the questions whose answers teach the model most.",
@@ -306,7 +306,7 @@ def command(line: str, before: str = "Next: ") -> Text:
 
 def show(*results: Any) -> None:
     """Print results on stdout: what comes from data is text, never markup, and cannot command the terminal."""
-    Console(highlight=False, markup=False, emoji=False).print(*map(_Visible, results), sep="\n")
+    Console(highlight=False, markup=False, emoji=False).print(*map(_Visible, results), sep="\n", crop=False)
 
 
 def show_json(result: Any) -> None:

@@ -1,53 +1,50 @@
-"""`corank demo`: four ways of guessing which jokes a user likes, from the user's first few ratings.
+"""`corank demo`: ten marked items out of 736, and what corank makes of the others.
 
-The comparison is that of `corank.experiments.compare`, once per user and number of ratings; this file says what is
-compared, and shows what came out as a table and as a page.
+The items are Python Enhancement Proposals, the truth is a topic that no model sees. The file says what is learned from,
+measures how well the unmarked items are ranked, and shows it on the terminal and as a page.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from corank._messages import count
-from corank.cli.console import grid, note, show, show_json, size_of, typed_command
+from corank.auto import AutoRegressor
+from corank.cli.console import command, grid, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
 from corank.cli.options import AsJson, DemoOut, DemoReport, Force, Quiet
-from corank.datasets import load_jokes, make_ranking
-from corank.describe import chosen_parameters
+from corank.datasets import ProposalData, load_peps
 from corank.encoder import TableEncoder
-from corank.experiments import FittedMethod, Items, Method, Protocol, Task, compare
-from corank.learners.rls import RLS, RankRLS
-from corank.report.model import model_parts, parameters
-from corank.report.page import Cell, Html, Section, code, facts, figure, origins, page, table, text, verdict, write
+from corank.links import Links, read_links
+from corank.metrics import disagreement_error
 
-N_USERS, MIN_RATINGS = 100, 70
-SCORED, REPEATS, TEST_SHARE = (10, 20, 40), 3, 0.4  # 0.4 of 70 ratings leaves 42 to score
-POPULARITY = "popularity"
-FILE = Path("corank-demo.corank")
-READING = "Lower is better, ± is the standard error over users."
-FIT_ONE = "corank fit ratings_of_one_person.csv --score rating --out mine.corank"
-FIT_ALL = "corank fit items.csv --score rating --query user --out items.corank"
-NEXT_COMMANDS = f"""\
-# one person's taste, as here
-{FIT_ONE}
-# one ranking for all users, the unscored rows used where they help
-{FIT_ALL}
-corank rank items.corank new_items.csv --out ranked.csv
-# which method is best on a table, and do the unscored rows help?
-corank compare items.csv --score rating --query user --report report.html"""
+TOPIC, SUBJECT = "Typing", "type hints"  # what proposals call it, and people
+N_MARKS, N_DRAWS, N_QUESTIONS = 10, 3, 5
+N_FIRST, N_SHOWN = 20, 10  # places that are counted, and that are listed on the terminal
+TEXTS = ("title", "abstract_words")
+PLAIN, MARKED, ALL, LINKED = "type, date, counts", "+ their text", "+ the text of all others", "+ who cites whom"
+USUAL = "tf-idf and logistic regression"
+COMMANDS = (
+    "corank fit items.csv --score mark --id item --links links.csv --out items.corank",
+    "corank rank items.corank items.csv --links links.csv --out ranked.csv",
+    "corank suggest items.corank items.csv --links links.csv --out questions.csv",
+)
+OWN_FILE = (
+    "items.csv has a row per item: text, numbers, dates, categories, and a mark or rating that is empty for most. "
+    "links.csv has two columns of items that belong together; leave out --links without it."
+)
 
 
 def demo(
@@ -57,44 +54,32 @@ def demo(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the built-in jokes for a hundred users, save a model and write a page about it.
+    """Mark ten built-in items and rank hundreds of others: from plain columns, from text, from links.
 
-    Takes some seconds.
+    Takes some seconds, and writes nothing unless --out or --report is given.
     """
-    target = _target(out, report, force=force, quiet=quiet)
-    page_file = report or target.with_suffix(".html")
-    check_model_output(target, force=force)
-    check_report_output(page_file, force=force)
+    if out is not None:
+        check_model_output(out, force=force)
+    check_report_output(report, force=force)
     began = time.perf_counter()
-    ratings = read_ratings()
-    if ratings.is_made_up and not quiet:
-        note("the joke ratings are not part of this installation (they are in the sources): made-up data instead")
     with _progress(quiet=quiet) as progress, threadpool_limits(1):  # many small systems: threads would only wait
-        task = progress.add_task("ranking", total=len(ratings.users))
-        errors = compare_guesses(ratings, after_user=lambda: progress.advance(task))
-    model = _save_last_user(ratings, target, force=force)
-    _write_page(page_file, ratings, errors, model, target, force=force)
+        task = progress.add_task("ranking", total=N_DRAWS)
+        items = DemoItems.load()
+        draws = []
+        for draw in marked_draws(items):
+            draws.append(draw)
+            progress.advance(task)
+        story = DemoStory(items, draws, next_questions(items, draws[0]))
+    if out is not None:
+        draws[0].model.save(out, overwrite=force)
+    if report is not None:
+        _write_page(report, story, force=force)
     seconds = time.perf_counter() - began
     if as_json:
-        show_json(_result(ratings, errors, target, page_file, seconds))
+        files = {"model": None if out is None else str(out), "report": None if report is None else str(report)}
+        show_json(story.result() | files | {"seconds": round(seconds, 3)})
     elif not quiet:
-        _show_result(ratings, errors, target, page_file, seconds)
-
-
-def _target(out: Path | None, report: Path | None, *, force: bool, quiet: bool) -> Path:
-    """Where to save: the given file, or a name that is still free, also for the page."""
-
-    def is_free(path: Path) -> bool:
-        return not path.exists() and (report is not None or not path.with_suffix(".html").exists())
-
-    if out is not None or force or is_free(FILE):
-        return out or FILE
-    names = (FILE.with_stem(f"{FILE.stem}-{number}") for number in range(2, 1_000_000))
-    target = next(name for name in names if is_free(name))
-    if not quiet:
-        taken = FILE if FILE.exists() else FILE.with_suffix(".html")
-        note(f"{taken} is already there, so the model will be {target}; --force replaces it")
-    return target
+        _show_story(story, out, report, seconds)
 
 
 def _progress(*, quiet: bool) -> Progress:
@@ -103,271 +88,374 @@ def _progress(*, quiet: bool) -> Progress:
     return Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
 
 
-# ---- the data
+# ---- the items
 
 
 @dataclass(frozen=True)
-class UserRatings:
-    """Users to test on, each with the items they rated.
+class DemoItems:
+    """Proposals as each way of ranking takes them.
 
     Attributes
     ----------
-    table : (n_items, d) features, with `names`
-    users : for each user the item numbers (m,) and the scores (m,)
-    gamma : kernel width
+    data : the proposals
+    truth : (n,) 1 where a proposal has the topic, else 0
+    links : who cites whom
+    encoder, features : of all columns, learned from all rows, and what it makes of them
+    plain_encoder, plain_features : of all columns but the texts
+    tfidf : CSR of the words of all texts
     """
 
-    table: NDArray[np.float64]
-    names: tuple[str, ...]
-    users: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
-    gamma: float
-    is_made_up: bool = False
+    data: ProposalData
+    truth: NDArray[np.float64]
+    links: Links
+    encoder: TableEncoder
+    features: NDArray[np.float64]
+    plain_encoder: TableEncoder
+    plain_features: NDArray[np.float64]
+    tfidf: Any
 
-    @property
-    def features(self) -> NDArray[np.float64]:
-        """Standardised columns: (n_items, d)."""
-        return np.asarray((self.table - self.table.mean(axis=0)) / self.table.std(axis=0))
+    @classmethod
+    def load(cls) -> DemoItems:
+        """Read and encode the proposals."""
+        data = load_peps()
+        encoder, plain_encoder = TableEncoder(), TableEncoder(ignore=TEXTS)
+        texts = [" ".join(pair) for pair in zip(*(data.X[name].to_pylist() for name in TEXTS), strict=True)]
+        return cls(
+            data=data,
+            truth=data.has_topic(TOPIC).astype(np.float64),
+            links=read_links(data.links, len(data.ids), ids=data.ids),
+            encoder=encoder,
+            features=encoder.fit_transform(data.X),
+            plain_encoder=plain_encoder,
+            plain_features=plain_encoder.fit_transform(data.X),
+            tfidf=TfidfVectorizer().fit_transform(texts),
+        )
 
-    @property
-    def methods(self) -> list[Method]:
-        """Ways to guess. Their parameters were chosen on other users."""
-        settings: dict[str, Any] = {"kernel": "rbf", "gamma": self.gamma, "alpha": 1.0}
-        learners = {"RLS": RLS, "RankRLS": RankRLS, "Sparse RankRLS": RankRLS}
-        fits = {name: partial(_fit_learner, learner, settings, name) for name, learner in learners.items()}
-        if not self.is_made_up:
-            fits = {POPULARITY: partial(_rank_by_mean, self.table.std(axis=0)), **fits}
-        return [Method(name, name, "", fit) for name, fit in fits.items()]
+    def with_marks(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Scores of all items: the truth where they are marked, else NaN."""
+        scores = np.full(len(self.truth), np.nan)
+        scores[rows] = self.truth[rows]
+        return scores
 
+    def fit(self, rows: NDArray[np.int64]) -> AutoRegressor:
+        """A model that knows everything about all items, and the marks of some."""
+        model = AutoRegressor(encoder=self.encoder).fit(self.features, self.with_marks(rows), links=self.links)
+        model.table_ = {"score": "mark", "id": "pep", "links": "mutual"}
+        return model
 
-def _fit_learner(learner: Any, settings: dict[str, Any], name: str, task: Task) -> FittedMethod:
-    X, y, _ = task.scored
-    if name.startswith("Sparse"):
-        settings = {**settings, "basis": len(y) // 2, "basis_selection": "random", "random_state": task.seed}
-    model = learner(**settings).fit(X, y)
-    return FittedMethod(lambda rows: np.asarray(model.predict(rows)), {}, None, 0)
+    def predict(self, model: AutoRegressor) -> NDArray[np.float64]:
+        """Scores of all items by a model of `fit`."""
+        return np.asarray(model.predict(self.features, links=self.links))
 
+    def error(self, predictions: NDArray[np.float64], marked: NDArray[np.int64]) -> float:
+        """Share of pairs in the wrong order among the items that are not marked."""
+        others = np.setdiff1d(np.arange(len(self.truth)), marked)
+        return float(disagreement_error(self.truth[others], predictions[others]))
 
-def _rank_by_mean(spread: NDArray[np.float64], task: Task) -> FittedMethod:
-    """Mean of the columns as they were before they were standardised, up to a constant."""
-    return FittedMethod(lambda rows: np.asarray(rows @ spread), {}, None, 0)
+    def first(self, predictions: NDArray[np.float64], marked: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The items that come first among those that are not marked."""
+        order = np.argsort(-predictions, kind="stable")
+        return order[~np.isin(order, marked)][:N_FIRST]
 
-
-def read_ratings(n_users: int = N_USERS) -> UserRatings:
-    """The last `n_users` of the first 200 users of the jokes with at least 70 ratings, in order of first appearance.
-
-    The 100 users before them were used to choose the parameters. Made-up data where the ratings are not installed.
-    """
-    try:
-        data, gamma, is_made_up = load_jokes(), 0.001, False
-    except FileNotFoundError:
-        data = make_ranking(n_queries=n_users, query_size=MIN_RATINGS, noise=0.5, random_state=0)
-        gamma, is_made_up = 0.1, True
-    items = data.item - data.item.min()
-    features = np.empty((int(items.max()) + 1, data.X.shape[1]))
-    features[items] = data.X  # one row per rating: an item has the same columns each time
-    labels, first_rows = np.unique(data.qid, return_index=True)
-    rows_of_users = [np.flatnonzero(data.qid == label) for label in labels[np.argsort(first_rows)]]
-    keen = [rows for rows in rows_of_users if len(rows) >= MIN_RATINGS][:200][-n_users:]
-    users = [(items[rows], data.y[rows]) for rows in keen]
-    return UserRatings(features, data.feature_names, users, gamma, is_made_up)
-
-
-def _save_last_user(ratings: UserRatings, target: Path, *, force: bool) -> Any:
-    """A model on everything the last user rated, smoothed as these ratings say, with the encoder of the columns."""
-    items, scores = ratings.users[-1]
-    columns = pa.table({name: ratings.table[:, at] for at, name in enumerate(ratings.names)})
-    encoder = TableEncoder()
-    features = encoder.fit_transform(columns)
-    model = RankRLS(gamma=ratings.gamma).fit(features[items], scores)
-    model.save(target, overwrite=force, encoder=encoder)
-    return model
+    def titles(self, rows: Sequence[int] | NDArray[np.int64]) -> list[tuple[str, str, str]]:
+        """Number, title and whether it has the topic, of some items."""
+        about = ("no", "yes")
+        return [
+            (str(self.data.ids[row]), self.data.X["title"][int(row)].as_py(), about[int(self.truth[row])])
+            for row in rows
+        ]
 
 
-# ---- the comparison
+# ---- ranking them
 
 
 @dataclass(frozen=True)
-class GuessErrors:
-    """Disagreement of every way to guess: (users, numbers of scored items), the mean over draws."""
+class MarkedDraw:
+    """Ten marked items, and what was made of them.
 
-    scored: tuple[int, ...]
-    errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    Attributes
+    ----------
+    marked : (10,) rows, those with the topic first
+    predictions : scores (n,) of all items by each way of ranking
+    model : what was learned from text and links
+    """
 
-    def mean(self, method: str) -> NDArray[np.float64]:
-        """Mean over the users: one value for each number of scored items."""
-        return np.asarray(self.errors[method].mean(axis=0))
-
-    def standard_error(self, method: str) -> NDArray[np.float64]:
-        """Standard error of the mean over the users."""
-        errors = self.errors[method]
-        return np.asarray(errors.std(axis=0, ddof=1) / np.sqrt(len(errors)))
-
-    def best(self, at: int) -> set[str]:
-        """The methods with the least error, to the three digits that are shown."""
-        shown = {method: round(float(self.mean(method)[at]), 3) for method in self.errors}
-        return {method for method, value in shown.items() if value == min(shown.values())}
-
-    def cells(self, method: str) -> list[tuple[str, str, bool]]:
-        """For each number of scored items the error, its standard error, and whether it is the best."""
-        pairs = zip(self.mean(method), self.standard_error(method), strict=True)
-        return [(f"{mean:.3f}", f"± {se:.3f}", method in self.best(at)) for at, (mean, se) in enumerate(pairs)]
+    marked: NDArray[np.int64]
+    predictions: dict[str, NDArray[np.float64]]
+    model: AutoRegressor
 
 
-def compare_guesses(
-    ratings: UserRatings, scored: tuple[int, ...] = SCORED, after_user: Callable[[], None] = lambda: None
-) -> GuessErrors:
-    """Score a few items of each user, rank others, and compare with what the user thinks of them."""
-    features, methods = ratings.features, ratings.methods
-    errors = {method.name: np.zeros((len(ratings.users), len(scored))) for method in methods}
-    for user, (items, scores) in enumerate(ratings.users):
-        data = Items(features[items], scores)
-        for at, number in enumerate(scored):
-            limits: Any = {"scored_share": 1.0, "max_scored": number, "max_unscored": 0, "test_share": TEST_SHARE}
-            protocol = Protocol(repeats=REPEATS, curves=False, measure="disagreement", seed=user, **limits)
-            comparison = compare(data, methods, protocol)
-            for name, values in errors.items():
-                values[user, at] = comparison.values("disagreement", name).mean()
-        after_user()
-    return GuessErrors(scored, errors)
+@dataclass(frozen=True)
+class DemoQuestions:
+    """What the model of a draw would ask next.
+
+    Attributes
+    ----------
+    asked : (5,) rows
+    n_pairs : pairs of one item with the topic and one without, neither marked nor asked about
+    error_before, error_after : share of them that is in the wrong order without and with the answers
+    """
+
+    asked: NDArray[np.int64]
+    n_pairs: int
+    error_before: float
+    error_after: float
 
 
-# ---- what is printed
+def marked_draws(items: DemoItems, n_draws: int = N_DRAWS) -> Iterator[MarkedDraw]:
+    """Mark ten items at random, half of them of the topic, several times over."""
+    inside, outside = np.flatnonzero(items.truth > 0), np.flatnonzero(items.truth == 0)
+    for number in range(n_draws):
+        rng = np.random.default_rng([number, N_MARKS])
+        picked = [rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)]
+        marked = np.concatenate(picked)
+        model = items.fit(marked)
+        predictions = {**_plain_predictions(items, marked), LINKED: items.predict(model)}
+        predictions[USUAL] = _usual_predictions(items, marked)
+        yield MarkedDraw(marked, predictions, model)
 
 
-def _procedure(ratings: UserRatings, errors: GuessErrors) -> str:
-    """What was done."""
-    numbers = ", ".join(map(str, errors.scored[:-1])) + f" or {errors.scored[-1]}"
-    sparse = "Sparse RankRLS spans its function with a random half of the scored"
-    users, item, remark = count(len(ratings.users), "made-up user"), "item", f"{sparse} items"
-    if not ratings.is_made_up:
-        users = f"{count(len(ratings.users), 'user')} with {MIN_RATINGS} ratings or more, who had no part in choosing "
-        users += "parameters,"
-        item = "joke"
-        remark = f"a joke is described by the ratings of 100 other people, popularity is their mean, and {sparse} jokes"
-    return (
-        f"For each of {users} we score {numbers} {item}s at random and rank {TEST_SHARE:.0%} of the others. The table shows "
-        f"the share of pairs in the wrong order (0.5 is chance), the mean of {REPEATS} draws; {remark}."
-    )
+def next_questions(items: DemoItems, draw: MarkedDraw) -> DemoQuestions:
+    """Ask what the model of a draw asks, and fit again with the answers."""
+    rows = draw.model.suggest(items.features, N_MARKS + N_QUESTIONS, links=items.links)
+    asked = rows[~np.isin(rows, draw.marked)][:N_QUESTIONS]
+    answered = np.concatenate([draw.marked, asked])
+    after = items.predict(items.fit(answered))
+    n_inside, n_outside = (int(np.sum(np.delete(items.truth, answered) == value)) for value in (1, 0))
+    error_before, error_after = items.error(draw.predictions[LINKED], answered), items.error(after, answered)
+    return DemoQuestions(asked, n_inside * n_outside, error_before, error_after)
 
 
-def _finding(errors: GuessErrors) -> str:
-    """What the table shows, where it shows what it does for the jokes."""
-    few, many = errors.scored[0], errors.scored[-1]
-    sentences = []
-    if POPULARITY in errors.best(0) and POPULARITY not in errors.best(-1):
-        sentences.append(
-            f"With {few} ratings what everybody likes is the best guess, with {many} it is a user's own taste."
-        )
-    if abs(errors.mean("RLS") - errors.mean("RankRLS")).max() < 0.005:
-        sentences.append("RLS and RankRLS coincide here, because one user is one query.")
-    return " ".join(sentences)
-
-
-def _result(ratings: UserRatings, errors: GuessErrors, target: Path, page: Path, seconds: float) -> dict[str, Any]:
+def _plain_predictions(items: DemoItems, marked: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """What is learned without text, from the text of the marked items alone, and from that of all."""
+    scores, rows = items.with_marks(marked), items.data.X.take(marked)
+    plain = AutoRegressor(encoder=items.plain_encoder).fit(items.plain_features, scores)
+    few = TableEncoder(text=TEXTS).fit(rows)
+    alone = AutoRegressor(encoder=few).fit(few.transform(rows), scores[marked])
+    everything = AutoRegressor(encoder=items.encoder).fit(items.features, scores)
     return {
-        "model": str(target),
-        "report": str(page),
-        "made_up": ratings.is_made_up,
-        "users": len(ratings.users),
-        "scored": list(errors.scored),
-        "disagreement": {
-            method: [
-                {"value": float(mean), "standard_error": float(se)}
-                for mean, se in zip(errors.mean(method), errors.standard_error(method), strict=True)
-            ]
-            for method in errors.errors
-        },
-        "seconds": round(seconds, 3),
+        PLAIN: np.asarray(plain.predict(items.plain_features)),
+        MARKED: np.asarray(alone.predict(few.transform(items.data.X))),
+        ALL: np.asarray(everything.predict(items.features)),
     }
 
 
-def _show_result(ratings: UserRatings, errors: GuessErrors, target: Path, page: Path, seconds: float) -> None:
-    """What was done, what came out, how to read it, and which commands do the same with another table."""
-    head = [f"{number} scored" for number in errors.scored]
-    disagreements = grid("", ["disagreement with", *head], right=head)
-    for method in errors.errors:
-        cells = [
-            Text.assemble((mean, "bold green" if best else ""), (f" {se}", "dim"))
-            for mean, se, best in errors.cells(method)
-        ]
-        disagreements.add_row(method, *cells)
+def _usual_predictions(items: DemoItems, marked: NDArray[np.int64]) -> NDArray[np.float64]:
+    model = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
+    return np.asarray(model.decision_function(items.tfidf))
+
+
+# ---- what came out
+
+
+@dataclass(frozen=True)
+class DemoStory:
+    """The outcome of all draws in sentences and figures; lists are those of the first draw."""
+
+    items: DemoItems
+    draws: Sequence[MarkedDraw]
+    questions: DemoQuestions
+
+    @property
+    def n_others(self) -> int:
+        """Number of items that are not marked."""
+        return len(self.items.truth) - N_MARKS
+
+    @property
+    def errors(self) -> dict[str, list[float]]:
+        """Share of pairs in the wrong order by each way of ranking, per draw."""
+        return {
+            name: [self.items.error(draw.predictions[name], draw.marked) for draw in self.draws]
+            for name in self.draws[0].predictions
+        }
+
+    @property
+    def hits(self) -> dict[str, list[int]]:
+        """How many of the items that come first have the topic, by each way of ranking, per draw."""
+        truth = self.items.truth
+        return {
+            name: [int(truth[self.items.first(draw.predictions[name], draw.marked)].sum()) for draw in self.draws]
+            for name in self.draws[0].predictions
+        }
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """One row per way of ranking: its error and its hits, means over draws."""
+        hits = self.hits
+        return [(name, _percent(errors), f"{np.mean(hits[name]):.1f}") for name, errors in self.errors.items()]
+
+    def opening(self) -> str:
+        """What was done."""
+        return (
+            f"Say you care about {SUBJECT}. Of {len(self.items.truth)} Python Enhancement Proposals you marked "
+            f"{N_MARKS}: {N_MARKS // 2} that you care about and as many that you do not. corank ranks the other "
+            f"{self.n_others}. The topic that their authors gave them, which no model sees, says how well."
+        )
+
+    def reading(self) -> str:
+        """How the table is to be read."""
+        return (
+            f"Wrong pairs: the share of pairs of one about {SUBJECT} and one not that are in the wrong order (50 % is "
+            f"chance); then how many of the {N_FIRST} on top are about {SUBJECT}. Means of {len(self.draws)} draws of "
+            f"{N_MARKS} marks. Text and citations of all proposals were known when the model was fitted, as they are "
+            "when a table of items is ranked."
+        )
+
+    def asking(self) -> str:
+        """What the answers to the questions are worth."""
+        questions = self.questions
+        before, after = (error * questions.n_pairs for error in (questions.error_before, questions.error_after))
+        return (
+            f"These are the items whose marks say most about all others. With the {N_QUESTIONS} answers {after:,.0f} of "
+            f"{questions.n_pairs:,} pairs are in the wrong order, without them {before:,.0f}."
+        )
+
+    def finding(self) -> str:
+        """What the table shows."""
+        errors = {name: _percent(values) for name, values in self.errors.items()}
+        hits = float(np.mean(self.hits[LINKED]))
+        return (
+            f"With {N_MARKS} marks, {hits:.0f} of the {N_FIRST} proposals on top are about {SUBJECT}. The text of items "
+            f"without a mark takes the share of wrong pairs from {errors[MARKED]} to {errors[ALL]}, citations to "
+            f"{errors[LINKED]}."
+        )
+
+    def result(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        draw, hits = self.draws[0], self.hits
+        lists = {
+            "marked": draw.marked,
+            "ranked": self.items.first(draw.predictions[LINKED], draw.marked),
+            "asked": self.questions.asked,
+        }
+        return {
+            "topic": TOPIC,
+            "items": len(self.items.truth),
+            "links": len(self.items.data.links),
+            "draws": len(self.draws),
+            "wrong_pairs": self.errors,
+            f"of_first_{N_FIRST}": hits,
+            **{
+                name: [
+                    {"pep": int(pep), "title": title, "about": about} for pep, title, about in self.items.titles(rows)
+                ]
+                for name, rows in lists.items()
+            },
+            "wrong_pairs_after": {"before": self.questions.error_before, "after": self.questions.error_after},
+        }
+
+
+def _percent(errors: Sequence[float]) -> str:
+    """The mean of shares."""
+    return f"{100 * np.mean(errors):.1f} %"
+
+
+def _show_story(story: DemoStory, out: Path | None, report: Path | None, seconds: float) -> None:
+    """What was done, what came out, and which commands do the same with another table."""
+    draw, items = story.draws[0], story.items
+    head = ["wrong pairs", f"of the first {N_FIRST}"]
+    errors = grid("", [f"learned from {N_MARKS} marks and", *head], right=head)
+    for name, error, hits in story.rows():
+        style = "bold green" if name == LINKED else "dim" if name == USUAL else ""
+        errors.add_row(Text(name, style=style), Text(error, style=style), Text(hits, style=style))
+    first = items.first(draw.predictions[LINKED], draw.marked)[:N_SHOWN]
+    about = f"about {SUBJECT}"
     show(
-        Text(_procedure(ratings, errors)),
-        disagreements,
-        Text(f"{READING} {_finding(errors)} ({seconds:.0f} s)"),
+        Text(story.opening()),
+        _titles(["you care", "pep"], [(care, pep, title) for pep, title, care in items.titles(draw.marked)]),
+        Text(f"The other {story.n_others}, best first:"),
+        _titles(["", "pep", about], [(str(at), *row) for at, row in enumerate(_turned(items.titles(first)), 1)]),
+        Text("What each kind of column adds:"),
+        errors,
+        Text(story.reading()),
         Text(),
-        Text(f"Each user was fitted alone. The model of the last one is saved as {target} ({size_of(target)})."),
-        Text.assemble("Next: ", (f"corank inspect {target}", "bold"), ", or with a table of your own"),
-        Text("  one person's taste, as here:"),
-        Text(f"    {FIT_ONE}", style="bold"),
-        Text("  one ranking for all users:"),
-        Text(f"    {FIT_ALL}", style="bold"),
-        Text.assemble("The page with figures, to open in a browser: ", (str(page), "bold")),
+        Text("What to ask next:"),
+        _titles(["pep", about], _turned(items.titles(story.questions.asked))),
+        Text(f"{story.asking()} ({seconds:.0f} s)"),
+        Text(),
+        Text(f"The same with a table of your own. {OWN_FILE}"),
+        *(command(line, "  ") for line in COMMANDS),
     )
+    if out is not None:
+        show(Text(f"The model is saved as {out} ({size_of(out)})."))
+    if report is None:
+        show(command("corank demo --report demo.html", "As a page, with figures: "))
+    else:
+        show(Text.assemble("The page, to open in a browser: ", (str(report), "bold")))
+
+
+def _turned(titles: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Rows with the title last."""
+    return [(pep, about, title) for pep, title, about in titles]
+
+
+def _titles(head: list[str], rows: Sequence[Sequence[str]]) -> Any:
+    table = grid("", head, right=["pep"], last="title")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
 
 
 # ---- the page
 
 
-def _write_page(
-    path: Path, ratings: UserRatings, errors: GuessErrors, model: Any, target: Path, *, force: bool
-) -> None:
-    fitted_on = f"the {len(ratings.users[-1][0])} ratings of one user"
-    about = {"method": "RankRLS", "fitted on": fitted_on, "file": target.name}
-    model_section = [facts("What it is", about), parameters(chosen_parameters(model)), *model_parts(model)]
+def _write_page(path: Path, story: DemoStory, *, force: bool) -> None:
+    from corank.report.model import model_parts  # with matplotlib, which is slow to import
+    from corank.report.page import Section, code, origins, page, table, text, verdict, write
+
+    draw, items = story.draws[0], story.items
+    about = f"about {SUBJECT}"
+    head = [f"learned from {N_MARKS} marks and", "wrong pairs", f"of the first {N_FIRST}"]
+    first = items.titles(items.first(draw.predictions[LINKED], draw.marked))
+    ranked = [[str(at), *row] for at, row in enumerate(first, 1)]
     sections = [
-        Section("Ways to guess", [_curves(errors), _error_table(errors), *_users_figure(errors)]),
-        Section("The model of the last user", model_section),
-        Section("With a table of your own", [code(NEXT_COMMANDS)]),
+        Section("What you marked", [_title_table("Marks of the first draw", "you care", items.titles(draw.marked))]),
+        Section(
+            "What comes first",
+            [
+                table(
+                    f"The first of the other {story.n_others}", ["", "pep", "title", about], ranked, text_columns=(2, 3)
+                )
+            ],
+        ),
+        Section(
+            "What each kind of column adds",
+            [_error_figure(story), table("Means over draws", head, story.rows()), text(story.reading())],
+        ),
+        Section(
+            "What to ask next",
+            [_title_table("Questions", about, items.titles(story.questions.asked)), text(story.asking())],
+        ),
+        Section("The model", model_parts(draw.model)),
+        Section("With a table of your own", [text(OWN_FILE), code("\n".join(COMMANDS))]),
         Section("How it was made", origins(typed_command("demo"))),
     ]
-    finding = _finding(errors)
-    lead = [*([verdict(finding, [])] if finding else []), text(f"{_procedure(ratings, errors)} {READING}")]
-    title = "What will they like?" if ratings.is_made_up else "Which jokes will you like?"
-    write(page(title, lead, sections), path, overwrite=force)
+    lead = [verdict(story.finding(), []), text(story.opening())]
+    write(page("You marked ten; here are the others you will care about", lead, sections), path, overwrite=force)
 
 
-def _curves(errors: GuessErrors) -> Html:
-    def draw(ax: Any) -> None:
-        for at, method in enumerate(errors.errors):
-            steps = np.arange(len(errors.scored)) + 0.06 * (at - len(errors.errors) / 2)
-            bars = 2 * errors.standard_error(method)
-            ax.errorbar(
-                steps, errors.mean(method), bars, marker="o", markersize=4, capsize=3, linewidth=1.2, label=method
-            )
-        ax.set_xticks(np.arange(len(errors.scored)), [str(number) for number in errors.scored])
-        ax.set(xlabel="scored items of a user", ylabel="share of pairs in the wrong order")
-        ax.legend(frameon=False)
+def _title_table(caption: str, about: str, titles: list[tuple[str, str, str]]) -> str:
+    from corank.report.page import table
 
-    curves = "; ".join(f"{name}: {', '.join(mean for mean, _, _ in errors.cells(name))}" for name in errors.errors)
-    return figure(
-        draw,
-        f"Disagreement by number of scored items. {curves}",
-        "Lower is better, 0.5 is chance. Bars are two standard errors over the users.",
-    )
+    return table(caption, ["pep", "title", about], titles, text_columns=(1, 2))
 
 
-def _error_table(errors: GuessErrors) -> Html:
-    rows: list[list[str | Cell]] = [
-        [method, *(Cell(mean, se, "good" if best else "") for mean, se, best in errors.cells(method))]
-        for method in errors.errors
-    ]
-    head = ["disagreement with", *(f"{number} scored" for number in errors.scored)]
-    return table("Share of pairs in the wrong order, the mean over users", head, rows)
+def _error_figure(story: DemoStory) -> str:
+    from corank.report.page import figure
 
-
-def _users_figure(errors: GuessErrors) -> list[Html]:
-    """Users one by one: does their own taste beat what everybody likes?"""
-    if POPULARITY not in errors.errors:
-        return []
-    popular, personal = (errors.errors[name][:, -1] for name in (POPULARITY, "RankRLS"))
-    better, most = float(np.mean(personal < popular)), errors.scored[-1]
+    errors = story.errors
 
     def draw(ax: Any) -> None:
-        low, high = min(popular.min(), personal.min()) - 0.02, max(popular.max(), personal.max()) + 0.02
-        ax.plot([low, high], [low, high], color="0.6", linewidth=1)
-        ax.scatter(popular, personal, s=14, alpha=0.8)
-        ax.set(xlabel="disagreement of popularity", ylabel=f"of RankRLS with {most} ratings", aspect="equal")
+        places = np.arange(len(errors))[::-1]
+        colours = ["#a0aec0" if name == USUAL else "#2b6cb0" for name in errors]
+        means = [100 * np.mean(values) for values in errors.values()]
+        ax.barh(places, means, height=0.6, color=colours)
+        for place, mean, values in zip(places, means, errors.values(), strict=True):
+            ax.plot(100 * np.array(values), np.full(len(values), place), "o", markersize=4, color="#dd6b20")
+            ax.annotate(_percent(values), (mean, place), (4, 8), textcoords="offset points", fontsize=9)
+        ax.set_yticks(places, list(errors))
+        ax.set_xlabel("pairs in the wrong order, %")
+        ax.spines[["top", "right"]].set_visible(False)
 
-    finding = f"For {better:.0%} of the users {most} ratings of their own beat what everybody likes."
-    return [figure(draw, finding, f"One dot per user. {finding} Those below the line gain.", (4.6, 4.4))]
+    listed = "; ".join(f"{name}: {_percent(values)}" for name, values in errors.items())
+    about = f"Share of pairs in the wrong order. {listed}"
+    return figure(draw, about, f"Shorter is better, 50 % is chance. Dots are draws of {N_MARKS} marks.", (8.0, 3.2))

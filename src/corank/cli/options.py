@@ -333,8 +333,8 @@ Seed = Annotated[int, _option("All draws follow from it.", "--seed", shown=True)
 Jobs = Annotated[int | None, _option("Fits at a time. Default: one per core.", "--jobs")]
 KeptFits = Annotated[File, _option("Folder for finished fits. Default: in the user's cache.", "--keep")]
 Fresh = Annotated[bool, _option("Do not take up fits of an earlier start.", "--fresh")]
-DemoOut = Annotated[File, _option("Where to save the model. Default: corank-demo.corank.", "--out")]
-DemoReport = Annotated[File, _option("Where to write the page. Default: beside the model.", "--report")]
+DemoOut = Annotated[File, _option("Save the model here.", "--out")]
+DemoReport = Annotated[File, _option("Write everything as one HTML page.", "--report")]
 
 # ---- federated
 

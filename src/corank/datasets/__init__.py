@@ -1,7 +1,18 @@
-"""Data to try corank on: joke ratings, and made-up problems."""
+"""Data to try corank on: joke ratings, Python Enhancement Proposals, and made-up problems."""
 
 from corank.datasets.jokes import load_jokes
+from corank.datasets.peps import ProposalData, load_peps
 from corank.datasets.shop import ShopData, make_shop
 from corank.datasets.synthetic import RankingData, TwoViewData, make_ranking, make_two_views
 
-__all__ = ["RankingData", "ShopData", "TwoViewData", "load_jokes", "make_ranking", "make_shop", "make_two_views"]
+__all__ = [
+    "ProposalData",
+    "RankingData",
+    "ShopData",
+    "TwoViewData",
+    "load_jokes",
+    "load_peps",
+    "make_ranking",
+    "make_shop",
+    "make_two_views",
+]
