@@ -74,8 +74,12 @@ def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
 
 def trust_in(mixture: Mixture, units: Units) -> float:
     """The share of the variance of held-out scores that the best candidate explains, 0 to 1."""
-    variance = float(np.sum(units.centred(units.truth) ** 2) / np.sum(units.roots**2))
-    return float(np.clip(1 - np.min(mixture.errors) / max(variance, LEAST_SCALE), 0.0, 1.0))
+    return float(np.clip(1 - np.min(mixture.errors) / max(_variance(units), LEAST_SCALE), 0.0, 1.0))
+
+
+def _variance(units: Units) -> float:
+    """The variance of the scores, within queries where their levels are free."""
+    return float(np.sum(units.centred(units.truth) ** 2) / np.sum(units.roots**2))
 
 
 def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[Judged]:
@@ -141,18 +145,20 @@ def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | 
     """The weights of the candidates that are allowed.
 
     ranks : whether only the order within queries counts: then predictions are divided by their spread, and evidence,
-        whose noise is not that of grades, has no say
+        whose noise is not that of grades, has no say; nor has it where scores are marks, of two values
     """
     mask = np.ones(len(judged), dtype=bool) if allowed is None else allowed
     if ranks:
         return _mix_by_order(judged, units, mask)
     least = np.asarray([c.errors[c.best] for c in judged])
-    by_error = _error_weights(judged, least, units, mask)
+    marks = len(np.unique(units.scores)) <= 2  # yes and no: their noise is not that of the evidence
+    floor = ALMOST_RIGHT * _variance(units) if marks else 0.0
+    by_error = _error_weights(judged, least + floor, units, mask)
     log_evidence = np.stack([c.form.log_evidence for c in judged])
     log_evidence[~mask] = -np.inf
-    shares = 0.5 * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
+    shares = (0.0 if marks else 0.5) * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
     for number, candidate in enumerate(judged):
-        shares[number, candidate.best] += 0.5 * by_error[number]
+        shares[number, candidate.best] += (1.0 if marks else 0.5) * by_error[number]
     held_out = np.stack([c.held_out[:, c.best] for c in judged])
     squares = (units.truth - held_out) ** 2
     shares *= _belief(judged, squares, least, units, shares.sum(axis=1), mask)[:, None]
@@ -170,8 +176,7 @@ def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture
     slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST_SCALE), 0.0)
     squares = (truth - slopes[:, None] * scaled) ** 2
     errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
-    variance = float(np.sum(truth**2) / np.sum(units.roots**2))
-    weights = _error_weights(judged, errors + ALMOST_RIGHT * variance, units, usable)
+    weights = _error_weights(judged, errors + ALMOST_RIGHT * _variance(units), units, usable)
     weights = weights * _belief(judged, squares, errors, units, weights, usable)
     combined = weights @ scaled
     square = float(np.mean(combined**2))
