@@ -175,13 +175,29 @@ def test_a_sparse_matrix_that_would_become_too_large_is_refused(monkeypatch):
         AutoRanker().fit(sparse.csr_array(X), Y, links=LINKS)
 
 
-def test_many_scored_rows_have_a_candidate_with_and_without_links(monkeypatch):
+@pytest.fixture
+def small_basis(monkeypatch):
+    """Sixty scored rows count as so many that 15 of them span the model."""
     monkeypatch.setattr("corank.average.fitting.MAX_WEIGHED", 20)
     monkeypatch.setattr("corank.average.fitting.MAX_DUAL", 30)
     monkeypatch.setattr("corank.average.fitting.N_BASIS", 15)
+
+
+@pytest.mark.usefixtures("small_basis")
+def test_many_scored_rows_have_a_candidate_with_and_without_links():
     model = AutoRegressor().fit(X, GROUP + 0.1 * rng.standard_normal(N), links=LINKS)
     for given in ({"links": LINKS}, {}):
         assert np.corrcoef(model.predict(X, **given), GROUP)[0, 1] > 0.5
+
+
+@pytest.mark.usefixtures("small_basis")
+def test_a_basis_of_fewer_directions_than_rows_is_saved_and_loaded(tmp_path):
+    model = AutoRegressor(candidates=[Candidate(kernel="linear")]).fit(X, GROUP + 0.1 * rng.standard_normal(N))
+    assert model._model.candidates[0].basis[1].shape == (15, 5)
+    model.save(tmp_path / "model.corank")
+    loaded = corank.load(tmp_path / "model.corank")
+    for kept, read in zip(model.predict(X, return_std=True), loaded.predict(X, return_std=True), strict=True):
+        np.testing.assert_array_equal(kept, read)
 
 
 # ---- kinds of columns
