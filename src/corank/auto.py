@@ -174,7 +174,7 @@ class _AverageLearner(Saveable, QueryEstimator):
                 raise ValueError(
                     "encoder is for tables; X is a matrix, which an encoder that is fitted must have made."
                 )
-            if fitted is not None and len(fitted.attributes_) != np.shape(X)[1]:
+            if fitted is not None and np.ndim(X) == 2 and len(fitted.attributes_) != np.shape(X)[1]:
                 raise ValueError(
                     f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}: hand over the table, or "
                     "what the encoder made of it."
@@ -320,8 +320,12 @@ class _AverageLearner(Saveable, QueryEstimator):
         encoder, known = self.encoder_, self.table_
         settings = self._read_settings(encoder)
         model, average = extended(self._model, table, settings)
-        self._n_seen += len(table.scored) if links is None else 0  # linked items are those of `fit`
         self._n_scored += len(table.scored)
+        if links is None:
+            self._n_seen += len(table.scored)
+        else:  # linked items are those of `fit`, and perhaps more
+            self._n_seen = max(self._n_seen, len(table.scores))
+            self._n_unscored = max(self._n_seen - self._n_scored, 0)
         if table.queries is not None:
             sizes = np.unique(table.queries[table.scored], return_counts=True)[1]
             self._n_queries += len(sizes)
@@ -505,7 +509,10 @@ class _AverageLearner(Saveable, QueryEstimator):
         scored = table.scored
         if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
             return None
-        _, plain = fit_table(table.take(scored), self._read_settings(self.encoder_))
+        alone = table.take(scored)
+        if table.links is not None:
+            alone = replace(alone, links=table.links[scored][:, scored])
+        _, plain = fit_table(alone, self._read_settings(self.encoder_))
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))
@@ -573,9 +580,10 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
     ----------
     views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
-        every text column, of every group of vector columns, and of numbers and categories together. With None the same
-        views are found, but nothing says that they agree.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
+        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
+        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
+        together. With None the same views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     fit_intercept : bool, default=True
@@ -659,9 +667,10 @@ class AutoRanker(RankerMixin, _AverageLearner):
     ----------
     views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
-        every text column, of every group of vector columns, and of numbers and categories together. With None the same
-        views are found, but nothing says that they agree.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
+        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
+        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
+        together. With None the same views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     random_state : int, default=None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -514,7 +514,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def _hop_counts(self) -> list[int]:
         """Numbers of hops, checked, as the share that is kept."""
-        hops: list[Any] = [self.hops] if isinstance(self.hops, Real) else list(self.hops)
+        hops: list[Any] = np.ravel(self.hops).tolist()
         if not hops or any(not isinstance(h, Integral) or h < 1 for h in hops) or len(set(hops)) < len(hops):
             raise ValueError(f"hops must be a whole number from 1, or several different ones, got {self.hops!r}.")
         if not 0 <= self.kept <= 1:

@@ -200,6 +200,43 @@ def test_a_basis_of_fewer_directions_than_rows_is_saved_and_loaded(tmp_path):
         np.testing.assert_array_equal(kept, read)
 
 
+@pytest.mark.parametrize("learner", [AutoRanker, AutoRegressor])
+def test_candidates_that_all_see_links_need_them(learner):
+    model = learner(candidates=FEW[1:]).fit(X, Y, links=LINKS)
+    for ask in (model.predict, model.suggest, lambda rows: model.predict_comparison(rows, rows)):
+        with pytest.raises(ValueError, match="links must be given"):
+            ask(X)
+    with pytest.raises(ValueError, match="links= is not given"):
+        learner(candidates=FEW[1:]).fit(X, Y)
+
+
+def test_candidates_within_queries_need_queries():
+    queries = np.arange(N) // 6
+    model = AutoRanker(candidates=[Candidate(QUERY_RANKS)]).fit(X, GROUP + X[:, 0], qid=queries)
+    with pytest.raises(ValueError, match="qid must be given"):
+        model.predict(X)
+
+
+def test_relevance_goes_with_links_alone():
+    with pytest.raises(ValueError, match="beside"):
+        AutoRanker(candidates=[Candidate(relevance=True, hops=2, beside=True)]).fit(X, Y, links=LINKS)
+
+
+def test_an_update_with_links_counts_rows_once():
+    model = AutoRegressor(candidates=FEW).fit(X, Y, links=LINKS)
+    model.update(X, np.where(np.arange(N) < 20, np.where(np.isnan(Y), GROUP, np.nan), np.nan), links=LINKS)
+    assert (model._n_seen, model._n_scored, model._n_unscored) == (N, 20, N - 20)
+
+
+def test_the_effect_of_unscored_rows_is_not_that_of_links_between_scored_ones():
+    scored = np.flatnonzero(~np.isnan(Y))
+    among_scored = LINKS[scored][:, scored]
+    links = sparse.block_array([[among_scored, None], [None, sparse.csr_array((N - 16, N - 16))]], format="csr")
+    candidates = [Candidate("as given", "linear", hops=2)]
+    effect = AutoRegressor(candidates=candidates).fit(X, Y, links=links).unscored_effect_
+    np.testing.assert_allclose(effect.error_with, effect.error_without)
+
+
 # ---- kinds of columns
 
 
@@ -241,6 +278,8 @@ def test_an_encoder_that_is_fitted_is_taken_with_its_matrix(shop_model):
     np.testing.assert_allclose(model.predict(SHOP.X), shop_model.predict(SHOP.X))
     with pytest.raises(ValueError, match="columns, but X has"):
         AutoRegressor(encoder=encoder).fit(X, Y)
+    with pytest.raises(ValueError, match="2D"):
+        AutoRegressor(encoder=encoder).fit(X[:, 0], Y)
     with pytest.raises(ValueError, match="X is a matrix"):
         AutoRegressor(encoder=TableEncoder()).fit(X, Y)
 
