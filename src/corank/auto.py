@@ -168,6 +168,11 @@ class _AverageLearner(Saveable, QueryEstimator):
 
     def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
         """X and unscored rows as numbers, and the encoder that a table of more than numbers went through."""
+        if not (self.encoder is None or isinstance(self.encoder, TableEncoder) or hasattr(self.encoder, "groups_")):
+            kind = type(self.encoder).__name__
+            raise TypeError(
+                f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a pipeline."
+            )
         fitted = self.encoder if hasattr(self.encoder, "columns_") else None
         if not is_frame(X):
             if self.encoder is not None and fitted is None:
@@ -370,10 +375,10 @@ class _AverageLearner(Saveable, QueryEstimator):
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
 
     def _read_links(self, links: Any, n: int) -> Any:
-        """Links between n new rows."""
+        """Links between n new rows, of which there may be none."""
         if links is not None and not self._with_links:
             raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
-        return _read_matrix_of_links(links, n)
+        return _read_matrix_of_links(links, n, may_be_empty=True)
 
     def _read(self, X: Any) -> Array:
         """The features of new rows."""
@@ -532,11 +537,11 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
     return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
 
 
-def _read_matrix_of_links(links: Any, n: int) -> Any:
+def _read_matrix_of_links(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
     """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
     if links is None:
         return None
-    checked = read_links(links, n)
+    checked = read_links(links, n, may_be_empty=may_be_empty)
     if checked.remark():
         warn_user(f"{checked.remark()}.")
     return checked.matrix

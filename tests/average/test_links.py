@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 import corank
 from corank import AutoRanker, AutoRegressor, Candidate, TableEncoder
@@ -77,7 +78,7 @@ def test_a_row_without_links_is_judged_by_its_own_columns():
     model = AutoRanker(candidates=FEW).fit(X, Y, links=LINKS)
     more = sparse.block_diag([LINKS, np.zeros((1, 1))], format="csr")
     new = rng.standard_normal((1, 5))
-    alone = model.predict(new, links=read_links(sparse.csr_array((1, 1)), 1, may_be_empty=True))
+    alone = model.predict(new, links=sparse.csr_array((1, 1)))
     np.testing.assert_allclose(model.predict(np.vstack([X, new]), links=more)[-1:], alone)
 
 
@@ -278,6 +279,8 @@ def test_an_encoder_that_is_fitted_is_taken_with_its_matrix(shop_model):
     np.testing.assert_allclose(model.predict(SHOP.X), shop_model.predict(SHOP.X))
     with pytest.raises(ValueError, match="columns, but X has"):
         AutoRegressor(encoder=encoder).fit(X, Y)
+    with pytest.raises(TypeError, match="StandardScaler"):
+        AutoRegressor(encoder=StandardScaler()).fit(SHOP.X, SHOP.y)
     with pytest.raises(ValueError, match="2D"):
         AutoRegressor(encoder=encoder).fit(X[:, 0], Y)
     with pytest.raises(ValueError, match="X is a matrix"):

@@ -287,7 +287,7 @@ class Space:
         shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(candidate.strength, LEAST_DISTANCE))
         return Agreement(similarities, contrasts, vectors, shrinkage)
 
-    def unscored_means(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+    def unscored_means(self, similarities: Sequence[Similarity]) -> FloatArray:
         """The mean similarity of every unscored row to all of them: (u,)."""
         kernel = np.sum([self._among_unscored.kernel(similarity) for similarity in similarities], axis=0)
         return np.asarray(kernel.mean(axis=0))
@@ -334,7 +334,7 @@ class Space:
         right_to_unscored: Distances,
     ) -> FloatArray:
         if candidate.second_order:
-            means = self.unscored_means(candidate, similarities)
+            means = self.unscored_means(similarities)
             left = second_order_features(similarities, means, left_to_unscored)
             if left_to_unscored is right_to_unscored:
                 return left @ left.T
