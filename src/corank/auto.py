@@ -714,6 +714,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
     encoder: Any = None
 
     _ranks: ClassVar[bool] = True
+    _predicts_within_queries: ClassVar[bool] = True
 
     @property
     def _error_name(self) -> str:
