@@ -548,8 +548,17 @@ def _read_matrix_of_links(links: Any, n: int, *, may_be_empty: bool = False) -> 
 
 
 def _stacked_tables(first: Any, second: Any) -> pa.Table:
-    """The rows of one table and then those of another."""
-    return pa.concat_tables([to_arrow(first), to_arrow(second)], promote_options="permissive")
+    """The rows of one table and then those of another, whose further columns are left out."""
+    first = to_arrow(first)
+    second = to_arrow(second, set(first.column_names))
+    try:
+        for at, name in enumerate(second.column_names):
+            declared = first.schema.field(name).type
+            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(second.schema.types[at]):
+                second = second.set_column(at, name, second[name].cast(declared.value_type).dictionary_encode())
+        return pa.concat_tables([first, second], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise ValueError(f"unscored does not fit X: {error}.") from error
 
 
 def _by_name(views: Any) -> bool:

@@ -273,6 +273,18 @@ def test_a_table_of_text_numbers_and_vectors_is_learned_from_as_it_is(shop_model
     np.testing.assert_array_equal(corank.load(tmp_path / "shop.corank").predict(SHOP.X), shop_model.predict(SHOP.X))
 
 
+def test_unscored_tables_may_have_more_columns_and_other_types_of_text():
+    colours = np.array(["red", "blue", "green"])[np.arange(N) % 3]
+    scored = pa.table({"size": X[:16, 0], "colour": pa.array(colours[:16]).dictionary_encode()})
+    unscored = pa.table({"comment": ["none"] * 44, "colour": colours[16:], "size": X[16:, 0]})
+    model = AutoRegressor(candidates=FEW[:1]).fit(scored, Y[:16], unscored=unscored)
+    together = pa.table({"size": X[:, 0], "colour": pa.array(colours).dictionary_encode()})
+    expected = AutoRegressor(candidates=FEW[:1]).fit(together, Y)
+    np.testing.assert_allclose(model.predict(together), expected.predict(together), atol=1e-12)
+    with pytest.raises(ValueError, match=r"unscored does not fit X: .*size"):
+        AutoRegressor().fit(scored, Y[:16], unscored=unscored.set_column(2, "size", unscored["colour"]))
+
+
 def test_an_encoder_that_is_fitted_is_taken_with_its_matrix(shop_model):
     encoder = TableEncoder().fit(SHOP.X)
     model = AutoRegressor(encoder=encoder).fit(encoder.transform(SHOP.X), SHOP.y)
