@@ -273,6 +273,16 @@ def test_a_table_of_text_numbers_and_vectors_is_learned_from_as_it_is(shop_model
     np.testing.assert_array_equal(corank.load(tmp_path / "shop.corank").predict(SHOP.X), shop_model.predict(SHOP.X))
 
 
+def test_a_text_that_is_always_the_same_stays_out_of_the_sums():
+    titles = [f"{'warm' if GROUP[row] else 'cold'} bread and butter {row}" for row in range(N)]
+    plain = pa.table({"size": X[:, 0], "title": titles})
+    constant = plain.append_column("note", pa.array([f"nothing else to say {row}" for row in range(N)]))
+    models = [AutoRegressor().fit(table, Y) for table in (plain, constant)]
+    assert [group.name for group in models[1].encoder_.groups_] == ["size", "title", "note"]
+    for model in models:
+        assert {"one", "sum", "product"} == {line.candidate.views for line in model.candidates_}
+
+
 def test_unscored_tables_may_have_more_columns_and_other_types_of_text():
     colours = np.array(["red", "blue", "green"])[np.arange(N) % 3]
     scored = pa.table({"size": X[:16, 0], "colour": pa.array(colours[:16]).dictionary_encode()})
