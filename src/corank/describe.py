@@ -13,6 +13,7 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from corank._messages import count, held_out_error
 from corank.learners.registry import learner_records
@@ -104,7 +105,7 @@ def _functions(model: Any) -> dict[str, Any]:
             for view, function in zip(views, functions, strict=True)
         ],
         "agreement": model.agreement_,
-        "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
+        "unscored_effect": None if effect is None else {**asdict(effect), "words": _effect_in_words(effect, model)},
     }
 
 
@@ -119,7 +120,7 @@ def _average(model: Any) -> dict[str, Any]:
         "unscored": model._n_unscored,
         "average": model.reason_.splitlines(),
         "candidates": [{"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_],
-        "unscored_effect": None if effect is None else {**asdict(effect), "words": str(effect)},
+        "unscored_effect": None if effect is None else {**asdict(effect), "words": _effect_in_words(effect, model)},
     }
 
 
@@ -205,6 +206,12 @@ def _held_out(model: Any) -> dict[str, Any]:
         "held_out_constant": _finite(path.constant),
         "held_out_meaning": ERRORS[path.scoring] + chosen,
     }
+
+
+def _effect_in_words(effect: Any, model: Any) -> str:
+    """What unscored rows did, with the unit of its errors where they are squared."""
+    words = str(effect)
+    return words.replace("held-out error", "held-out squared error") if is_regressor(model) else words
 
 
 def _finite(value: Any) -> float | None:
