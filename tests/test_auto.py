@@ -40,6 +40,8 @@ def test_ranking_orders_new_queries_with_and_without_their_labels():
     for labels in (data.qid[test], None):
         predictions = model.predict(data.X[test], qid=labels)
         assert disagreement_error(data.y[test], predictions, qid=data.qid[test]) < 0.25
+    error = disagreement_error(data.y[test], model.predict(data.X[test], qid=data.qid[test]), qid=data.qid[test])
+    assert model.score(data.X[test], data.y[test], qid=data.qid[test]) == pytest.approx(1 - error)
     assert 0 < model.held_out_error_ < 0.3
     assert any(line.candidate.encoding == "normal scores within queries" for line in model.candidates_)
     with_labels, without = (model.predict(data.X[test], qid=labels) for labels in (data.qid[test], None))

@@ -56,6 +56,10 @@ def test_languages_without_spaces_have_words() -> None:
     assert is_free_text(column([f"北京的冬天{chr(0x4E00 + n)}" for n in range(20)]))
 
 
+def test_empty_texts_do_not_count_where_most_texts_differ() -> None:
+    assert is_free_text(column([*titles(20), *[""] * 30]))
+
+
 def test_declared_categories_are_never_text() -> None:
     assert kind_of_column("x", column(titles(40)).dictionary_encode()) == ("category", "")
 
@@ -74,6 +78,9 @@ def test_declared_categories_are_never_text() -> None:
         (["13-Jun-2000", "1-May-2001"], "%d-%b-%Y"),
         (["31 December 2024", "1 Feb 2023"], "%d %b %Y"),
         (["Dec 31, 2024", "February 1, 2023"], "%b %d, %Y"),
+        (["2024-12-31 23:59", "2023-02-01 00:00"], "%Y-%m-%d %H:%M"),
+        (["2024-12-31 23:59:59", "2023-02-01 00:00:00"], "%Y-%m-%d %H:%M:%S"),
+        (["2024-12-31T23:59:59", "2023-02-01T00:00:00"], "%Y-%m-%dT%H:%M:%S"),
         (["01/02/2024", "03/04/2023"], ""),  # day or month first
         (["31/12/2024", "12/31/2024"], ""),
         (["31/12/2024", "soon"], ""),
@@ -91,6 +98,13 @@ def test_dates_in_a_format_are_days_and_iso_dates_stay_readable() -> None:
     np.testing.assert_array_equal(days, [10, 1, np.nan])
     with pytest.raises(TableError, match=r"'soon' in data row 1 is not a date like 31\.12\.2024"):
         quantity(column(["soon"]), "day", "date", "%d.%m.%Y")
+
+
+def test_months_in_full_and_in_short_and_times_of_the_day_are_read() -> None:
+    texts = column(["2 January 1970", "3 Feb 1970"], pa.string())
+    np.testing.assert_array_equal(quantity(texts, "day", "date", format_of_dates(texts)), [1, 33])
+    moments = column(["1970-01-02 12:00", "1970-01-03 00:00"], pa.string())
+    np.testing.assert_array_equal(quantity(moments, "time", *kind_of_column("time", moments)), [1.5, 2])
 
 
 # ---- vectors
@@ -174,3 +188,9 @@ def test_other_numbered_columns_are_numbers_of_their_own(changes: dict[str, Any]
 def test_general_names_are_no_vector(prefix: str) -> None:
     table = {f"{prefix}{at}": column(np.random.default_rng(at).normal(size=20)) for at in range(1, 20)}
     assert numbered_columns(table, table) == []
+
+
+def test_a_column_of_missing_vectors_holds_no_vector() -> None:
+    matrix, rows = vectors(pa.chunked_array([pa.nulls(3)]), "v", 2)
+    assert matrix.shape == (0, 2)
+    assert len(rows) == 0

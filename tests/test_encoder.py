@@ -590,6 +590,14 @@ def test_fit_transform_is_fit_and_transform_and_survives_the_file() -> None:
     assert [group.name for group in copy.groups_] == [group.name for group in encoder.groups_]
 
 
+def test_a_single_name_is_one_column_also_in_the_file() -> None:
+    vector = np.random.default_rng(0).standard_normal((20, 12))
+    table = pa.table({f"emb_{at}": vector[:, at] for at in range(12)})
+    encoder = TableEncoder(number="emb_10").fit(table)
+    assert [column.name for column in encoder.columns_ if column.kind == "number"] == ["emb_10"]
+    assert TableEncoder.from_state(*encoder.to_state()).number == ("emb_10",)
+
+
 def test_hashed_texts_survive_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("corank.text.MAX_VOCABULARY_BYTES", 100)
     table = pa.table(items())

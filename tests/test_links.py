@@ -254,6 +254,8 @@ def test_the_encoder_gives_propagated_features():
     A = random_links(20, 30)
     X = np.random.default_rng(0).standard_normal((20, 3))
     expected = propagated(spread_matrix(A), X, [2, 5], 0.1)
+    single = LinkEncoder(A, hops=np.int64(5), kept=0.1)
+    np.testing.assert_array_equal(single.fit_transform(X), expected[5])
     encoder = LinkEncoder(A, hops=(5, 2), kept=0.1)
     np.testing.assert_array_equal(encoder.fit_transform(X), np.hstack([expected[5], expected[2]]))
     np.testing.assert_array_equal(clone(encoder).fit(X).transform(X), encoder.transform(X))

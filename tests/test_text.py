@@ -113,6 +113,11 @@ def test_repeated_texts_have_as_many_components_as_differ() -> None:
     assert len(learned(["warm bread", "cold water", "old cats"] * 10).components) == 3
 
 
+def test_texts_that_differ_by_rare_terms_only_are_all_the_same() -> None:
+    texts: list[str | None] = [f"warm bread {n}" for n in range(10, 22)]
+    np.testing.assert_allclose(np.abs(encoded(learned(texts), texts)), 1.0, rtol=1e-6)
+
+
 def test_terms_and_components_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MAX_TERMS", 20)
     monkeypatch.setattr(text, "MAX_COMPONENTS", 7)

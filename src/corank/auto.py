@@ -168,13 +168,18 @@ class _AverageLearner(Saveable, QueryEstimator):
 
     def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
         """X and unscored rows as numbers, and the encoder that a table of more than numbers went through."""
+        if not (self.encoder is None or isinstance(self.encoder, TableEncoder) or hasattr(self.encoder, "groups_")):
+            kind = type(self.encoder).__name__
+            raise TypeError(
+                f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a pipeline."
+            )
         fitted = self.encoder if hasattr(self.encoder, "columns_") else None
         if not is_frame(X):
             if self.encoder is not None and fitted is None:
                 raise ValueError(
                     "encoder is for tables; X is a matrix, which an encoder that is fitted must have made."
                 )
-            if fitted is not None and len(fitted.attributes_) != np.shape(X)[1]:
+            if fitted is not None and np.ndim(X) == 2 and len(fitted.attributes_) != np.shape(X)[1]:
                 raise ValueError(
                     f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}: hand over the table, or "
                     "what the encoder made of it."
@@ -320,8 +325,12 @@ class _AverageLearner(Saveable, QueryEstimator):
         encoder, known = self.encoder_, self.table_
         settings = self._read_settings(encoder)
         model, average = extended(self._model, table, settings)
-        self._n_seen += len(table.scored) if links is None else 0  # linked items are those of `fit`
         self._n_scored += len(table.scored)
+        if links is None:
+            self._n_seen += len(table.scored)
+        else:  # linked items are those of `fit`, and perhaps more
+            self._n_seen = max(self._n_seen, len(table.scores))
+            self._n_unscored = max(self._n_seen - self._n_scored, 0)
         if table.queries is not None:
             sizes = np.unique(table.queries[table.scored], return_counts=True)[1]
             self._n_queries += len(sizes)
@@ -366,10 +375,10 @@ class _AverageLearner(Saveable, QueryEstimator):
         return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
 
     def _read_links(self, links: Any, n: int) -> Any:
-        """Links between n new rows."""
+        """Links between n new rows, of which there may be none."""
         if links is not None and not self._with_links:
             raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
-        return _read_matrix_of_links(links, n)
+        return _read_matrix_of_links(links, n, may_be_empty=True)
 
     def _read(self, X: Any) -> Array:
         """The features of new rows."""
@@ -505,7 +514,10 @@ class _AverageLearner(Saveable, QueryEstimator):
         scored = table.scored
         if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
             return None
-        _, plain = fit_table(table.take(scored), self._read_settings(self.encoder_))
+        alone = table.take(scored)
+        if table.links is not None:
+            alone = replace(alone, links=table.links[scored][:, scored])
+        _, plain = fit_table(alone, self._read_settings(self.encoder_))
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))
@@ -525,19 +537,28 @@ def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEf
     return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
 
 
-def _read_matrix_of_links(links: Any, n: int) -> Any:
+def _read_matrix_of_links(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
     """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
     if links is None:
         return None
-    checked = read_links(links, n)
+    checked = read_links(links, n, may_be_empty=may_be_empty)
     if checked.remark():
         warn_user(f"{checked.remark()}.")
     return checked.matrix
 
 
 def _stacked_tables(first: Any, second: Any) -> pa.Table:
-    """The rows of one table and then those of another."""
-    return pa.concat_tables([to_arrow(first), to_arrow(second)], promote_options="permissive")
+    """The rows of one table and then those of another, whose further columns are left out."""
+    first = to_arrow(first)
+    second = to_arrow(second, set(first.column_names))
+    try:
+        for at, name in enumerate(second.column_names):
+            declared = first.schema.field(name).type
+            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(second.schema.types[at]):
+                second = second.set_column(at, name, second[name].cast(declared.value_type).dictionary_encode())
+        return pa.concat_tables([first, second], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise ValueError(f"unscored does not fit X: {error}.") from error
 
 
 def _by_name(views: Any) -> bool:
@@ -573,9 +594,10 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
     ----------
     views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
-        every text column, of every group of vector columns, and of numbers and categories together. With None the same
-        views are found, but nothing says that they agree.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
+        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
+        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
+        together. With None the same views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     fit_intercept : bool, default=True
@@ -659,9 +681,10 @@ class AutoRanker(RankerMixin, _AverageLearner):
     ----------
     views : list of View or "kinds", default=None
         Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
-        candidates. Agreement is believed, unless the scores speak against it by a standard error. "kinds" makes a view of
-        every text column, of every group of vector columns, and of numbers and categories together. With None the same
-        views are found, but nothing says that they agree.
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
+        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
+        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
+        together. With None the same views are found, but nothing says that they agree.
     candidates : list of Candidate, default=None
         What the average is made of; None takes a list that suits the rows.
     random_state : int, default=None
@@ -700,6 +723,7 @@ class AutoRanker(RankerMixin, _AverageLearner):
     encoder: Any = None
 
     _ranks: ClassVar[bool] = True
+    _predicts_within_queries: ClassVar[bool] = True
 
     @property
     def _error_name(self) -> str:

@@ -34,6 +34,9 @@ DATE_FORMATS = {  # how dates are written, and the shape of such a text
     "%d %b %Y": r"^\d{1,2} [A-Za-z]+ \d{4}$",
     "%d-%b-%Y": r"^\d{1,2}-[A-Za-z]+-\d{4}$",
     "%b %d, %Y": r"^[A-Za-z]+ \d{1,2}, \d{4}$",
+    "%Y-%m-%d %H:%M": r"^\d{4}-\d\d-\d\d \d\d:\d\d$",
+    "%Y-%m-%d %H:%M:%S": r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$",
+    "%Y-%m-%dT%H:%M:%S": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$",
 }
 # Languages without spaces: every sign counts as a word.
 _WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{N}]+"
@@ -79,8 +82,8 @@ def kind_of_column(name: str, values: pa.ChunkedArray) -> tuple[str, str]:
 
 
 def is_free_text(values: pa.ChunkedArray) -> bool:
-    """Whether most values differ and have several words."""
-    present = values.drop_null()
+    """Whether most values that are not empty differ and have several words."""
+    present = present_texts(values)
     n_distinct = len(present.unique())
     if n_distinct < max(FEWEST_TEXTS, DISTINCT_SHARE * len(present)):
         return False
@@ -203,10 +206,18 @@ def _date_parser(date_format: str) -> Callable[[str], float]:
         except ValueError:
             if not date_format:
                 raise
-            moment = dt.datetime.strptime(text, date_format)
+            moment = _moment(text, date_format)
         return (moment - dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)) / dt.timedelta(days=1)
 
     return days
+
+
+def _moment(text: str, date_format: str) -> dt.datetime:
+    """The moment that a text names, with the names of months short or long."""
+    try:
+        return dt.datetime.strptime(text, date_format)
+    except ValueError:
+        return dt.datetime.strptime(text, date_format.replace("%b", "%B"))
 
 
 def labels(values: pa.ChunkedArray, name: str) -> tuple[list[str | None], NDArray[np.intp]]:
@@ -243,6 +254,8 @@ def vectors(
     values: pa.ChunkedArray, name: str, size: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """The vectors of a column of lists, (n_present, size), and the rows that have one."""
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.list_(pa.float64()))
     if not is_list(values.type) or kind_of_type(name, values.type) != "vector":
         raise TableError(f"column {name!r} should hold a list of numbers in each row, but holds {values.type} values")
     rows = np.flatnonzero(values.is_valid().to_numpy())

@@ -291,7 +291,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 learned[name] = _learn_vectors(name, cells[name], bool(self.scale))
             elif kind == "empty":
                 learned[name] = Column(name=name, kind=kind, dropped=ALL_MISSING)
-            elif name in components and name not in self.number:
+            elif name in components and name not in self._names("number"):
                 learned[name] = _learn_component(name, *components[name], bool(self.scale))
             else:
                 quantities[name] = kind, date_format
@@ -308,8 +308,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The kind of each column, as asked or else as it looks, and the format of its dates."""
         asked: dict[str, str] = {}
         for option, kind in (("text", "text"), ("category", "category"), ("number", "number"), ("ignore", "ignored")):
-            names = getattr(self, option)
-            for name in [names] if isinstance(names, str) else names:
+            for name in self._names(option):
                 if name not in cells:
                     raise ValueError(f"{option}: the table has no column {name!r}{did_you_mean(str(name), cells)}")
                 if asked.setdefault(name, kind) != kind:
@@ -317,6 +316,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {
             name: (asked[name], "") if name in asked else kind_of_column(name, values) for name, values in cells.items()
         }
+
+    def _names(self, option: str) -> list[str]:
+        """The columns that an option names, also where it is a single name."""
+        names = getattr(self, option)
+        return [names] if isinstance(names, str) else list(names)
 
     def _learned(self, columns: tuple[Column, ...]) -> Self:
         self.columns_ = columns
@@ -458,7 +462,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 arrays[f"vector.{position}.centres"] = column.centres
             entries.append(entry)
         header = {"max_categories": int(self.max_categories), "scale": bool(self.scale), "columns": entries}
-        return {**header, **{option: list(getattr(self, option)) for option in _OPTIONS}}, arrays
+        return {**header, **{option: self._names(option) for option in _OPTIONS}}, arrays
 
     @classmethod
     def from_state(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:

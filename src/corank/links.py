@@ -75,8 +75,8 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
     Parameters
     ----------
     links : SciPy sparse (n, n), array (m, 2) or (m, 3), pair (edges, weights), table, or Links
-        Weights of a matrix are its entries. `Links` are taken as they are. Edges and tables hold from, to and perhaps a weight, by the `ids` of items
-        where these are given, else by row numbers from 0.
+        Weights of a matrix are its entries. `Links` are taken as they are. Edges and tables hold from, to and perhaps a
+        weight, by the `ids` of items where these are given, else by row numbers from 0.
     n : number of rows
     ids : (n,) names of the rows, whole numbers or text, each once
     directed : whether directions are kept
@@ -514,7 +514,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def _hop_counts(self) -> list[int]:
         """Numbers of hops, checked, as the share that is kept."""
-        hops: list[Any] = [self.hops] if isinstance(self.hops, int | float) else list(self.hops)
+        hops: list[Any] = np.ravel(self.hops).tolist()
         if not hops or any(not isinstance(h, Integral) or h < 1 for h in hops) or len(set(hops)) < len(hops):
             raise ValueError(f"hops must be a whole number from 1, or several different ones, got {self.hops!r}.")
         if not 0 <= self.kept <= 1:

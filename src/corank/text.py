@@ -221,7 +221,8 @@ def _components(weighted: Any) -> NDArray[np.float32]:
     n_components = min(MAX_COMPONENTS, weighted.shape[0] - 1, weighted.shape[1])
     if n_components < 1:
         return np.empty((0, weighted.shape[1]), dtype=np.float32)
-    decomposition = TruncatedSVD(n_components, random_state=0).fit(weighted)
+    with np.errstate(divide="ignore", invalid="ignore"):  # shares of a variance that may be 0
+        decomposition = TruncatedSVD(n_components, random_state=0).fit(weighted)
     values = decomposition.singular_values_
     kept = values > LEAST_SINGULAR_VALUE * values.max()
     n_texts = np.count_nonzero(np.diff(weighted.indptr))

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 import corank
 from corank import AutoRanker, AutoRegressor, Candidate, TableEncoder
@@ -77,7 +78,7 @@ def test_a_row_without_links_is_judged_by_its_own_columns():
     model = AutoRanker(candidates=FEW).fit(X, Y, links=LINKS)
     more = sparse.block_diag([LINKS, np.zeros((1, 1))], format="csr")
     new = rng.standard_normal((1, 5))
-    alone = model.predict(new, links=read_links(sparse.csr_array((1, 1)), 1, may_be_empty=True))
+    alone = model.predict(new, links=sparse.csr_array((1, 1)))
     np.testing.assert_allclose(model.predict(np.vstack([X, new]), links=more)[-1:], alone)
 
 
@@ -175,13 +176,66 @@ def test_a_sparse_matrix_that_would_become_too_large_is_refused(monkeypatch):
         AutoRanker().fit(sparse.csr_array(X), Y, links=LINKS)
 
 
-def test_many_scored_rows_have_a_candidate_with_and_without_links(monkeypatch):
+@pytest.fixture
+def small_basis(monkeypatch):
+    """Sixty scored rows count as so many that 15 of them span the model."""
     monkeypatch.setattr("corank.average.fitting.MAX_WEIGHED", 20)
     monkeypatch.setattr("corank.average.fitting.MAX_DUAL", 30)
     monkeypatch.setattr("corank.average.fitting.N_BASIS", 15)
+
+
+@pytest.mark.usefixtures("small_basis")
+def test_many_scored_rows_have_a_candidate_with_and_without_links():
     model = AutoRegressor().fit(X, GROUP + 0.1 * rng.standard_normal(N), links=LINKS)
     for given in ({"links": LINKS}, {}):
         assert np.corrcoef(model.predict(X, **given), GROUP)[0, 1] > 0.5
+
+
+@pytest.mark.usefixtures("small_basis")
+def test_a_basis_of_fewer_directions_than_rows_is_saved_and_loaded(tmp_path):
+    model = AutoRegressor(candidates=[Candidate(kernel="linear")]).fit(X, GROUP + 0.1 * rng.standard_normal(N))
+    assert model._model.candidates[0].basis[1].shape == (15, 5)
+    model.save(tmp_path / "model.corank")
+    loaded = corank.load(tmp_path / "model.corank")
+    for kept, read in zip(model.predict(X, return_std=True), loaded.predict(X, return_std=True), strict=True):
+        np.testing.assert_array_equal(kept, read)
+
+
+@pytest.mark.parametrize("learner", [AutoRanker, AutoRegressor])
+def test_candidates_that_all_see_links_need_them(learner):
+    model = learner(candidates=FEW[1:]).fit(X, Y, links=LINKS)
+    for ask in (model.predict, model.suggest, lambda rows: model.predict_comparison(rows, rows)):
+        with pytest.raises(ValueError, match="links must be given"):
+            ask(X)
+    with pytest.raises(ValueError, match="links= is not given"):
+        learner(candidates=FEW[1:]).fit(X, Y)
+
+
+def test_candidates_within_queries_need_queries():
+    queries = np.arange(N) // 6
+    model = AutoRanker(candidates=[Candidate(QUERY_RANKS)]).fit(X, GROUP + X[:, 0], qid=queries)
+    with pytest.raises(ValueError, match="qid must be given"):
+        model.predict(X)
+
+
+def test_relevance_goes_with_links_alone():
+    with pytest.raises(ValueError, match="beside"):
+        AutoRanker(candidates=[Candidate(relevance=True, hops=2, beside=True)]).fit(X, Y, links=LINKS)
+
+
+def test_an_update_with_links_counts_rows_once():
+    model = AutoRegressor(candidates=FEW).fit(X, Y, links=LINKS)
+    model.update(X, np.where(np.arange(N) < 20, np.where(np.isnan(Y), GROUP, np.nan), np.nan), links=LINKS)
+    assert (model._n_seen, model._n_scored, model._n_unscored) == (N, 20, N - 20)
+
+
+def test_the_effect_of_unscored_rows_is_not_that_of_links_between_scored_ones():
+    scored = np.flatnonzero(~np.isnan(Y))
+    among_scored = LINKS[scored][:, scored]
+    links = sparse.block_array([[among_scored, None], [None, sparse.csr_array((N - 16, N - 16))]], format="csr")
+    candidates = [Candidate("as given", "linear", hops=2)]
+    effect = AutoRegressor(candidates=candidates).fit(X, Y, links=links).unscored_effect_
+    np.testing.assert_allclose(effect.error_with, effect.error_without)
 
 
 # ---- kinds of columns
@@ -219,12 +273,38 @@ def test_a_table_of_text_numbers_and_vectors_is_learned_from_as_it_is(shop_model
     np.testing.assert_array_equal(corank.load(tmp_path / "shop.corank").predict(SHOP.X), shop_model.predict(SHOP.X))
 
 
+def test_a_text_that_is_always_the_same_stays_out_of_the_sums():
+    titles = [f"{'warm' if GROUP[row] else 'cold'} bread and butter {row}" for row in range(N)]
+    plain = pa.table({"size": X[:, 0], "title": titles})
+    constant = plain.append_column("note", pa.array([f"nothing else to say {row}" for row in range(N)]))
+    models = [AutoRegressor().fit(table, Y) for table in (plain, constant)]
+    assert [group.name for group in models[1].encoder_.groups_] == ["size", "title", "note"]
+    for model in models:
+        assert {"one", "sum", "product"} == {line.candidate.views for line in model.candidates_}
+
+
+def test_unscored_tables_may_have_more_columns_and_other_types_of_text():
+    colours = np.array(["red", "blue", "green"])[np.arange(N) % 3]
+    scored = pa.table({"size": X[:16, 0], "colour": pa.array(colours[:16]).dictionary_encode()})
+    unscored = pa.table({"comment": ["none"] * 44, "colour": colours[16:], "size": X[16:, 0]})
+    model = AutoRegressor(candidates=FEW[:1]).fit(scored, Y[:16], unscored=unscored)
+    together = pa.table({"size": X[:, 0], "colour": pa.array(colours).dictionary_encode()})
+    expected = AutoRegressor(candidates=FEW[:1]).fit(together, Y)
+    np.testing.assert_allclose(model.predict(together), expected.predict(together), atol=1e-12)
+    with pytest.raises(ValueError, match=r"unscored does not fit X: .*size"):
+        AutoRegressor().fit(scored, Y[:16], unscored=unscored.set_column(2, "size", unscored["colour"]))
+
+
 def test_an_encoder_that_is_fitted_is_taken_with_its_matrix(shop_model):
     encoder = TableEncoder().fit(SHOP.X)
     model = AutoRegressor(encoder=encoder).fit(encoder.transform(SHOP.X), SHOP.y)
     np.testing.assert_allclose(model.predict(SHOP.X), shop_model.predict(SHOP.X))
     with pytest.raises(ValueError, match="columns, but X has"):
         AutoRegressor(encoder=encoder).fit(X, Y)
+    with pytest.raises(TypeError, match="StandardScaler"):
+        AutoRegressor(encoder=StandardScaler()).fit(SHOP.X, SHOP.y)
+    with pytest.raises(ValueError, match="2D"):
+        AutoRegressor(encoder=encoder).fit(X[:, 0], Y)
     with pytest.raises(ValueError, match="X is a matrix"):
         AutoRegressor(encoder=TableEncoder()).fit(X, Y)
 

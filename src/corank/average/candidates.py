@@ -117,9 +117,10 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
                 f"candidates: hops must be at least 0, and columns over links go with neither agreement nor {QUERY_RANKS}, "
                 f"got {candidate!r}."
             )
-        if candidate.beside and (not candidate.hops or candidate.second_order):
+        if candidate.beside and (not candidate.hops or candidate.second_order or candidate.relevance):
             raise ValueError(
-                f"candidates: beside=True needs hops of at least 1 and no second_order, got {candidate!r}."
+                f"candidates: beside=True needs hops of at least 1, and goes with neither second_order nor relevance, got "
+                f"{candidate!r}."
             )
 
 

@@ -41,7 +41,7 @@ JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix t
 class FittedCandidate:
     """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
 
-    weights, multipliers : by side (see `sides`)
+    weights, multipliers : one per pair of SIDES
     alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
     coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
         rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
@@ -245,7 +245,7 @@ def _fitted(
     candidate, similarities = judgement.candidate, judgement.similarities
     view_coefficients = means = None
     if candidate.second_order:
-        means = space.unscored_means(candidate, similarities)
+        means = space.unscored_means(similarities)
         features = second_order_features(similarities, means, space.to_unscored)
         view_coefficients = (features.T @ coefficients)[None, :]
     if candidate.views == "agreement":

@@ -23,6 +23,7 @@ from corank.average.fitting import (
     basis_factor,
     dual_factor,
     fit_average,
+    sees,
     side_of,
 )
 from corank.average.similarity import Distances, Encoded, Space, row_products, unit_rows, view_positions
@@ -130,7 +131,7 @@ class AverageModel:
 
     def predict(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
         """Predictions (n,). O(n r d), in blocks."""
-        side = side_of(queries=queries is not None, links=links is not None)
+        side = self._side(queries=queries is not None, links=links is not None)
         result = np.full(int(features.shape[0]), self.base)
         if not self.candidates:
             return result
@@ -140,6 +141,17 @@ class AverageModel:
             weights = np.asarray([candidate.weights[side] for candidate in used])
             result[rows] = weights @ values
         return result
+
+    def _side(self, *, queries: bool, links: bool) -> int:
+        """The side of rows that come with query labels or links; an error where no candidate can be had from such rows."""
+        side = side_of(queries=queries, links=links)
+        blind = [
+            c for c in self.candidates if c.weights[side] > 0 and not sees(c.candidate, queries=queries, links=links)
+        ]
+        if blind:
+            missing = "links" if blind[0].candidate.hops else "qid"
+            raise ValueError(f"{missing} must be given: no candidate of this model can do without.")
+        return side
 
     def _values(self, encoded: Encoded, used: Sequence[FittedCandidate], side: int) -> FloatArray:
         """The prediction of every candidate, within the bounds: (C, n)."""
@@ -214,7 +226,7 @@ class AverageModel:
         n = int(features.shape[0])
         if not self.candidates:
             return np.full(n, self.least_deviation / LEAST_DEVIATION)
-        side = side_of(queries=queries is not None, links=links is not None)
+        side = self._side(queries=queries is not None, links=links is not None)
         chosen, weights = self._heaviest(side)
         result = np.empty(n)
         for rows, encoded in self._blocks(features, queries, links):
@@ -233,7 +245,7 @@ class AverageModel:
     ) -> tuple[FloatArray, FloatArray, float]:
         """Mean (n,) and covariance (n, n) of the function at the chosen rows, and the noise variance of a score."""
         n = len(rows)
-        side = side_of(queries=False, links=links is not None)
+        side = self._side(queries=False, links=links is not None)
         if not self.candidates:
             return np.full(n, self.base), np.eye(n), 1.0
         chosen, weights = self._heaviest(side)
@@ -258,7 +270,7 @@ class AverageModel:
         result = np.full(n, 0.5)
         if not self.candidates:
             return result
-        side = side_of(queries=False, links=False)
+        side = self._side(queries=False, links=False)
         chosen, weights = self._heaviest(side)
         used = [self.candidates[number] for number in chosen]
         pairs = zip(
@@ -569,6 +581,8 @@ def _candidates(
 ) -> list[Candidate]:
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
+        if not links_prior and all(candidate.hops for candidate in settings.candidates):
+            raise ValueError("candidates: all of them see columns over links, but links= is not given.")
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
     return default_candidates(

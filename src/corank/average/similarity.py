@@ -212,7 +212,15 @@ class Space:
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
-        return all(len(columns[number]) for number in candidate.of or range(len(columns)))
+        chosen = self._chosen_views(candidate)
+        return len(chosen) > 0 and all(len(columns[number]) for number in chosen)
+
+    def _chosen_views(self, candidate: Candidate) -> list[int]:
+        """Numbers of the views that the candidate is made of; sums and products leave out those without a column."""
+        columns = self.view_columns[candidate.encoding]
+        chosen = candidate.of or range(len(columns))
+        joins = candidate.views in ("sum", "product")
+        return [number for number in chosen if len(columns[number]) or not joins]
 
     def similarities(self, candidate: Candidate, factors: FloatArray | None = None) -> list[Similarity]:
         """The kernels that the candidate is made of: one, or one per view.
@@ -228,7 +236,7 @@ class Space:
         if candidate.views == "all":
             return [self._similarity(Sight(name, name), candidate)]
         columns = self.view_columns[candidate.encoding]
-        chosen = candidate.of or range(len(columns))
+        chosen = self._chosen_views(candidate)
         sights = [Sight(f"{name}, view {number}", name, columns[number]) for number in chosen]
         if candidate.views == "product":
             return [self._similarity(self._joined(sights, kernel), candidate)]
@@ -287,7 +295,7 @@ class Space:
         shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(candidate.strength, LEAST_DISTANCE))
         return Agreement(similarities, contrasts, vectors, shrinkage)
 
-    def unscored_means(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+    def unscored_means(self, similarities: Sequence[Similarity]) -> FloatArray:
         """The mean similarity of every unscored row to all of them: (u,)."""
         kernel = np.sum([self._among_unscored.kernel(similarity) for similarity in similarities], axis=0)
         return np.asarray(kernel.mean(axis=0))
@@ -334,7 +342,7 @@ class Space:
         right_to_unscored: Distances,
     ) -> FloatArray:
         if candidate.second_order:
-            means = self.unscored_means(candidate, similarities)
+            means = self.unscored_means(similarities)
             left = second_order_features(similarities, means, left_to_unscored)
             if left_to_unscored is right_to_unscored:
                 return left @ left.T

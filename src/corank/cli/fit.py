@@ -381,11 +381,10 @@ class TrainingTable:
 
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
+        more = as_argument(self.links)
         if self.pairs is not None:
-            more = as_argument(self.links)
             model.fit_comparisons(self.features, **self.pairs.arguments(), qid=self.queries, **more)
         else:
-            more = as_argument(self.links)
             model.fit(self.features, self.scores, qid=self.queries, **more)
 
     def check_scores(self, *, ranks: bool) -> None:

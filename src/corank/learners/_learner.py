@@ -584,9 +584,13 @@ def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> A
 
 
 class RankerMixin:
-    """`score` for learners whose predictions are compared within queries."""
+    """`score` for learners whose predictions are compared within queries.
+
+    `_predicts_within_queries` : whether predictions depend on query labels too
+    """
 
     _with_queries: bool
+    _predicts_within_queries: ClassVar[bool] = False
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """1 − disagreement: the mean share of rightly ordered pairs in a query; 0.5 is chance.
@@ -608,7 +612,8 @@ class RankerMixin:
             if self._with_queries and not X.has_queries:
                 warn_user("The model was fitted with queries but the scan has none: all rows count as one query.")
             return order_score(self, X)
-        predictions = self.predict(X)  # type: ignore[attr-defined]
+        within = {"qid": qid} if self._predicts_within_queries else {}
+        predictions = self.predict(X, **within)  # type: ignore[attr-defined]
         if qid is None and self._with_queries:
             warn_user(
                 "The model was fitted with qid but is scored without: all rows count as one query. In a search or "

@@ -311,7 +311,7 @@ FIELDS: dict[str, dict[str, Kind]] = {
         **dict.fromkeys(("alpha", "amplitude", "level"), FINITE),
         "coefficients": floats("f"),
         "view_coefficients": floats("_", "_") | None,
-        "basis": several(floats("f", "_")) | None,
+        "basis": several(floats("_", "_")) | None,
         "means": floats("_") | None,
     },
     "AverageModel": {
@@ -384,6 +384,13 @@ def _sound_scores(encoding: Any) -> bool:
     return bool(knots == quantiles and knots[0] == len(encoding.columns))
 
 
+def _sound_fit(fitted: Any) -> bool:
+    if fitted.basis is None:
+        return True
+    shapes = [matrix.shape for matrix in fitted.basis]
+    return len(shapes) == 2 and shapes == [(shapes[1][1],) * 2, (len(fitted.coefficients), shapes[1][1])]
+
+
 def _sound_average(model: Any) -> bool:
     kept = model.scored
     fits = kept is None or model.units is None or all(m.shape[0] == model.units.n_points for m in kept.values())
@@ -401,6 +408,7 @@ SOUND: dict[str, Callable[[Any], bool]] = {
     "Units": _sound_units,
     "ScaledColumns": _sound_columns,
     "NormalScores": _sound_scores,
+    "FittedCandidate": _sound_fit,
     "AverageModel": _sound_average,
     "Path": lambda path: path.best < max(len(path.error), 1),
 }
