@@ -8,7 +8,8 @@ items without a mark (transductive), but for "outcome", where items after a poin
   five shares in hindsight.
 * split: the public split of Cora, 140 labels and 1,000 test papers: one model per class, the largest score wins.
 * topics: Python proposals, a person marks 10, 20 or 40, half of them of a topic; title, abstract, dates, categories,
-  counts and citations. Disagreement on the other proposals, 20 draws. The peer knows title and abstract.
+  counts and citations. Disagreement on the other proposals, 20 draws. The peer knows title and abstract. `corank fit`
+  without `--query` fits the AutoRegressor.
 * random links: the same marks with links that were drawn at random, as many per item as there are.
 * outcome: adopted or not, 50 or 200 outcomes known before a point in time, tested after it; what is learned of words comes
   from before, and only links to earlier proposals count. Area under the curve.
@@ -48,6 +49,7 @@ LABELS, MARKS, OUTCOMES = (20, 50, 100), (10, 20, 40), (50, 200)
 LINKED, FOLLOWED = ("Typing", "Packaging"), ("Governance", "Release")  # links follow the topic, or do not
 TOPICS = (*LINKED, *FOLLOWED)
 SHOPS = ("everything", "no words", "no links", "no embeddings")
+REGRESSOR = "AutoRegressor, with links"
 DEFAULT, ALONE = "the default, with links", "the default, without links"
 LINEAR, LOGISTIC = "one linear model", "tf-idf and logistic regression"
 SPREADING, HINDSIGHT = "label spreading", "label spreading, best share in hindsight"
@@ -57,7 +59,7 @@ CUT_OFF = 0.6  # share of the decided proposals that lie before the point in tim
 PEERS: dict[str, dict[str, str]] = {
     "cora": {DEFAULT: "auto", ALONE: "alone", LINEAR: "linear", SPREADING: "spreading", HINDSIGHT: "hindsight"},
     "split": {DEFAULT: "auto"},
-    "topics": {DEFAULT: "auto", ALONE: "alone", LOGISTIC: "logistic"},
+    "topics": {DEFAULT: "auto", REGRESSOR: "regressor", ALONE: "alone", LOGISTIC: "logistic"},
     "random links": {DEFAULT: "auto", ALONE: "alone"},
     "outcome": {DEFAULT: "auto", ALONE: "alone", LOGISTIC: "logistic", BOOSTED: "boosted"},
     "shop": {DEFAULT: "auto", ALONE: "alone", RIDGE: "ridge", BOOSTED: "boosted", FOREST: "forest"},
@@ -185,8 +187,9 @@ def _topic(folder: Path, topic: str, size: int, number: int, learner: str, *, at
     else:
         encoder, features = _encoded(folder)
         edges = data.cites if not at_random else np.column_stack([data.cites[:, 0], rng.permutation(data.cites[:, 1])])
-        given = read_links(edges, len(truth)) if learner == "auto" else None
-        model = AutoRanker(random_state=number, encoder=encoder).fit(features, scores, links=given)
+        given = None if learner == "alone" else read_links(edges, len(truth))
+        average = AutoRegressor if learner == "regressor" else AutoRanker
+        model = average(random_state=number, encoder=encoder).fit(features, scores, links=given)
         predicted = model.predict(features, links=given)
     return {"error": float(disagreement_error(truth[test], predicted[test]))}
 
