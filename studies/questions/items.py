@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse.linalg
-from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy import sparse
 from scipy.stats import spearmanr
 from sklearn.ensemble import RandomForestRegressor
@@ -210,6 +209,8 @@ def _outcome(folder: Path, size: int, number: int, learner: str) -> Result:
     encoder = TableEncoder().fit(data.features.take(before))
     features = encoder.transform(data.features)
     if learner == "boosted":
+        from lightgbm import LGBMClassifier  # not everywhere
+
         numbers = features[:, _table_columns(encoder)]
         model = LGBMClassifier(
             n_estimators=100, learning_rate=0.05, min_child_samples=5, verbose=-1, n_jobs=1, random_state=number
@@ -247,6 +248,8 @@ def _shop(name: str, seed: int, learner: str) -> Result:
         encoder = TableEncoder().fit(shop.X)
         features = encoder.transform(shop.X)
         if learner == "boosted":
+            from lightgbm import LGBMRegressor
+
             features = features[:, _table_columns(encoder)]
             model: Any = LGBMRegressor(
                 n_estimators=200, learning_rate=0.05, min_child_samples=3, verbose=-1, n_jobs=1, random_state=seed

@@ -109,7 +109,10 @@ def reading(path: object) -> Iterator[None]:
 
 
 def _byte_stream(path: Path) -> Any:
-    return pa.PythonFile(open_limited(path, compressed=_ending(path)[1]), mode="r")
+    """The bytes of a file for Arrow; where they are not compressed, its own threads read them and need no Python."""
+    if not _ending(path)[1]:
+        return pa.input_stream(path, compression=None)
+    return pa.PythonFile(open_limited(path, compressed=True), mode="r")
 
 
 def _block_bytes() -> int:
