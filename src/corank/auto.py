@@ -653,8 +653,9 @@ class AutoRegressor(R2Mixin, RegressorMixin, _AverageLearner):  # type: ignore[m
         if not judged.any():
             return float("nan"), float("nan")
         error = float(np.average(average.residuals[judged] ** 2, weights=weights[judged]))
-        mean = np.average(units.scores, weights=weights)
-        return error, float(np.average((units.scores - mean) ** 2, weights=weights))
+        total = weights.sum()
+        without = (weights @ units.scores - weights * units.scores) / (total - weights)  # the mean of all others
+        return error, float(np.average((units.scores - without) ** 2, weights=weights))
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
         squares, queries = average.residuals**2, average.judged_units.queries

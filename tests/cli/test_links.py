@@ -224,7 +224,10 @@ REFUSED = {
     "update that lacks them": (("update", "linked.corank", "items.csv", "--out", "x.corank"), "--links"),
     "compare without id": (("compare", "items.csv", "--score", "rating", "--links", "links.csv"), "--id"),
     "compare without a table": (("compare", "--links", "links.csv"), "say which table"),
-    "links of nobody": ((*RANK, "--links", "strangers.csv"), ("strangers.csv", "none joins two different items")),
+    "links of nobody": (
+        ("fit", "items.csv", *COLUMNS, "--out", "x.corank", "--links", "strangers.csv"),
+        ("strangers.csv", "none joins two different items"),
+    ),
     "one column only": ((*RANK, "--links", "single.csv"), ("single.csv", "'from'")),
     "negative weights": ((*RANK, "--links", "weights.csv", "--link-columns", "from,to,strength"), "-2"),
     "no weights": ((*RANK, "--links", "links.csv", "--link-columns", "from,to,weight"), "'weight'"),
@@ -258,3 +261,9 @@ def test_sites_know_no_links(folder, refused):
     refused("federated", "join", settings, "--links", "links.csv", mentions="--links")
     settings.write_text(settings.read_text().replace("[data]", '[data]\nlinks = "links.csv"\n#', 1))
     refused("federated", "join", "party/north/site.toml", mentions="links in [data] is not known")
+
+
+def test_items_that_no_link_joins_count_by_their_own_columns(folder):
+    (folder / "strangers.csv").write_text("from,to\nx,y\ny,z\n")
+    result = run(*RANK, "--links", "strangers.csv")
+    assert "no link of strangers.csv joins two items of items.csv" in result.stderr

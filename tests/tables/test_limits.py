@@ -130,3 +130,13 @@ def test_the_documentation_names_every_limit_and_its_usual_value():
     page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
     for limit in (limits.MAX_COLUMNS, limits.MAX_CELLS, limits.MAX_LINE_BYTES, limits.MAX_EXPANSION):
         assert f"| {limit.usual:,} | `{limit.variable}` |" in page
+
+
+def test_a_long_line_far_down_is_refused_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORANK_MAX_LINE_BYTES", str(2**24))
+    path = tmp_path / "long.csv"
+    path.write_text("a,b\n" + "1,2\n" * 300 + "1," + "x" * 2**26 + "\n")
+    with pytest.raises(
+        TableError, match=r"long.csv has a line of more than .*: if that is meant, set CORANK_MAX_LINE_BYTES"
+    ):
+        read_table(path)

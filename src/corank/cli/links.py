@@ -42,8 +42,11 @@ class LinkTable:
         """What a model remembers of it."""
         return DIRECTED if self.directed else MUTUAL
 
-    def between(self, table: pa.Table, item: str, file: Path) -> Links:
-        """The links between the rows of a table from `file`, whose column `item` names the rows."""
+    def between(self, table: pa.Table, item: str, file: Path, *, may_be_empty: bool = False) -> Links:
+        """The links between the rows of a table from `file`, whose column `item` names the rows.
+
+        may_be_empty : whether it is fine that no link joins two of the rows
+        """
         ids = NamedItems(file, item, table).labels
         names = list(self.columns)
         edges = read_table(self.file, text=names[:2])
@@ -61,7 +64,7 @@ class LinkTable:
         if len(names) == 3:
             ends["weight"] = pa.array(numbers(column(edges, names[2], "weight"), names[2]))
         try:
-            links = read_links(ends, len(table), ids=ids, directed=self.directed)
+            links = read_links(ends, len(table), ids=ids, directed=self.directed, may_be_empty=may_be_empty)
         except ValueError as error:
             message = str(error).removeprefix("links: ").removesuffix(".")
             raise TableError(f"--links {self.file}: {message}") from error
@@ -135,7 +138,10 @@ def links_for(
     if not linked:
         raise ValueError("the model was fitted without links: leave out --links, or run corank fit with it")
     item = check_named(item or (model.table_ or {}).get("id"))
-    return LinkTable(links.file, links.columns, remembered == DIRECTED).between(table, item, file)
+    found = LinkTable(links.file, links.columns, remembered == DIRECTED).between(table, item, file, may_be_empty=True)
+    if found.matrix.nnz == 0:
+        note(f"no link of {links.file} joins two items of {file}: they count by their own columns alone")
+    return found
 
 
 def as_argument(links: Links | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,7 +106,8 @@ def update(
     elif not quiet:
         pool = "POOL" if items in (None, DASH) else items
         can_suggest = hasattr(learner, "suggest")
-        after = f"corank suggest {out} {pool}" if can_suggest else f"corank rank {out} NEW_FILE --out ranked.csv"
+        more = "" if links is None else f" --links {shlex.quote(str(links))}"
+        after = f"corank suggest {out} {pool}{more}" if can_suggest else f"corank rank {out} NEW_FILE --out ranked.csv"
         saved = {"saved as": f"{out} ({size_of(out)})"}
         show(facts(f"{result['method']} updated by {title_of(answers)}", _sentences(result) | saved), command(after))
 

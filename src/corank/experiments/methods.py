@@ -24,6 +24,7 @@ from corank.learners.registry import LearnerRecord, declare, learner_class, lear
 BASELINE = "ridge"
 N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))
 AVERAGES = ("AutoRanker", "AutoRegressor")
+AUTO, REGRESSOR = "auto", "autoregressor"  # what `corank fit` builds, for orders and for scores
 CO_BASIS = 200  # rows that span each view's function
 
 
@@ -98,7 +99,8 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
     found: list[Method] = []
     methods = known_methods()
     for name in names:
-        method = name if isinstance(name, Method) else methods.get(name)
+        wanted = REGRESSOR if name == AUTO and judge == "rmse" else name
+        method = wanted if isinstance(wanted, Method) else methods.get(wanted)
         if method is None:
             guess = did_you_mean(str(name), methods, 1) or "."
             raise ValueError(f"methods: {name!r} is unknown{guess} There are {', '.join(methods)}.")

@@ -61,6 +61,14 @@ def check_expansion(path: object, n_bytes: int, n_compressed: int) -> None:
         )
 
 
+def too_long_a_line(path: object) -> TableError:
+    """The error for a line that is longer than it may be."""
+    return TableError(
+        f"{path} has a line of more than {in_bytes(MAX_LINE_BYTES.value)}: if that is meant, set {MAX_LINE_BYTES.variable} "
+        "to a larger number of bytes"
+    )
+
+
 def open_limited(path: Path, *, compressed: bool) -> io.BufferedReader:
     """Open a file of text for reading its bytes; refuses, as they are read, endless lines and endless contents."""
     stream: Any = gzip.GzipFile(path, "rb") if compressed else path.open("rb")
@@ -96,10 +104,7 @@ class _LimitedBytes(io.RawIOBase):
             first, *others = map(len, block.split(b"\n"))
             longest = max(before + first, *others, 0)
         if longest > self._most_in_line:
-            raise TableError(
-                f"{self._path} has a line of more than {in_bytes(self._most_in_line)}: if that is meant, set "
-                f"{MAX_LINE_BYTES.variable} to a larger number of bytes"
-            )
+            raise too_long_a_line(self._path)
 
     def close(self) -> None:
         if not self.closed:

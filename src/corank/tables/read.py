@@ -25,7 +25,15 @@ from pyarrow import parquet
 from sklearn.datasets import load_svmlight_file
 
 from corank.tables.columns import MISSING, TableError, check_unique, usual_types
-from corank.tables.limits import MAX_CELLS, MAX_COLUMNS, MAX_LINE_BYTES, check_expansion, check_table_size, open_limited
+from corank.tables.limits import (
+    MAX_CELLS,
+    MAX_COLUMNS,
+    MAX_LINE_BYTES,
+    check_expansion,
+    check_table_size,
+    open_limited,
+    too_long_a_line,
+)
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
@@ -105,6 +113,8 @@ def reading(path: object) -> Iterator[None]:
         raise TableError(f"{path} is not UTF-8 text: save it as UTF-8") from error
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "straddl" in reason:  # two blocks, each as long as a line may be
+            raise too_long_a_line(path) from error
         raise TableError(f"{path} cannot be read, it may be damaged or cut off: {reason}") from error
 
 
