@@ -14,7 +14,7 @@ from itertools import groupby
 import numpy as np
 import scipy.linalg
 
-from corank._arrays import FloatArray, Index, segment_sum, take
+from corank._arrays import FloatArray, Index, in_one_thread, segment_sum, take
 from corank.average.candidates import Candidate
 from corank.average.closed_form import LEAST_SCALE, Units
 from corank.average.encoding import QUERY_RANKS
@@ -121,10 +121,11 @@ def fit_average(
     seed : for samples of rows
     """
     sampled, sample_space = _sample(space, units, seed)
-    judged = judge(sample_space, candidates, sampled)
-    mixtures = _mixtures(judged, sampled, ranks=ranks)
-    folds = coarse_folds(sampled, n_outer_folds(sampled))
-    held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    with in_one_thread(units.scores):  # many small systems: threads would only wait
+        judged = judge(sample_space, candidates, sampled)
+        mixtures = _mixtures(judged, sampled, ranks=ranks)
+        folds = coarse_folds(sampled, n_outer_folds(sampled))
+        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     del sample_space  # and its kernels
     chosen = _carriers(mixtures)
