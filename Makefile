@@ -11,21 +11,21 @@ help:
 	@echo "make test    run the tests (minutes)"
 	@echo "make test-all  run every test: also real processes, every block of the documentation, the studies, other BLAS kernels"
 	@echo "make test-studies  run the tests of the studies"
-	@echo "make fuzz    attack model files, tables and messages at random, for an hour or HOURS="
+	@echo "make fuzz    attack model files, tables, messages and the page of corank ask at random, for an hour or HOURS="
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make reproduce  a quick run of the papers' tables and figures (CORANK_DATA: folder of data sets)"
 	@echo "make bench   speed and memory beside other libraries"
 	@echo "make soak    sites, streamed fits and Dask under faults (MINUTES=60), and a table of what came of it"
 	@echo "make docs    build the documentation, running its examples"
-	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes)"
+	@echo "make release-check  build, install in a clean environment, and drive the installed command (minutes; INTERPRETER=python3.13)"
 	@echo "make audit   licences of the package and its dependencies, known vulnerabilities"
 	@echo "make torch   add the CPU build of PyTorch to the environment"
 	@echo "make browser add headless Chromium, in which tests open reports (needs apt-get and root)"
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml federated/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --constraint constraints.txt "pip>=25.1"
-	$(PIP) install --quiet --constraint constraints.txt --editable . --group dev
+	$(PIP) install --quiet --constraint constraints.txt --editable . --editable ./federated --group dev
 	touch $@
 
 demo: $(STAMP)
@@ -88,7 +88,7 @@ soak: $(STAMP)
 	$(BIN)/python tools/soak.py --minutes $(MINUTES)
 
 release-check: $(STAMP)
-	$(BIN)/python tools/release_check.py
+	$(BIN)/python tools/release_check.py $(if $(INTERPRETER),--python $(INTERPRETER))
 	mkdir -p dist
 	$(BIN)/python tools/audit.py --bill dist/corank.cdx.json
 
@@ -97,4 +97,4 @@ audit: $(STAMP)
 	$(BIN)/python tools/audit.py
 
 clean:
-	rm -rf $(VENV) docs/_build docs/reference docs/gallery-of docs/auto_examples dist
+	rm -rf $(VENV) docs/_build docs/reference docs/gallery-of docs/auto_examples dist federated/dist

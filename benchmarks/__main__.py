@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,10 +17,13 @@ import benchmarks.atom_cases
 import benchmarks.cases
 import benchmarks.comparison_cases
 import benchmarks.link_cases
+import benchmarks.precision_cases
 import benchmarks.scan_cases
-import benchmarks.view_cases  # noqa: F401  (they enter the cases)
+import benchmarks.view_cases
+import benchmarks.waiting_cases  # noqa: F401  (they enter the cases)
 from benchmarks import report, worker
 from benchmarks.machine import RESULTS, ROOT, file_name, machine, sources
+from benchmarks.measure import CLOCK
 from benchmarks.registry import CASES
 
 VERSION = 1  # of the file
@@ -30,11 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"cases to run; all of them: {', '.join(CASES)}")
     parser.add_argument("--quick", action="store_true", help="sizes that take no time, to see that everything runs")
     parser.add_argument("--repeats", type=int, default=3, help="the best of so many (default 3)")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="for a busy machine: processor time, which is only fair on one core (taskset -c 0)",
+    )
     parser.add_argument("--out", type=Path, help=f"JSON to write or add to (default: a file in {RESULTS})")
     parser.add_argument("--table", type=Path, metavar="FILE.json", help="print saved results as Markdown, run nothing")
     parser.add_argument("--worker", metavar="NAME", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--memory", metavar="CONTENDER", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
+    if given.processor_time:
+        os.environ[CLOCK] = "1"
     if given.table is not None:
         print(report.markdown(json.loads(given.table.read_text())))
         return 0

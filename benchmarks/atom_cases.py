@@ -134,7 +134,7 @@ def pursuit_20k(quick: bool) -> list[Contender]:
 PAIRED = "corank, 20 steps"
 
 
-@case("copursuit", Target("share", PAIRED, 0.25))
+@case("copursuit", Target("share", PAIRED, 1 / 3))
 def copursuit(quick: bool) -> list[Contender]:
     """CoRankingPursuit, two views, full search over all pairs out of 1,000 atoms a view, 10,000 unscored rows, 20 steps, one
     agreement. Bound: the product of the two views' kernel values on the unscored rows, 2 N² l flops."""

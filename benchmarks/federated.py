@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from corank import CoRLS, View
-from corank.federated import Coordinator, InProcess, Limits, Message, Plan, Report, SharedItems, Site
-from corank.federated.certificates import Identity, issued, new_authority
-from corank.federated.messages import VERSION
-from corank.federated.network import Connection, GrpcChannel
+from corank_federated import Coordinator, InProcess, Limits, Message, Plan, Report, SharedItems, Site
+from corank_federated.certificates import Identity, issued, new_authority
+from corank_federated.messages import VERSION
+from corank_federated.network import Connection, GrpcChannel
 
 COLUMNS, GAMMA, ALPHA = 10, 0.05, 1.0
 MANY = Limits(rounds=1_000_000, norm=1e6)

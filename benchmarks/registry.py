@@ -79,10 +79,11 @@ class Target:
 
     quantity
         "share" of the bound; "time" of another as a multiple of this one's (`than` / `of`: how much faster);
-        "cost" as a multiple of another's (`of` / `than`); "memory" in MB; "growth": MB above that of another
+        "cost" as a multiple of another's (`of` / `than`); "delay": seconds above that of another; "memory" in MB;
+        "growth": MB above that of another
     """
 
-    quantity: Literal["share", "time", "cost", "memory", "growth"]
+    quantity: Literal["share", "time", "cost", "delay", "memory", "growth"]
     of: str
     limit: float
     than: str | None = None
@@ -95,7 +96,9 @@ class Target:
     def value(self, contenders: Mapping[str, Mapping[str, Any]]) -> float | None:
         """What was measured; None where a contender is missing."""
         own, other = contenders.get(self.of, {}), contenders.get(self.than or self.of, {})
-        key = {"share": "share_of_bound", "time": "best", "cost": "best"}.get(self.quantity, "memory_mb")
+        key = {"share": "share_of_bound", "time": "best", "cost": "best", "delay": "best"}.get(
+            self.quantity, "memory_mb"
+        )
         a, b = own.get(key), other.get(key)
         if a is None or b is None:
             return None
@@ -103,7 +106,7 @@ class Target:
             return float(b / a)
         if self.quantity == "cost":
             return float(a / b)
-        return float(a - b) if self.quantity == "growth" else float(a)
+        return float(a - b) if self.quantity in ("growth", "delay") else float(a)
 
     def met(self, value: float | None) -> bool | None:
         """Whether that is enough; None where nothing was measured."""
@@ -117,6 +120,7 @@ class Target:
             "share": f"{self.of}: at least {limit} of the bound",
             "time": f"{self.of}: at least {limit} faster than {self.than}",
             "cost": f"{self.of}: at most {limit} the time of {self.than}",
+            "delay": f"{self.of}: at most {limit} above the time of {self.than}",
             "memory": f"{self.of}: at most {limit} above that before",
             "growth": f"{self.of}: at most {limit} more than {self.than}",
         }[self.quantity]
@@ -125,6 +129,8 @@ class Target:
         """A value with its unit."""
         if self.quantity == "share":
             return f"{value:.0%}"
+        if self.quantity == "delay":
+            return f"{value:.2f} s"
         return f"{value:.2f}x" if self.quantity in ("time", "cost") else f"{value:.0f} MB"
 
 

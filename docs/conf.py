@@ -48,7 +48,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "start": []}
+html_sidebars = {"index": [], "start": [], "glossary": []}
 pygments_style = "tango"
 
 # ---- Markdown
@@ -91,8 +91,11 @@ nitpick_ignore_regex = [
     # parameters, attributes and file formats in backticks, which become links where something of that name can be imported
     (r"py:obj", r"([A-Z]\w*\.)?[a-z]\w*"),
     # internal: met in annotations and descriptions of documented names, without a page of their own
-    (r"py:obj", r"corank\.(tables|federated)"),
-    (r"py:class", r"Column|FeatureGroup|corank\.experiments\.\w+\.Record"),
+    (r"py:obj", r"corank\.tables"),
+    (
+        r"py:class",
+        r"Column|FeatureGroup|corank\.experiments\.\w+\.Record|corank\.learners\.pair_explanation\.Contribution",
+    ),
     (r"py:exc", r"ModelFileError"),
 ]
 
@@ -105,7 +108,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "ExampleTitleSortKey",
     "abort_on_example_error": True,
     "backreferences_dir": "gallery-of",
-    "doc_module": ("corank",),
+    "doc_module": ("corank", "corank_federated"),
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,

@@ -7,8 +7,8 @@ taste for jokes is learned one question at a time: once with suggested pairs, on
 """
 
 # %%
-# Eight users who rated all 100 jokes. A user's answer is that of their own ratings. Jokes are described by five directions
-# of what 100 other people thought of them.
+# Eight users who rated all 100 jokes. A user prefers the joke that they rated higher. Jokes are described by the first five
+# principal components of the ratings of 100 other people.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
@@ -26,7 +26,8 @@ users = users[counts == 100][:8]
 ratings = np.stack([data.y[data.qid == user][np.argsort(data.item[data.qid == user])] for user in users])
 
 # %%
-# Both begin with the same two answers. The amplitude and the width are fixed, as a handful of answers could not tell them.
+# Both begin with the same two answers. The amplitude and the width are fixed, because a handful of answers is not enough to
+# learn them.
 questions = 25
 
 
@@ -56,8 +57,8 @@ curves = {
 }
 
 # %%
-# Error over all pairs of the 100 jokes after each answer, the mean of eight users with one standard error. Eight users show the
-# direction only; :doc:`/uncertainty` has the figures over hundreds of users.
+# Error over all pairs of the 100 jokes after each answer: the mean of eight users, with one standard error. Eight users only
+# show a tendency; :doc:`/uncertainty` has the figures over hundreds of users.
 _, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 asked = np.arange(1, questions + 1)
 for (name, own), colour in zip(curves.items(), ("#2b6cb0", "#c05621"), strict=True):

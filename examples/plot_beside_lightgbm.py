@@ -1,14 +1,14 @@
 """
-Beside LightGBM: few scores, then more
-======================================
+Compared with LightGBM: few scores, then more
+=============================================
 
-Gradient-boosted trees are the usual choice for ranking with many judged queries. With a handful of them a kernel ranker
-often does better, and the trees catch up as scores come in. (Without LightGBM installed only corank's line is drawn.)
+Gradient-boosted trees are the usual choice for ranking with many judged queries. This example compares them with a kernel
+ranker on 2 to 32 judged queries. (If LightGBM is not installed, only corank's line is drawn.)
 """
 
 # %%
-# Users of the built-in jokes, thirty ratings each, thirty columns. LightGBM wants whole numbers from 0 as relevance and
-# group *sizes*; corank takes the scores as they are and one label a row.
+# Users of the built-in jokes, thirty ratings each, thirty columns. LightGBM needs whole numbers from 0 as relevance and
+# group *sizes*; corank takes the scores as they are and one label per row.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -42,8 +42,8 @@ def lightgbm_scores(train):
 
 
 # %%
-# Both with their defaults or a little calmer; `corank compare` tunes both alike, which is the fair comparison
-# (:doc:`/compare`).
+# RankRLS uses its defaults, LightGBM fewer and smaller trees than its defaults. For a fair comparison use `corank compare`,
+# which tunes both alike (:doc:`/compare`).
 methods = {"RankRLS": corank_scores} | ({} if lightgbm is None else {"LightGBM lambdarank": lightgbm_scores})
 sizes, errors = [2, 4, 8, 16, 32], {}
 for name, method in methods.items():

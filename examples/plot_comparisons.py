@@ -1,13 +1,13 @@
 """
-Learning from comparisons, and how sure to be
-=============================================
+Learning from comparisons, with uncertainty
+===========================================
 
-People compare more easily than they score. From answers "a is better than b", some of them wrong, `PreferenceGP` learns
-how good items are and how sure that is.
+Many people find it easier to compare than to score. From answers "a is better than b", some of them wrong, `PreferenceGP`
+learns how good items are and how sure that is.
 """
 
 # %%
-# Sixty items with one column, of which 150 pairs were compared. The better one wins more often the further it is ahead.
+# Sixty items with one column, and 150 comparisons of two items. The better item wins more often the better it is.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -31,15 +31,15 @@ model = PreferenceGP().fit_comparisons(X, np.where(a_wins, a, b), np.where(a_win
 print(model.summary())
 
 # %%
-# The learned function with a band of two standard deviations. Comparisons say nothing about the level, so the level is
-# taken out on both sides. The ticks at the bottom are items.
+# The learned function with a band of two standard deviations. Comparisons say nothing about the level, so the mean is
+# subtracted from both curves. The ticks at the bottom are items.
 ax = plot_posterior(model, label="learned")
 ax.plot(X[:, 0], quality - quality.mean(), color="#c05621", linestyle="--", label="truth")
 ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Who wins, and with what probability? `observed=True` asks for the next answer, which is noisy.
+# Who wins, and with what probability? `observed=True` gives the probability of the next answer, which is noisy.
 print(f"item at 2 is better than item at 3: {model.predict_comparison([[2.0]], [[3.0]])[0]:.2f}")
 print(f"the next answer says so:           {model.predict_comparison([[2.0]], [[3.0]], observed=True)[0]:.2f}")
 

@@ -2,8 +2,8 @@
 Few scores, many unscored items
 ===============================
 
-Thirty items have a score, a thousand have none. Each item is seen from two sides, such as text and image, which
-share little more than what makes an item good. `CoRankRLS` learns one function a side and makes them agree on the
+Thirty items have a score, a thousand have none. Each item is described by two views, such as text and image, which
+share little more than what makes an item good. `CoRankRLS` learns one function per view and makes them agree on the
 unscored items.
 """
 
@@ -21,7 +21,7 @@ views = [View(columns, kernel="linear", name=name) for columns, name in zip(data
 print(data)
 
 # %%
-# The more unscored rows, the fewer pairs are put in the wrong order. Without unscored rows the two views are only
+# The more unscored rows, the fewer pairs are in the wrong order. Without unscored rows the two views are only
 # averaged; `RankRLS` sees all columns at once and cannot use unscored rows at all.
 scored = np.flatnonzero(~np.isnan(data.y))
 unscored = np.flatnonzero(np.isnan(data.y))
@@ -47,11 +47,11 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Did the unscored rows help? The model answers that from its 30 scores, on queries that were left out, without the test
-# rows that we happen to have here.
+# Did the unscored rows help? The model answers that from its 30 scores, on held-out queries, without the test rows that are
+# available here.
 print(model.unscored_effect_)
 
 # %%
-# The two views now say nearly the same about test items, though they have no column in common.
+# The two views now give nearly the same predictions for test items, although they have no column in common.
 plot_views(model, data.X_test)
 plt.show()

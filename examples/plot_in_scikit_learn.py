@@ -2,12 +2,12 @@
 Inside scikit-learn: tables, pipelines, searches
 ================================================
 
-Learners are scikit-learn estimators. A table with text, dates and holes goes through `TableEncoder`; `groups=` carries the
-queries through pipelines, searches and cross-validation.
+Learners are scikit-learn estimators. `TableEncoder` encodes a table with text, dates and missing values; `groups=` passes
+the queries through pipelines, searches and cross-validation.
 """
 
 # %%
-# A table as it comes: categories, numbers on different scales, missing values. Only the order within a shop counts.
+# A raw table: categories, numbers on different scales, missing values. Only the order within a shop counts.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -33,20 +33,20 @@ liking = -np.log(table["price"]) + (table["colour"] == "red") + 0.3 * rng.standa
 table.head()
 
 # %%
-# What becomes of each column:
+# How each column is encoded:
 encoder = TableEncoder().fit(table)
 pd.DataFrame(encoder.summary())
 
 # %%
-# Turn metadata routing on: without it scikit-learn hands `groups` to the splitter only, and shops would be thrown together.
-# Then one `groups=` feeds the splitter, `fit` and `score`.
+# Turn metadata routing on: without it scikit-learn passes `groups` only to the splitter, and all shops would be ranked as one.
+# With it, one `groups=` reaches the splitter, `fit` and `score`.
 sklearn.set_config(enable_metadata_routing=True)
 pipeline = make_pipeline(TableEncoder(), RankRLS())
 scores = cross_val_score(pipeline, table, liking, cv=GroupKFold(5), params={"groups": shop})
 print(f"pairs in the right order, five folds of shops: {scores.mean():.3f} ± {scores.std(ddof=1) / 5**0.5:.3f}")
 
 # %%
-# A search over the kernel and the weighting; `alpha` and `gamma` tune themselves inside every fit.
+# A search over the kernel and the weighting; `alpha` and `gamma` are tuned inside every fit.
 grid = {"rankrls__kernel": ["linear", "rbf"], "rankrls__weighting": ["size", "query"]}
 search = GridSearchCV(make_pipeline(TableEncoder(), RankRLS(gamma="tune")), grid, cv=GroupKFold(5))
 search.fit(table, liking, groups=shop)
@@ -65,5 +65,5 @@ sklearn.set_config(enable_metadata_routing=False)
 search.best_estimator_
 
 # %%
-# What the ranker at its end has learned, in words.
+# A summary of the ranker at its end.
 search.best_estimator_[-1].summary()

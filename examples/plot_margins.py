@@ -7,7 +7,7 @@ eighty matches.
 """
 
 # %%
-# Forty teams with one number that describes them, and a strength that depends on it.
+# Forty teams, each described by one number, and a strength that depends on it.
 import matplotlib.pyplot as plt
 import numpy as np
 

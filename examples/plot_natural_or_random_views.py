@@ -2,13 +2,13 @@
 Natural views help, random halves seldom
 ========================================
 
-The same twenty-four scores and a thousand unscored rows, with three ways to cut the columns into two views. `AutoRanker`
-believes views that are declared, unless the scores speak against them.
+The same twenty-four scores and a thousand unscored rows, with three ways to divide the columns into two views. `AutoRanker`
+trusts declared views, unless the scores speak against them.
 """
 
 # %%
-# *Natural*: each view has structure of its own and shares the target with the other. *Random halves*: the same columns, dealt out
-# at random, so that both views share everything. *Noise*: one view says nothing.
+# *Natural*: each view has structure of its own and shares the target with the other. *Random halves*: the same columns,
+# divided at random, so that both views share everything. *Noise*: one view is pure noise.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -33,8 +33,8 @@ cases = {
 }
 
 # %%
-# Agreement between declared views has at least half of the weight, unless the scores speak against it by a standard error.
-# Beside it the same average without unscored rows.
+# Agreement between declared views has at least half of the weight, unless it is worse by more than one standard error.
+# For comparison, the same average without unscored rows.
 errors, shares = {}, {}
 scored = ~np.isnan(data.y)
 for name, (columns, X, X_test) in cases.items():
@@ -46,7 +46,7 @@ for name, (columns, X, X_test) in cases.items():
     print(f"{name}\n{auto.reason_}\n")
 
 # %%
-# Bars are errors on a thousand test rows. Agreement wins by far where the views are natural.
+# Bars are errors on a thousand test rows. Agreement is far better where the views are natural.
 _, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 for shift, (kind, colour) in enumerate({"scored rows alone": "#718096", "with unscored rows": "#2b6cb0"}.items()):
     heights = [pair[shift] for pair in errors.values()]

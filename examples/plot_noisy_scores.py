@@ -3,7 +3,7 @@ Noisy scores: components or a norm?
 ===================================
 
 `KPCRank` fits the ranking loss on the leading principal components of the kernel and leaves out the directions in which
-items hardly differ; `RankRLS` keeps all directions and penalises the norm. Both choose by held-out queries. Here noise
+items hardly differ; `RankRLS` keeps all directions and penalises the norm. Both are tuned on held-out queries. Here noise
 is added to the training scores, up to four times their own spread.
 """
 
@@ -29,8 +29,8 @@ for row, level in enumerate(levels):
             errors[name][row, draw] = 1 - model.score(data.X[test], data.y[test], qid=data.qid[test])
 
 # %%
-# Lines are means over four draws of the noise, bands their range. The two stay close to each other: the paper's large
-# advantage of components under noise did not show on this problem, nor on the real data that were tried
+# Lines are means over four draws of the noise, bands their range. The two stay close to each other: the large advantage of
+# components that the paper reports under noise did not appear on this problem, nor on the real data that were tried
 # (:doc:`/noisy-scores`).
 _, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for (name, own), colour in zip(errors.items(), ("#2b6cb0", "#c05621"), strict=True):
@@ -43,8 +43,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# How many components do noisy scores carry? Held-out error for every number of them, from one factorisation: clean scores
-# ask for many, noisy ones for few.
+# How many components can be learned from noisy scores? The figure shows the held-out error for every number of them, from one
+# factorisation: clean scores allow many, noisy ones few.
 _, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, level in zip(axes, (0.0, 2.0), strict=True):
     noise = np.random.default_rng(0).standard_normal(train.sum())

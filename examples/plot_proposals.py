@@ -2,13 +2,13 @@
 Text and links: proposals you will care about
 =============================================
 
-Items as people have them: 736 Python Enhancement Proposals with titles, the words of their abstracts, types, dates, counts,
+A realistic table: 736 Python Enhancement Proposals with titles, the words of their abstracts, types, dates, counts,
 and 1,653 citations. Somebody who cares about type hints marks a few; which of the others come first? No column says what a
-proposal is about. Its topic, which no model sees, is the truth to judge by.
+proposal is about. Its topic, which no model sees, is used to judge the result.
 """
 
 # %%
-# One table, in which text, dates and categories stand as they are, and one of links: who cites whom, by number.
+# One table with raw text, dates and categories, and one table of links: who cites whom, by number.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,7 +22,7 @@ print(data)
 print(data.table.slice(300, 3).to_pandas().T)
 
 # %%
-# The encoder learns vocabulary and components from all rows, marked or not. It says what it took each column for.
+# The encoder learns vocabulary and components from all rows, marked or not. It reports how it treats each column.
 encoder = TableEncoder()
 features = encoder.fit_transform(data.X)
 for group in encoder.groups_:
@@ -46,8 +46,8 @@ def scores_of(rows):
 
 
 # %%
-# Ten marks. Scores go in with NaN for what is not marked, links beside them, and the table itself could stand for
-# `features`. What comes first:
+# Ten marks. The scores are NaN for unmarked proposals, and links are given as well. The table itself could be given in place
+# of `features`. The first proposals of the ranking:
 rows = marked(10, seed=0)
 model = AutoRegressor(encoder=encoder).fit(features, scores_of(rows), links=links)
 predictions = model.predict(features, links=links)
@@ -60,7 +60,7 @@ for row in [row for row in np.argsort(-predictions) if row not in rows][:10]:
 print(f"\n{model.reason_}")
 
 # %%
-# Without links, with them, and with links that lead anywhere: the share of pairs in the wrong order, each dot a draw of
+# Without links, with links, and with random links: the share of pairs in the wrong order. Each dot is one draw of
 # marks. All proposals and their links were known when the model was fitted.
 shuffled = data.links.set_column(1, "cites", [np.random.default_rng(0).permutation(data.links["cites"].to_numpy())])
 ways = {"no links": None, "links": links, "links at random": read_links(shuffled, len(data.ids), ids=data.ids)}
@@ -84,7 +84,7 @@ plt.show()
 
 # %%
 # New items. The model is fitted without the proposals since 2022, and ranks them later in a table of old and new ones, so
-# that they can be seen over their links to old ones. Here the errors are those of items that the fit did not know.
+# that their links to old ones can be used. These are errors on items that were not known in the fit.
 old = np.array([created.year < 2022 for created in data.X["created"].to_pylist()])
 rng = np.random.default_rng(0)
 rows = np.concatenate([rng.choice(np.flatnonzero(old & (truth == value)), 10, replace=False) for value in (1, 0)])

@@ -2,12 +2,12 @@
 Save, load, and add scores as they come
 =======================================
 
-A model is one file of numbers: loading it executes nothing. `update` adds newly scored rows to a fitted model without the
-old ones being read again.
+A model is one file of numbers: loading it executes nothing. `update` adds newly scored rows to a fitted model without
+reading the old ones again.
 """
 
 # %%
-# Scores of five queries at a time come in; each batch is added to the model of the day before.
+# Scores arrive for five queries at a time; each batch is added to the model of the day before.
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,21 +35,21 @@ print(model.summary())
 
 # %%
 # An update keeps the kernel and `alpha`, which were chosen on the first five queries; the new rows join those that span the
-# function. The dashed line is a fit on all sixty queries at once, which chooses anew: now and then that pays. (A model with
-# `basis=500` keeps its 500 rows, and an update only adds to its sums, however many rows it has seen.)
+# function. The dashed line is a fit on all sixty queries at once, which chooses them again: do that from time to time. (A
+# model with `basis=500` keeps its 500 rows, and an update only adds to its sums, however many rows it has seen.)
 train = data.qid < 60
-anew = RankRLS().fit(data.X[train], data.y[train], qid=data.qid[train])
+refitted = RankRLS().fit(data.X[train], data.y[train], qid=data.qid[train])
 _, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 ax.plot(queries, scores, marker="o", label="updated day by day")
-anew_score = anew.score(data.X[test], data.y[test], qid=data.qid[test])
-ax.axhline(anew_score, color="#c05621", linestyle="--", label="fitted anew on all")
+refitted_score = refitted.score(data.X[test], data.y[test], qid=data.qid[test])
+ax.axhline(refitted_score, color="#c05621", linestyle="--", label="refitted on all queries")
 ax.set(xlabel="queries seen", ylabel="pairs in the right order")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The file holds arrays and JSON, nothing that could run.
+# The file contains arrays and JSON, nothing that could be executed.
 print(f"{path.stat().st_size:,} bytes")
 print(np.allclose(load(path).predict(data.X[test]), model.predict(data.X[test])))
 folder.cleanup()

@@ -2,9 +2,9 @@
 Files larger than memory
 ========================
 
-`scan` hands files to a learner chunk by chunk. What a model needs of the rows, sums of products of its basis functions,
-has the size of the basis, so memory does not grow with the rows. The files here are small, so that this page builds
-quickly; the calls are those for a thousand times as many rows.
+`scan` passes files to a learner chunk by chunk. A model needs only sums of products of its basis functions, whose size
+depends on the basis, so memory does not grow with the number of rows. The files here are small, so that this page builds
+quickly; the calls are the same for a thousand times as many rows.
 """
 
 # %%
@@ -35,16 +35,16 @@ rows = scan(f"{folder.name}/*.parquet", features="x*", score="rating", query="us
 print(rows)
 
 # %%
-# A basis of 200 rows, 20 alphas compared on ten folds of queries: a first look at the files and one pass over them. The
-# predictions go straight to a file.
+# A basis of 200 rows, 20 alphas compared on ten folds of queries: one survey of the files and one pass over them. The
+# predictions are written directly to a file.
 model = RankRLS(basis=200).fit(rows)
 print(model.summary())
 written = model.predict_to(rows, Path(folder.name) / "predictions.parquet", columns=["user", "rating"])
 print(f"{written:,} predictions written; share of pairs in the right order: {model.score(rows):.3f}")
 
 # %%
-# The size of the basis is the knob: more basis rows follow the data more closely, and cost time in proportion to their
-# square. Three files are learned from, the fourth is predicted.
+# The size of the basis is the main setting: with more basis rows the model follows the data more closely, at a cost in
+# proportion to their square. The model learns from three files and is tested on the fourth.
 train = scan([f"{folder.name}/part-{n}.parquet" for n in range(3)], features="x*", score="rating", query="user")
 test = scan(f"{folder.name}/part-3.parquet", features="x*", score="rating", query="user")
 sizes = [10, 25, 50, 100, 200, 400]

@@ -2,13 +2,12 @@
 A shop: descriptions, prices, embeddings and links
 ==================================================
 
-Six hundred items, 25 of them rated. Each has a description, a category, a price, an embedding from somewhere, and items
-that were bought together with it. Nobody says which of these matter: the default finds out, also where one of them is
-noise.
+Six hundred items, 25 of them rated. Each has a description, a category, a price, an embedding, and items that were bought
+together with it. Nobody says which of these matter: the default finds out, even if one of them is noise.
 """
 
 # %%
-# The table as it comes. A column of lists is an embedding, a column of sentences is text.
+# The raw table. A column of lists is an embedding, a column of sentences is text.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import spearmanr
@@ -22,7 +21,7 @@ print(shop)
 print(shop.table.slice(0, 4).to_pandas()[["id", "description", "category", "price", "rating"]].to_string())
 
 # %%
-# Fit on all items, rated or not. The model says what it is made of, and its encoder what it took every column for.
+# Fit on all items, rated or not. The model reports what it is made of, and its encoder how it treats each column.
 links = read_links(shop.links, len(shop.y), ids=shop.ids)
 model = AutoRegressor().fit(shop.X, shop.y, links=links)
 print(model.reason_)
@@ -30,8 +29,8 @@ for line in model.encoder_.summary():
     print(f"{line['column']}: {line['kind']}, {line['treatment']}")
 
 # %%
-# What does each kind of column say, alone and together, and what if one of them says nothing? The rank correlation with what
-# the items deserve, among those that nobody rated; the mean of three shops.
+# How much does each kind of column contribute, alone and together, and what if one of them is noise? The figure shows the rank
+# correlation with the true ratings of the unrated items, as the mean over three shops.
 kinds = {
     "category, price": ["category", "price"],
     "description": ["description"],
@@ -66,6 +65,6 @@ places = np.arange(len(results))[::-1]
 colours = ["#2b6cb0"] * (len(kinds) + 1) + ["#a0aec0"] * (len(settings) - 1)
 ax.barh(places, list(results.values()), color=colours)
 ax.set_yticks(places, list(results))
-ax.set(xlabel="rank correlation with what items deserve", xlim=(0, 1))
+ax.set(xlabel="rank correlation with the true ratings", xlim=(0, 1))
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -2,9 +2,9 @@
 Three sites that do not share their rows
 ========================================
 
-Each site keeps its own scored rows and its own model; in every round it sends nothing but its predictions on a list of
-shared, unscored items. The rounds end where one fit on all rows in one place would. Here all sites live in one process;
-:doc:`/federated` has the same over a network.
+Each site keeps its own scored rows and its own model; in every round it sends only its predictions on a list of
+shared, unscored items. The rounds end with the same models as one fit with all rows in one place. Here all sites are in one
+process; :doc:`/federated` shows how to run them over a network.
 """
 
 # %%
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from corank import RLS, CoRLS
-from corank.federated import Coordinator, InProcess, Plan, SharedItems, Site
+from corank_federated import Coordinator, InProcess, Plan, SharedItems, Site
 
 rng = np.random.default_rng(0)
 
@@ -34,7 +34,7 @@ def error(values):
 
 
 # %%
-# The more agreement, the more the sites learn from each other, at the price of more rounds. Without any, each is alone.
+# The more agreement, the more the sites learn from each other, at the cost of more rounds. Without agreement each learns alone.
 alone = {name: error(RLS().fit(rows[name], scores[name]).predict(X_test)) for name in names}
 weights, rounds, together = [0.001, 0.01, 0.1, 1.0], [], []
 for weight in weights:
@@ -47,7 +47,7 @@ print("alone:", {name: round(value, 3) for name, value in alone.items()})
 
 # %%
 # Left: the mean error of the sites' models; the dashed line is that of sites that learn alone (alpha tuned by each).
-# Right: the rounds it took to converge to ten digits.
+# Right: the number of rounds until convergence to ten digits.
 _, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 axes[0].plot(weights, together, marker="o", label="together")
 axes[0].axhline(np.mean(list(alone.values())), color="#c05621", linestyle="--", label="each alone")

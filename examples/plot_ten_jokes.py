@@ -8,7 +8,7 @@ rated some of them and is judged on 200 others.
 """
 
 # %%
-# Every user is a query: only the order of the jokes within a user counts. The dictionary is one kernel a joke.
+# Every user is a query: only the order of the jokes within a user counts. The dictionary has one kernel per joke.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -30,19 +30,19 @@ model.name_atoms([f"joke {atom + 1}" for atom in model.atoms_])
 print(model.explain())
 
 # %%
-# Error against atoms: `predict_path` gives the predictions for every number of atoms at once. Here most of what can be said
-# about other people's taste is said by the first few jokes; `RankRLS`, which keeps all rows, stands beside.
+# Error against atoms: `predict_path` gives the predictions for every number of atoms at once. Here the first few jokes explain
+# most of what can be learned about other people's taste. For comparison, `RankRLS` keeps all rows.
 path = model.predict_path(jokes)[data.item[test] - 1]
 errors = [disagreement_error(data.y[test], column, qid=data.qid[test]) for column in path.T]
 whole = RankRLS(gamma=model.gamma_).fit(data.X[train], data.y[train], qid=data.qid[train])
 whole_error = disagreement_error(data.y[test], whole.predict(jokes)[data.item[test] - 1], qid=data.qid[test])
 
 # %%
-# Two views, one a half of the reference users, that must agree on jokes nobody of the 60 rated: each view keeps a solution
-# of its own, and the mean of both predicts.
+# Two views, each with half of the reference users, that must agree on all 100 jokes: each view keeps a solution of its own,
+# and the prediction is their mean.
 halves = np.array_split(np.random.default_rng(1).permutation(data.X.shape[1]), 2)
 rows = np.array([np.flatnonzero(train & (data.item == joke))[0] for joke in np.unique(data.item[train])])
-first = np.searchsorted(np.flatnonzero(train), rows)  # one row a joke among the training rows
+first = np.searchsorted(np.flatnonzero(train), rows)  # one row per joke among the training rows
 views = [View(np.sort(half), name=f"users {name}", basis=first) for half, name in zip(halves, "AB", strict=True)]
 paired = CoRankingPursuit(views, n_atoms=10, agreement=0.01).fit(
     data.X[train], data.y[train], qid=data.qid[train], unscored=jokes
@@ -53,7 +53,7 @@ paired_error = disagreement_error(data.y[test], scores, qid=data.qid[test])
 print(f"disagreement: ten atoms {errors[-1]:.3f}, two views {paired_error:.3f}, RankRLS on all rows {whole_error:.3f}")
 
 # %%
-# Weights of the ten jokes and what each took off the loss; error against atoms; the two solutions side by side.
+# Weights of the ten jokes and how much each reduced the loss; error against atoms; the two solutions side by side.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained", width_ratios=(1.1, 1, 1.3))
 model.explain().plot(axes[0])
 axes[0].set_title("Ten jokes and their weights")

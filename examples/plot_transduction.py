@@ -2,8 +2,8 @@
 Items that are known in advance
 ===============================
 
-When the very items to be ranked are there while the model is fitted, `TransductiveRankRLS` completes their scores along
-with the fit. Here thirty users rated eight jokes each; thirty more rated none, and theirs are to be put in order.
+When the items to be ranked are already known while the model is fitted, `TransductiveRankRLS` completes their scores during
+the fit. Here thirty users rated eight jokes each; the ratings of thirty more users are hidden, and their jokes are ranked.
 """
 
 # %%
@@ -27,8 +27,8 @@ plain = RankRLS(weighting="query").fit(X[~unscored], y[~unscored], qid=qid[~unsc
 print(completed.summary())
 
 # %%
-# `transduction_` has one score a NaN row, in row order. Users are compared one by one: most are left as they were. Do not
-# expect more than that; :doc:`/known-items` has the figures on three data sets.
+# `transduction_` has one score per NaN row, in row order. The figure compares the errors user by user: most hardly change. Do
+# not expect more than that; :doc:`/known-items` has the figures on three data sets.
 scores = {"TransductiveRankRLS": completed.transduction_, "RankRLS": plain.predict(X[unscored])}
 errors = {
     name: disagreement_error(truth[unscored], own, qid=qid[unscored], average=False) for name, own in scores.items()
@@ -39,6 +39,6 @@ for name, own in errors.items():
 _, ax = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
 ax.plot(errors["RankRLS"], errors["TransductiveRankRLS"], "o", alpha=0.6, color="#2b6cb0")
 ax.plot([0, 1], [0, 1], color="0.6", linestyle=":")
-ax.set(xlabel="error of RankRLS, a user", ylabel="error of TransductiveRankRLS", aspect="equal")
+ax.set(xlabel="error of RankRLS per user", ylabel="error of TransductiveRankRLS", aspect="equal")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -24,7 +24,9 @@ import pyarrow as pa
 
 from corank import CoRankRLS, CoRLS, RankRLS, TableEncoder, scan
 from corank.cli.columns import features_of
-from corank.federated import (
+from corank.model_files.container import read_model, write_model
+from corank.tables import write_table
+from corank_federated import (
     Coordinator,
     Fault,
     InProcess,
@@ -38,11 +40,10 @@ from corank.federated import (
     Site,
     StateError,
 )
-from corank.federated.channel import answered
-from corank.federated.messages import KINDS, NAME, PREFIX, decoded
-from corank.federated.predicting import ModelServer, joint_prediction, question
-from corank.model_files.container import read_model, read_state, write_model, write_state
-from corank.tables import write_table
+from corank_federated.channel import answered
+from corank_federated.messages import KINDS, NAME, PREFIX, decoded
+from corank_federated.predicting import ModelServer, joint_prediction, question
+from corank_federated.state import read_state, write_state
 
 MAX_SECONDS = 10.0
 MAX_ITEMS = 1000

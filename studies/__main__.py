@@ -52,6 +52,7 @@ MODULES = {  # name of a study → its module, imported when the study is asked 
     "cora-cosine": "studies.questions.cora",
     "calibration": "studies.questions.calibration",
     "questions": "studies.questions.questions",
+    "judges": "studies.questions.judges",
     "federated": "studies.questions.federated",
     "basis": "studies.questions.basis",
     "evidence": "studies.questions.evidence",

@@ -1,15 +1,22 @@
 """Files that pages of the documentation speak of without making them: small tables of the kind that the page describes."""
 
 import csv
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from corank.datasets import make_ranking
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
 
 def make_files(folder):
-    """Everything a page may name, in a folder of its own."""
+    """Everything a page may name, in a folder of its own; tables of `examples` are there under the same path."""
+    (folder / "examples").mkdir()
+    for table in EXAMPLES.glob("*.csv"):
+        shutil.copy(table, folder / "examples")
     _rated_items(folder)
     _wines(folder)
     _rows_in_files(folder)

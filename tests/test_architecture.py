@@ -1,4 +1,4 @@
-"""How the package is built: class names, what it imports, what it offers. The layers are in pyproject.toml."""
+"""How the packages are built: class names, what they import, what they offer. The layers are in pyproject.toml."""
 
 import ast
 import importlib
@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 import corank
+import corank_federated
 
-SOURCES = Path(corank.__file__).parent
-TREES = {path.relative_to(SOURCES).as_posix(): ast.parse(path.read_text()) for path in SOURCES.rglob("*.py")}
+PACKAGES = [Path(package.__file__).parent for package in (corank, corank_federated)]
+TREES = {
+    path.relative_to(folder.parent).as_posix(): ast.parse(path.read_text())
+    for folder in PACKAGES
+    for path in folder.rglob("*.py")
+}
 
 
 def classes(tree):
@@ -38,7 +43,7 @@ def test_no_class_name_is_defined_twice():
     assert not twice, "another class has this name: choose one that says more"
 
 
-def test_the_package_imports_nothing_that_is_not_installed_with_it():
+def test_the_packages_import_nothing_that_is_not_installed_with_them():
     outside = ("studies", "benchmarks", "tests", "tools")
     strangers = {
         (file, name) for file, tree in TREES.items() for name in imported(tree) if name.partition(".")[0] in outside
@@ -48,7 +53,7 @@ def test_the_package_imports_nothing_that_is_not_installed_with_it():
 
 @pytest.mark.parametrize("file", [file for file, tree in TREES.items() if has_exports(tree)])
 def test_what_is_offered_exists(file):
-    module = importlib.import_module(f"corank.{file.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__"))
+    module = importlib.import_module(file.removesuffix(".py").replace("/", ".").removesuffix(".__init__"))
     names = module.__all__
     assert len(set(names)) == len(names)
     assert [name for name in names if not hasattr(module, name)] == []

@@ -9,6 +9,7 @@ import pytest
 from brute_force import small_problem
 
 from corank import RLS, RankRLS
+from corank._arrays import symmetric_product, to_numpy
 from corank.loss import WithinQueries
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -231,6 +232,16 @@ def test_frames_are_their_numbers(kind, learner, basis):
     found.fit(table, series(missing), qid=series(names), sample_weight=series(PROBLEM.weights))
     assert list(found.feature_names_in_) == ["column 0", "column 1", "column 2"]
     np.testing.assert_allclose(found.predict(table), expected.predict(PROBLEM.X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [5, 191, 192, 430])
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+def test_tiles_of_a_symmetric_product_make_it_whole(library, columns):
+    xp = pytest.importorskip(library)
+    x = np.random.default_rng(0).normal(size=(20, columns))
+    weights = np.linspace(0.1, 1, 20)
+    found = symmetric_product(xp.asarray(x), xp.asarray(weights[:, None] * x))
+    np.testing.assert_allclose(to_numpy(found), x.T @ (weights[:, None] * x), atol=1e-13)
 
 
 # ---- devices that are short of memory, or not there

@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 import corank
-from corank import AutoRanker, AutoRegressor, Candidate, View
+from corank import AutoRanker, AutoRegressor, Candidate, TableEncoder, View
+from corank.auto import LiveFit
 from corank.datasets import make_ranking, make_two_views
 from corank.metrics import disagreement_error
 
@@ -361,3 +362,30 @@ def test_a_hundred_thousand_columns_are_no_problem():
     rows = rng.standard_normal((20, 100_000))
     predictions = AutoRegressor().fit(rows, Y[:20]).predict(rows)
     assert np.abs(predictions).max() < np.abs(Y[:20]).max() + 2 * np.std(Y[:20])
+
+
+def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
+    table = pd.DataFrame(X, columns=list("abcd")).assign(name=[f"item {row}" for row in range(len(X))])
+    learners = [AutoRanker(encoder=TableEncoder(identity=["name"])), AutoRegressor(encoder=TableEncoder())]
+    for learner, columns in zip(learners, [["name", *"abcd"], list("abcd")], strict=True):
+        matrix = learner.encoder.fit_transform(table[columns])
+        fits = LiveFit(learner, matrix)
+        for n in (12, 20):
+            if isinstance(learner, AutoRanker):
+                margins = None if n == 12 else np.arange(n) % 5
+                pairs = np.arange(n), np.arange(n, 2 * n)
+                expected = AutoRanker(encoder=learner.encoder).fit_comparisons(matrix, *pairs, margins=margins)
+                model = fits.to_comparisons(*pairs, margins)
+                assert np.isnan(model.held_out_error_)
+            else:
+                scores = np.where(np.arange(len(Y)) < n, Y, np.nan)
+                expected = AutoRegressor(encoder=learner.encoder).fit(matrix, scores)
+                model = fits.to_scores(scores)
+                assert model.held_out_error_ == expected.held_out_error_
+            np.testing.assert_array_equal(fits.predict(model), expected.predict(matrix))
+            np.testing.assert_array_equal(model.predict(table[columns]), expected.predict(matrix))
+            assert model._summary() == expected._summary()
+            monkeypatch.setattr("corank.average.model.fit_encoding", None)  # it was called for the first fit alone
+            model = fits.to_scores(scores) if isinstance(learner, AutoRegressor) else fits.to_comparisons(*pairs, None)
+            monkeypatch.undo()
+            assert model.candidates_

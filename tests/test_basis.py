@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from brute_force import Loss, fit_predict, kernel, small_problem
 from scipy import sparse
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 import corank.basis
 from corank import RLS, RankRLS
@@ -19,6 +20,7 @@ from corank.basis import (
     pivoted_rows,
 )
 from corank.kernels import Kernel
+from corank.model_files.packing import BUILT_IN_KERNELS
 
 RNG = np.random.default_rng(51)
 X = RNG.normal(size=(60, 4))
@@ -221,3 +223,7 @@ def test_duplicate_points_in_a_given_basis_change_nothing():
         PROBLEM.X, PROBLEM.y, PROBLEM.X_new, kernel("rbf", 0.4), 0.3, Loss(), qid=PROBLEM.qid, basis=PROBLEM.X[rows[:4]]
     )
     np.testing.assert_allclose(model.predict(PROBLEM.X_new), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_built_in_kernels_are_those_of_scikit_learn():
+    assert set(BUILT_IN_KERNELS) == set(PAIRWISE_KERNEL_FUNCTIONS)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from benchmarks import measure, peers, report
 from benchmarks.__main__ import main
+from benchmarks.growth import slope
 from benchmarks.machine import file_name
 from benchmarks.registry import CASES, Contender, Rates, Target, Work, case, cholesky_work, fit_work, linear_work
 from benchmarks.worker import time_case
@@ -28,6 +29,11 @@ NAMES = [
     "metrics",
     "basis",
     "links-1m",
+    "import",
+    "help",
+    "fit-command",
+    "rank-command",
+    "average-predict",
 ]
 QUERY_SIZE = 10
 
@@ -91,6 +97,7 @@ CONTENDERS = {
         (Target("share", "a", 0.65), 0.6, False),
         (Target("time", "a", 2.5, than="b"), 2.5, True),
         (Target("cost", "a", 0.3, than="b"), 0.4, False),
+        (Target("delay", "b", 2.0, than="a"), 3.0, False),
         (Target("memory", "a", 400), 300.0, True),
         (Target("growth", "a", 25, than="b"), 20.0, True),
         (Target("time", "a", 2.0, than="c"), None, None),
@@ -218,3 +225,8 @@ def test_unknown_cases_are_refused(capsys):
 def test_results_are_named_by_machine_and_commit():
     machine, sources = {"cpu": "AMD EPYC(tm) 7", "cores": 2}, {"commit": "0123456789abcdef", "dirty": True}
     assert file_name(machine, sources) == "amd-epyc-tm-7-2-cores-012345678-dirty.json"
+
+
+def test_exponent_of_growth_is_that_of_the_larger_sizes():
+    sizes = [10, 100, 1_000, 10_000]
+    assert slope(sizes, [5.0, 5.0, 2.0 * 1_000**2, 2.0 * 10_000**2]) == pytest.approx(2.0)

@@ -81,7 +81,7 @@ def test_declared_categories_are_never_text() -> None:
         (["2024-12-31 23:59", "2023-02-01 00:00"], "%Y-%m-%d %H:%M"),
         (["2024-12-31 23:59:59", "2023-02-01 00:00:00"], "%Y-%m-%d %H:%M:%S"),
         (["2024-12-31T23:59:59", "2023-02-01T00:00:00"], "%Y-%m-%dT%H:%M:%S"),
-        (["01/02/2024", "03/04/2023"], ""),  # day or month first
+        (["01/02/2024", "03/04/2023"], "%d/%m/%Y"),  # or the month first
         (["31/12/2024", "12/31/2024"], ""),
         (["31/12/2024", "soon"], ""),
         (["31/12/24", "01/02/23"], ""),
@@ -89,7 +89,9 @@ def test_declared_categories_are_never_text() -> None:
         ([None, ""], ""),
     ],
 )
-def test_a_format_must_read_the_whole_column_and_be_the_only_one(texts: list[str | None], date_format: str) -> None:
+def test_a_format_must_read_the_whole_column_and_the_day_comes_first_in_doubt(
+    texts: list[str | None], date_format: str
+) -> None:
     assert format_of_dates(column(texts, pa.string())) == date_format
 
 
@@ -105,6 +107,37 @@ def test_months_in_full_and_in_short_and_times_of_the_day_are_read() -> None:
     np.testing.assert_array_equal(quantity(texts, "day", "date", format_of_dates(texts)), [1, 33])
     moments = column(["1970-01-02 12:00", "1970-01-03 00:00"], pa.string())
     np.testing.assert_array_equal(quantity(moments, "time", *kind_of_column("time", moments)), [1.5, 2])
+
+
+# ---- numbers with units
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "amounts"),
+    [
+        (["23.56 EUR", "7 EUR", "NA"], "EUR", [23.56, 7, np.nan]),
+        (["$1,299.00", "$5", None], "$", [1299, 5, np.nan]),
+        (["1.299,50 €", "0,5€"], "€", [1299.5, 0.5]),
+        (["12 %", "-3%"], "%", [12, -3]),
+        (["1,299 kg", "12,5 kg"], "kg", [1299, 12.5]),
+    ],
+)
+def test_numbers_with_one_unit_are_read(texts: list[str | None], unit: str, amounts: list[float]) -> None:
+    assert kind_of_column("x", column(texts, pa.string())) == ("number", unit)
+    np.testing.assert_array_equal(quantity(column(texts, pa.string()), "x", "number", unit), amounts)
+
+
+@pytest.mark.parametrize(
+    "texts", [["5 kg", "500 g"], ["item-1", "item-2"], ["12A", "13B"], ["5 EUR", "dear"], ["7", "8"]]
+)
+def test_other_texts_with_numbers_have_no_unit(texts: list[str]) -> None:
+    assert kind_of_column("x", column(texts, pa.string())) == ("category", "")
+
+
+def test_a_number_of_another_unit_is_refused() -> None:
+    np.testing.assert_array_equal(quantity(column(["5", "6 EUR"]), "price", "number", "EUR"), [5, 6])
+    with pytest.raises(TableError, match="'5 USD' in data row 1 is not a number of EUR"):
+        quantity(column(["5 USD"]), "price", "number", "EUR")
 
 
 # ---- vectors

@@ -8,6 +8,7 @@ import pytest
 
 import corank
 from corank import AutoRanker, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, View, load
+from corank._messages import measured, rounded
 from corank.datasets import make_ranking, make_two_views
 from corank.report import plot_path
 
@@ -64,7 +65,7 @@ def test_what_an_average_is_made_of_is_in_its_summary():
     model = AutoRanker().fit(DATA.X, DATA.y, qid=DATA.qid)
     facts = model.summary().facts
     assert facts["model"] in model.reason_
-    assert model.candidates_[0].what in facts["made of"]
+    assert model.candidates_[0].what in facts["weights"]
 
 
 def test_a_path_plots_itself():
@@ -111,7 +112,7 @@ class TestLabels:
         np.testing.assert_array_equal(by_label, by_row)
 
     def test_that_are_not_there_are_named(self):
-        with pytest.raises(ValueError, match="losers holds 'e', which is no label"):
+        with pytest.raises(ValueError, match="losers holds 'e', which is not a label"):
             RankRLS().fit_comparisons(self.frame, ["a"], ["e"])
 
     def test_that_stand_there_twice_are_named(self):
@@ -121,3 +122,32 @@ class TestLabels:
     def test_need_an_index(self):
         with pytest.raises(ValueError, match="or labels of its index"):
             RankRLS().fit_comparisons(self.frame.to_numpy(), ["a"], ["b"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (656_192_803_302_487_040.0, "6.56e+17"),
+        (-1_234_567.0, "-1.23e+06"),
+        (12_345.6, "12,346"),
+        (999.9, "1,000"),
+        (12.345, "12.3"),
+        (0.0123456, "0.0123"),
+        (1.23456e-9, "1.23e-09"),
+        (0.0, "0.00"),
+    ],
+)
+def test_numbers_have_three_significant_digits_however_large_or_small(value, text):
+    assert rounded(value) == text
+    assert rounded(value, sign="+").lstrip("+") == text
+
+
+def test_measures_have_four_decimals_unless_they_are_large_or_tiny():
+    assert [measured(value) for value in (0.0, 0.25, 99.0, 123.4, 2e-7, -3e20)] == [
+        "0.0000",
+        "0.2500",
+        "99.0000",
+        "123",
+        "2.00e-07",
+        "-3.00e+20",
+    ]

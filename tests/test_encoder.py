@@ -306,7 +306,7 @@ def test_it_is_a_scikit_learn_transformer() -> None:
     assert copy.get_params() == {
         "max_categories": 3,
         "scale": False,
-        **dict.fromkeys(("text", "category", "number", "ignore"), ()),
+        **dict.fromkeys(("text", "category", "number", "ignore", "identity"), ()),
     }
     assert not hasattr(copy, "columns_")
     frame = copy.set_output(transform="pandas").fit_transform(table)
@@ -623,7 +623,7 @@ def test_wide_tables_are_encoded_column_by_column_as_narrow_ones(monkeypatch: py
     table = pa.table({f"c{at}x": matrix[:, at] for at in range(300)})
     encoder = TableEncoder()
     together = encoder.fit_transform(table)
-    monkeypatch.setattr("corank.encoder.MAX_BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("corank.encoded_columns.MAX_BLOCK_NUMBERS", 1)
     assert TableEncoder().fit_transform(table).tobytes() == together.tobytes()
     assert list(encoder.dropped_) == ["c7x"]
 
@@ -647,3 +647,51 @@ def test_no_list_of_names_is_searched_once_per_column() -> None:
     encoder.columns_ = tuple(replace(column, name=Name(column.name)) for column in encoder.columns_)
     encoder.transform(table)
     assert comparisons <= 5 * 200
+
+
+# ---- cells that are nothing like the others
+
+
+def test_one_far_too_large_number_does_not_crush_its_column():
+    prices = np.linspace(5, 99, 50)
+    with pytest.warns(UserWarning, match="'price' has 1e\\+18 in data row 8"):
+        encoder = TableEncoder().fit(pa.table({"price": np.where(np.arange(50) == 7, 1e18, prices)}))
+    encoded = encoder.transform(pa.table({"price": [5.0, 99.0, 1e18]}))[:, 0]
+    assert encoded[2] == encoded[1] > 1.5 > -1.5 > encoded[0]
+    kept = TableEncoder.from_state(*encoder.to_state())
+    np.testing.assert_array_equal(kept.transform(pa.table({"price": [5.0, 99.0, 1e18]}))[:, 0], encoded)
+
+
+def test_long_tails_are_not_taken_for_slips():
+    incomes = np.exp(np.random.default_rng(0).normal(0, 2.5, 2000))
+    counts = np.zeros(2000)
+    counts[5] = 1e6
+    encoder = TableEncoder().fit(pa.table({"income": incomes, "count": counts}))
+    assert not any(column.clips for column in encoder.columns_)
+
+
+def test_unusual_cells_are_found():
+    table = {
+        "price": np.linspace(5, 99, 50),
+        "colour": ["red", "blue"] * 25,
+        "day": np.arange(50).astype("datetime64[D]"),
+    }
+    encoder = TableEncoder().fit(pa.table(table))
+    new = {
+        "price": [50.0, 5000.0, None],
+        "colour": ["red", "teal", None],
+        "day": np.array([3, 30, 4000], "datetime64[D]"),
+    }
+    unusual = encoder.unusual(pa.table(new))
+    assert {name: cells.tolist() for name, cells in unusual.items()} == {
+        "price": [False, True, False],
+        "colour": [False, True, False],
+        "day": [False, False, True],
+    }
+    assert encoder.unusual(pa.table(table)) == {}
+
+
+def test_dates_that_may_begin_with_the_month_are_read_with_the_day_first():
+    with pytest.warns(UserWarning, match="'day' holds dates such as 01/02/2024"):
+        encoder = TableEncoder().fit(pa.table({"day": ["01/02/2024", "01/03/2024", "01/04/2024"]}))
+    assert encoder.columns_[0].kind == "date"

@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from corank import RankRLS
-from fuzz import models, tables
+from corank.interview.answers import AnswersFile
+from corank.interview.interview import KINDS
+from corank.interview.server import Guard
+from fuzz import ask, models, tables
 from fuzz.__main__ import block, fuzzers, main
 from fuzz.watch import finding_of
 
 CORPUS = Path(__file__).parent.parent / "fuzz" / "corpus"
 MODELS = sorted(CORPUS.glob("models/*.corank"))
 TABLES = sorted(path for path in CORPUS.glob("tables/*") if path.is_dir())
+REQUESTS = sorted(CORPUS.glob("ask/*.json"))
+ANSWERS = sorted(CORPUS.glob("ask/*.csv"))
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
@@ -30,13 +35,27 @@ def test_tables_that_were_findings(folder, tmp_path):
     assert tables.examined(tmp_path / "case", words) == []
 
 
-@pytest.mark.parametrize(("fuzzer", "count"), [(models, 60), (tables, 8)])
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
+def test_requests_that_were_findings(path, tmp_path):
+    with ask.visited(np.random.default_rng(0), tmp_path) as visitor:
+        request = ask.OddRequest.from_json(path.read_text(encoding="utf-8"))
+        assert finding_of(lambda: visitor.finding_about(request), ()) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)
+def test_answers_that_were_findings(path, kind, tmp_path):
+    shutil.copy(path, tmp_path / "answers.csv")
+    assert ask.answers_examined(tmp_path / "answers.csv", kind, np.random.default_rng(0)) == []
+
+
+@pytest.mark.parametrize(("fuzzer", "count"), [(ask, 24), (models, 60), (tables, 8)])
 def test_a_few_cases(fuzzer, count):
     assert fuzzer.run(31_000, count) == []
 
 
 def test_every_fuzzer_has_a_run():
-    assert {"models", "tables"} <= set(fuzzers())
+    assert {"ask", "messages", "models", "tables"} == set(fuzzers())
     assert all(callable(import_module(f"fuzz.{name}").run) for name in fuzzers())
 
 
@@ -50,6 +69,21 @@ def test_a_case_can_be_repeated_alone(tmp_path):
     assert {path.name: path.read_bytes() for path in one.iterdir()} == {
         path.name: path.read_bytes() for path in other.iterdir()
     }
+
+
+def test_the_fuzzer_finds_a_door_that_stands_open(monkeypatch):
+    monkeypatch.setattr(Guard, "_refusal", lambda self, request: None)
+    assert "is let in" in "".join(ask.run(31_000, 24))
+
+
+def test_the_fuzzer_finds_answers_that_are_lost(monkeypatch):
+    def write(file, line):
+        file.path.write_bytes(line)
+
+    monkeypatch.setattr(AnswersFile, "_write", write)
+    findings = "".join(ask.run(31_000, 24))
+    assert "is gone" in findings
+    assert "changes what is in the file of answers" in findings
 
 
 def raised(error):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from corank.gram import Accumulator, Spans
 from corank.loss import Blend, Pointwise, WithinQueries
+from corank.model_files.packing import Packer, Unpacker
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 N, D = 24, 3
@@ -90,8 +91,9 @@ def test_any_cut_and_any_tree_give_the_sums_of_the_whole(comparison, cuts, sizes
 def test_sums_come_back_from_their_arrays_with_the_same_bits():
     codes = np.repeat([0, 1, 2, 3], [5, 9, 1, 9])
     spans = stretch(WithinQueries("size"), codes, [0, 1, 2, 0], 2, 20)
-    header, arrays = spans.packed()
-    again = Spans.unpacked(header, arrays, WithinQueries("size"), Y)
+    packer = Packer()
+    header = packer.pack(spans, "sums")
+    again = Unpacker(packer.arrays).unpack(header).beside(Y)
     assert again.head.query == spans.head.query
     assert again.tail.moments.count == spans.tail.moments.count
     following = stretch(WithinQueries("size"), codes, [0, 1, 2, 0], 20, N)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from corank import RankRLS
+from corank import PreferenceGP, RankRLS
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")  # every thread holds a block: the bounds are those of one
 
@@ -51,6 +51,15 @@ def test_memory_of_a_pass_does_not_grow_with_the_rows(memory_limit):
             model.fit(X, y, qid=qid)
         with memory_limit(40 + 2 * rows):
             model.predict(X)
+
+
+def test_memory_of_comparisons_does_not_grow_with_the_basis(memory_limit):
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 4))
+    winners = rng.integers(0, 300, 20_000)
+    losers = (winners + rng.integers(1, 300, 20_000)) % 300
+    with memory_limit(25):  # 48 MB for one number per comparison and basis row
+        PreferenceGP(amplitude=1.0, gamma=1.0).fit_comparisons(X, winners, losers)
 
 
 def test_features_of_single_precision_are_not_copied_to_predict(memory_limit):

@@ -21,6 +21,7 @@ from typing import Any
 
 PACKAGE = "corank"
 ROOT = Path(__file__).resolve().parents[1]
+SOURCES = (ROOT / "src" / PACKAGE, ROOT / "federated" / "src")
 FREE = re.compile(
     r"\b(MIT|BSD|Apache|PSF|Python Software Foundation|ISC|MPL|Mozilla|Unlicense|Zlib|HPND|0BSD|CC0|Boost)\b",
     re.IGNORECASE,
@@ -39,8 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
         text = licence(part)
         doubtful += [] if FREE.search(text) else [name]
         print(f"{name:24} {part.version:12} {text}")
-    files = [path for path in (ROOT / "src" / PACKAGE).rglob("*.*") if path.parent.name != "jokes"]  # not in the wheel
-    others = sorted(path.name for path in files if path.suffix not in (".py", ".pyc"))
+    files = [
+        path for folder in SOURCES for path in folder.rglob("*.*") if path.parent.name != "jokes"
+    ]  # not in the wheel
+    others = sorted({path.name for path in files if path.suffix not in (".py", ".pyc")})
     print(f"in the package beside its own code, under its licence: {', '.join(others)}")
     if absent:
         print(f"not installed, so not looked at: {', '.join(sorted(absent))}")

@@ -1,9 +1,10 @@
-"""Build the wheel and the source archive, install each in a clean environment, and drive the installed `corank`.
+"""Build wheels and source archives, install each in a clean environment, and drive the installed `corank`.
 
     python tools/release_check.py [--python python3.12] [--quick]
 
 `--quick` walks through the commands once; without it every test of the command line, bad input included, drives the
-installed command. Needs the environment of `make test` to run the tests in, and an index to install from.
+installed command. corank is installed alone, then with corank-federated, whose command the tests drive too. Needs the
+environment of `make test` to run the tests in, and an index to install from.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tarfile
 import tempfile
 import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 CLEAN = {
@@ -23,36 +25,72 @@ CLEAN = {
 }  # no sources beside what is installed
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ["tests/cli/test_journey.py", "tests/cli/test_bad_input.py"]
-MUST_BE_IN_WHEEL = (
-    "corank/py.typed",
-    "corank/report/page.css",
-    "corank/cli/__init__.py",
-    "corank/datasets/peps/peps.npz",
-    "corank/datasets/peps/NOTICE",
+
+
+@dataclass(frozen=True)
+class Project:
+    """A distribution: its folder, and what must be and must not be in its archives."""
+
+    folder: Path
+    in_wheel: tuple[str, ...]
+    not_in_wheel: tuple[str, ...]
+    in_sources: tuple[str, ...]
+
+
+CORANK = Project(
+    ROOT,
+    in_wheel=(
+        "corank/py.typed",
+        "corank/report/page.css",
+        "corank/cli/__init__.py",
+        "corank/datasets/peps/peps.npz",
+        "corank/datasets/peps/NOTICE",
+    ),
+    not_in_wheel=(  # the jokes are not under the BSD licence
+        "corank/datasets/jokes/",
+        "corank_federated/",
+        "tests/",
+        "studies/",
+        "benchmarks/",
+    ),
+    in_sources=(
+        "src/corank/py.typed",
+        "federated/pyproject.toml",
+        "tests/cli/test_commands.py",
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+    ),
 )
-MUST_NOT_BE_IN_WHEEL = (
-    "corank/datasets/jokes/",
-    "tests/",
-    "studies/",
-    "benchmarks/",
-)  # the jokes are not under the BSD licence
-MUST_BE_IN_SOURCES = ("src/corank/py.typed", "tests/cli/test_commands.py", "LICENSE", "README.md", "pyproject.toml")
+FEDERATED = Project(
+    ROOT / "federated",
+    in_wheel=("corank_federated/py.typed", "corank_federated/cli.py"),
+    not_in_wheel=("corank/", "tests/"),
+    in_sources=("src/corank_federated/py.typed", "LICENSE", "README.md", "pyproject.toml"),
+)
 
 
 def main() -> None:
     given = _arguments()
     with tempfile.TemporaryDirectory(prefix="corank-release-") as name:
         folder = Path(name)
-        wheel, sources = built(folder, given.python)
-        check_contents(wheel, sources)
-        for archive in (wheel, sources):
-            command = installed(archive, folder / archive.suffix[1:], given.python)
-            smoke(command, folder)
+        builder = environment(folder / "builder", given.python)
+        pip(builder, "hatchling")
+        archives = built(CORANK, folder / "corank", builder)
+        federated_archives = built(FEDERATED, folder / "federated", builder)
+        for archive, federated in zip(archives, federated_archives, strict=True):
+            place = folder / archive.suffix[1:]
+            python = environment(place, given.python)
+            install(python, archive)
+            smoke(place / "bin" / "corank", folder)
             print(f"{archive.name}: installs and runs")
-        command = folder / wheel.suffix[1:] / "bin" / "corank"
+            install(python, federated)
+            run([place / "bin" / "corank", "federated", "init", place / "party", "--site", "north", "--quiet"])
+            print(f"{federated.name}: installs and runs")
+        command = folder / "whl" / "bin" / "corank"
         tests = [*TESTS[:1], "-k", "update"] if given.quick else TESTS
-        environment = {**os.environ, "CORANK_COMMAND": str(command), "OPENBLAS_NUM_THREADS": "1"}
-        run([sys.executable, "-m", "pytest", "-q", *tests], cwd=ROOT, env=environment)
+        variables = {**os.environ, "CORANK_COMMAND": str(command), "OPENBLAS_NUM_THREADS": "1"}
+        run([sys.executable, "-m", "pytest", "-q", *tests], cwd=ROOT, env=variables)
     print("ready to release")
 
 
@@ -84,23 +122,22 @@ def pip(python: Path, *words: str | Path) -> None:
     run([*install, "--constraint", ROOT / "constraints.txt", *words])
 
 
-def built(folder: Path, python: str) -> tuple[Path, Path]:
-    """The wheel and the source archive."""
-    builder = environment(folder / "builder", python)
-    pip(builder, "hatchling")
-    run([builder, "-m", "hatchling", "build", "-d", folder / "dist"], cwd=ROOT)
-    (wheel,), (sources,) = (list((folder / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
+def built(project: Project, folder: Path, builder: Path) -> tuple[Path, Path]:
+    """The wheel and the source archive of a project, their contents checked."""
+    run([builder, "-m", "hatchling", "build", "-d", folder], cwd=project.folder)
+    (wheel,), (sources,) = (list(folder.glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
+    check_contents(project, wheel, sources)
     return wheel, sources
 
 
-def check_contents(wheel: Path, sources: Path) -> None:
+def check_contents(project: Project, wheel: Path, sources: Path) -> None:
     """Refuse archives that lack a file, or hold one that they must not."""
     names = zipfile.ZipFile(wheel).namelist()
     with tarfile.open(sources) as archive:
         inside = [name.split("/", 1)[-1] for name in archive.getnames()]
-    missing = [name for name in MUST_BE_IN_WHEEL if name not in names]
-    missing += [name for name in MUST_BE_IN_SOURCES if name not in inside]
-    wrong = [name for name in names if name.startswith(MUST_NOT_BE_IN_WHEEL)]
+    missing = [name for name in project.in_wheel if name not in names]
+    missing += [name for name in project.in_sources if name not in inside]
+    wrong = [name for name in names if name.startswith(project.not_in_wheel)]
     if missing or wrong:
         sys.exit(f"missing: {missing}; must not be there: {wrong}")
     print(
@@ -108,12 +145,10 @@ def check_contents(wheel: Path, sources: Path) -> None:
     )
 
 
-def installed(archive: Path, folder: Path, python: str) -> Path:
-    """The command `corank` of a clean environment with nothing but the archive and what it needs."""
-    own = environment(folder, python)
-    pip(own, archive)
-    run([own, "-m", "pip", "--disable-pip-version-check", "check"], stdout=subprocess.DEVNULL)
-    return folder / "bin" / "corank"
+def install(python: Path, archive: Path) -> None:
+    """Install an archive and what it needs, which must go together."""
+    pip(python, archive)
+    run([python, "-m", "pip", "--disable-pip-version-check", "check"], stdout=subprocess.DEVNULL)
 
 
 def smoke(command: Path, folder: Path) -> None:

@@ -62,7 +62,7 @@ def rows_of(name: str) -> tuple[Any, Any, Any]:
 
 def site_of(name: str, state: Path | None) -> Any:
     from corank import CoRLS
-    from corank.federated import Limits, SharedItems, Site
+    from corank_federated import Limits, SharedItems, Site
 
     X, scores, items = rows_of(name)
     learner = CoRLS(alpha=0.5, gamma=0.3)
@@ -70,7 +70,7 @@ def site_of(name: str, state: Path | None) -> Any:
 
 
 def plan_of(number: int) -> Any:
-    from corank.federated import Plan
+    from corank_federated import Plan
 
     schedule = "parallel" if number % 3 == 0 else "sequential"
     return Plan(f"run {number}", NAMES, 1.0, schedule=schedule, accelerate=number % 2 == 0, max_rounds=5000)
@@ -78,7 +78,7 @@ def plan_of(number: int) -> Any:
 
 def unbroken() -> Any:
     """What every site should predict on the shared items, (sites, items)."""
-    from corank.federated import Coordinator, InProcess
+    from corank_federated import Coordinator, InProcess
 
     return Coordinator(plan_of(2), InProcess([site_of(name, None) for name in NAMES])).run().predictions
 
@@ -98,9 +98,9 @@ def add_line(path: Path, **facts: Any) -> None:
 
 def coordinate(folder: Path) -> None:
     """Run after run; one that was broken off goes on from its state."""
-    from corank.federated import Coordinator
-    from corank.federated.certificates import Identity, read_certificate
-    from corank.federated.network import GrpcChannel
+    from corank_federated import Coordinator
+    from corank_federated.certificates import Identity, read_certificate
+    from corank_federated.network import GrpcChannel
 
     place, results = folder / "coordinator", folder / "coordinator.lines"
     identity = Identity.read(place / "coordinator.pem", place / "coordinator.key")
@@ -137,8 +137,8 @@ def coordinate(folder: Path) -> None:
 
 def join(folder: Path, name: str) -> None:
     """Take part in one run after the other, in the same process."""
-    from corank.federated.certificates import CertificateError, Identity, read_certificate
-    from corank.federated.network import Connection
+    from corank_federated.certificates import CertificateError, Identity, read_certificate
+    from corank_federated.network import Connection
 
     place = folder / name
     wanted = unbroken()[NAMES.index(name)]
@@ -255,7 +255,7 @@ def dask(folder: Path) -> None:
         ):
             command = [sys.executable, "-m", "dask", *words]
             processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder / "dask"))
-        return Client(address, timeout=60)
+        return Client(address, timeout=600)  # a machine under load starts schedulers slowly
 
     def end() -> None:
         for process in processes:
@@ -415,7 +415,7 @@ class Soak:
 
     def prepare(self) -> None:
         """Folders, certificates, small disks, links and clocks."""
-        from corank.federated.certificates import issued, new_authority, pem
+        from corank_federated.certificates import issued, new_authority, pem
 
         self.authority = new_authority(days=2)
         mounted = [self._small_disk(name) for name in (*PARTIES, "streamed/disk")]
@@ -533,7 +533,7 @@ class Soak:
 
     def new_certificate(self, lifetime: timedelta) -> None:
         """Another certificate for 'south'."""
-        from corank.federated.certificates import issued
+        from corank_federated.certificates import issued
 
         place = self.folder / "south"
         for ending in ("key", "pem"):

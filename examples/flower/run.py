@@ -1,6 +1,6 @@
 """Three SuperNodes and a SuperLink as processes on this machine: python run.py FOLDER, as `corank federated init` made it.
 
-Needs `corank[flower]` in an environment of its own, and its programs on the PATH. Without TLS, for a try on one machine;
+Needs `corank-federated[flower]` in an environment of its own, and its programs on the PATH. Without TLS, for a try on one machine;
 on a network give SuperLink and SuperNodes certificates and node keys as Flower's documentation says.
 """
 

@@ -9,10 +9,15 @@ from corank.learners.registry import learner_records
 if TYPE_CHECKING:
     from corank.auto import AutoRanker as AutoRanker
     from corank.auto import AutoRegressor as AutoRegressor
-    from corank.auto import WeighedCandidate as WeighedCandidate
     from corank.average.candidates import Candidate as Candidate
+    from corank.average.learner import WeighedCandidate as WeighedCandidate
     from corank.describe import Summary as Summary
     from corank.encoder import TableEncoder as TableEncoder
+    from corank.interpretation import ColumnEffect as ColumnEffect
+    from corank.interpretation import RankUncertainty as RankUncertainty
+    from corank.interpretation import column_effects as column_effects
+    from corank.interpretation import rank_uncertainty as rank_uncertainty
+    from corank.interview import ask as ask
     from corank.kernels import register_kernel as register_kernel
     from corank.learners.co_pursuit import CoRankingPursuit as CoRankingPursuit
     from corank.learners.co_rls import CoRankRLS as CoRankRLS
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from corank.learners.explanation import Explanation as Explanation
     from corank.learners.gp_difference import DifferenceGP as DifferenceGP
     from corank.learners.gp_preference import PreferenceGP as PreferenceGP
+    from corank.learners.pair_explanation import PairExplanation as PairExplanation
     from corank.learners.pursuit import MatchingPursuit as MatchingPursuit
     from corank.learners.pursuit import RankingPursuit as RankingPursuit
     from corank.learners.rls import RLS as RLS
@@ -38,20 +44,27 @@ if TYPE_CHECKING:
     from corank.views import side_by_side as side_by_side
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
-_MODULES = ("datasets", "experiments", "federated", "metrics", "report")
+_MODULES = ("datasets", "experiments", "interview", "metrics", "report")
+_FORWARDED = ("federated",)  # to a distribution of its own, which need not be installed: not in dir()
 _OTHERS = {
     "Candidate": "corank.average.candidates",
     "Explanation": "corank.learners.explanation",
     "LinkEncoder": "corank.links",
+    "PairExplanation": "corank.learners.pair_explanation",
     "Path": "corank.solvers.tuning",
     "Summary": "corank.describe",
     "TableEncoder": "corank.encoder",
     "UnscoredEffect": "corank.solvers.unscored_effect",
     "View": "corank.views",
-    "WeighedCandidate": "corank.auto",
+    "WeighedCandidate": "corank.average.learner",
+    "ask": "corank.interview",
+    "ColumnEffect": "corank.interpretation",
+    "RankUncertainty": "corank.interpretation",
+    "column_effects": "corank.interpretation",
     "load": "corank.model_files",
     "random_bases": "corank.views",
     "random_split": "corank.views",
+    "rank_uncertainty": "corank.interpretation",
     "register_kernel": "corank.kernels",
     "scan": "corank.streaming",
     "side_by_side": "corank.views",
@@ -66,7 +79,7 @@ __all__ = ["__version__", *sorted(_modules_by_name())]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in (*_MODULES, *_FORWARDED):
         return import_module(f"corank.{name}")
     module = _modules_by_name().get(name)
     if module is None:

@@ -28,17 +28,19 @@ Array: TypeAlias = Any  # of any array API library; a CSR matrix where the docst
 Index: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+NumpyArray: TypeAlias = np.ndarray[Any, Any]
+Arrays: TypeAlias = dict[str, NumpyArray]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 NOT_PSD = (
-    "kernel is not positive semi-definite on these rows, so it is no kernel: its matrix has negative eigenvalues; "
+    "kernel is not positive semi-definite on these rows, so it is not a valid kernel: its matrix has negative eigenvalues; "
     "use another one."
 )
 MAX_GPU_ENTRIES = 2**28  # of one block on a GPU
 GPU_BLOCKS = 6  # blocks that must fit into the memory of a GPU at once
 GPU_TILE_COLUMNS = 384  # of a tile of a symmetric product
+MIN_TILE_COLUMNS = 96  # of a tile on a CPU: smaller products run below its rate
 GPU_ROW_ENTRIES = 64  # rows of a block begin at multiples of that many numbers, where a GPU reads fastest
 MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop over runs is fastest
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
@@ -82,12 +84,12 @@ def device(x: Any) -> Any:
     return None if is_sparse(x) else array_api_compat.device(x)
 
 
-def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+def to_numpy(x: Any) -> NumpyArray:
     """`x` as a NumPy array, from any device."""
     if array_api_compat.is_torch_array(x):
         return np.asarray(x.detach().cpu().numpy())
     if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
-        return np.asarray(np.from_dlpack(x))
+        return np.from_dlpack(x)
     return np.asarray(x)
 
 
@@ -106,13 +108,45 @@ def dtype_name(x: Array) -> str:
     return str(x.dtype).rpartition(".")[2]
 
 
+def zeros_beside(shape: int | tuple[int, ...], reference: Array) -> Array:
+    """float64 zeros in the library and on the device of a reference."""
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=xp.float64, device=device(reference))
+
+
+def with_precision_of(features: Array, values: Array) -> Array:
+    """Values with the precision of features."""
+    precision = features.dtype if is_foreign(features) else features.dtype.type
+    return namespace(values).astype(values, precision, copy=False)
+
+
+def runs_of_rows(n: int, length: int) -> list[slice]:
+    """The rows 0 to n in runs of a length, the last one shorter."""
+    return [slice(begin, min(begin + length, n)) for begin in range(0, n, length)]
+
+
 def take(x: Array, rows: Any) -> Array:
-    """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can."""
+    """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can.
+
+    None where `x` is None.
+    """
+    if x is None:
+        return None
     if hasattr(x, "take_rows"):
         return x.take_rows(rows)
     if isinstance(x, np.ndarray) or is_sparse(x):
         return x[rows if isinstance(rows, slice) else to_numpy(rows)]
     return x[rows, ...] if isinstance(rows, slice) else namespace(x).take(x, like(rows, x, "int64"), axis=0)
+
+
+def take_columns(x: Array, columns: Any) -> Array:
+    """Columns `x[:, columns]` of an array."""
+    return namespace(x).take(x, like(columns, x, "int64"), axis=1)
+
+
+def block_of(matrix: Array, rows: Any, columns: Any) -> Array:
+    """The given rows and columns of a matrix."""
+    return take_columns(take(matrix, rows), columns)
 
 
 def float64(x: Array) -> Array:
@@ -263,7 +297,7 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     ordered = xp.take(codes, order)
     starts = xp.concat([xp.ones(1, dtype=xp.bool, device=device(values)), ordered[1:] != ordered[:-1]])
     rank = xp.argsort(xp.argsort(order[starts]))
-    return xp.take(xp.astype(rank, xp.int64), codes), int(distinct.shape[0])
+    return xp.take(xp.astype(rank, xp.int64), codes), distinct.shape[0]
 
 
 @cache
@@ -327,14 +361,14 @@ def _in_threads(step: Callable[[Job], Result], jobs: Iterable[Job], workers: int
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -> tuple[Array, Array, Array]:
+def centre_runs(z: Array, starts: NumpyArray, weights: Array | None) -> tuple[Array, Array, Array]:
     """Take the weighted mean of every run of rows out of z (n, c), in place where the library is NumPy.
 
     starts (k,) : the first rows of the runs; weights (n,), None for ones
     Returns the centred z, the total weights of the runs (k,) and their means (k, c).
     """
     xp = namespace(z)
-    n, k = int(z.shape[0]), len(starts)
+    n, k = z.shape[0], len(starts)
     bounds = np.append(starts, n)
     lengths = np.diff(bounds)
     looped = n * z.shape[1] >= MIN_LOOPED_ENTRIES * k
@@ -367,9 +401,9 @@ def centre_runs(z: Array, starts: np.ndarray[Any, Any], weights: Array | None) -
     return z, totals, means
 
 
-def _centre_tensor(z: Array, lengths: np.ndarray[Any, Any]) -> Array:
+def _centre_tensor(z: Array, lengths: NumpyArray) -> Array:
     """Take the mean of every run out of a tensor (n, c), in place; returns the means (k, c)."""
-    k, c = len(lengths), int(z.shape[1])
+    k, c = len(lengths), z.shape[1]
     if np.all(lengths == lengths[0]):
         cube = z.view(k, int(lengths[0]), c)
         means = cube.mean(dim=1)
@@ -377,7 +411,7 @@ def _centre_tensor(z: Array, lengths: np.ndarray[Any, Any]) -> Array:
         return means
     sizes = like(lengths, z, "int64")
     means = _torch(z).segment_reduce(z, "mean", lengths=sizes, axis=0)
-    z -= means.repeat_interleave(sizes, dim=0, output_size=int(z.shape[0]))
+    z -= means.repeat_interleave(sizes, dim=0, output_size=z.shape[0])
     return means
 
 
@@ -402,20 +436,20 @@ def block_entries(reference: Array, usual: int) -> int:
     return max(usual, min(MAX_GPU_ENTRIES, int(free) // 8 // GPU_BLOCKS))
 
 
-def check_device(device: Any, name: str = "device") -> None:
+def check_device(device: Any) -> None:
     """Refuse a device that PyTorch cannot compute on, and name those it finds."""
     try:
         torch = import_module("torch")
     except ImportError as error:
         raise ValueError(
-            f"{name}={device!r} needs PyTorch, which is not installed: pip install corank[torch]."
+            f"device={device!r} needs PyTorch, which is not installed: pip install corank[torch]."
         ) from error
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
         devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())] or ["no GPU"]
         raise ValueError(
-            f"{name}={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(devices)} here."
+            f"device={device!r} cannot be used: PyTorch {torch.__version__} finds {', '.join(devices)} here."
         ) from error
 
 
@@ -473,14 +507,20 @@ def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out:
 
 def gram_of(z: Array) -> Array:
     """zᵀ z: (c, c). NumPy uses its symmetry; on a GPU it is put together from tiles on and above the diagonal."""
-    c = int(z.shape[1])
-    if not on_gpu(z) or c < 2 * GPU_TILE_COLUMNS:
-        return z.T @ z
-    edges = [*range(0, c - GPU_TILE_COLUMNS // 2, GPU_TILE_COLUMNS), c]
+    return symmetric_product(z, z) if on_gpu(z) and z.shape[1] >= 2 * GPU_TILE_COLUMNS else z.T @ z
+
+
+def symmetric_product(x: Array, z: Array) -> Array:
+    """xᵀ z: (c, c), known to be symmetric; put together from tiles on and above the diagonal where it can be."""
+    c = z.shape[1]
+    tile = GPU_TILE_COLUMNS if on_gpu(z) else max(MIN_TILE_COLUMNS, c // 4)
+    if not writable(z) or c < 2 * tile:
+        return symmetrised(namespace(x).matrix_transpose(x) @ z)
+    edges = [*range(0, c - tile // 2, tile), c]
     result = empty_like((c, c), z)
     for row, (top, bottom) in enumerate(pairwise(edges)):
         for left, right in pairwise(edges[row:]):
-            write_product(z[:, top:bottom].T, z[:, left:right], result[top:bottom, left:right])
+            write_product(x[:, top:bottom].T, z[:, left:right], result[top:bottom, left:right])
             if left > top:
                 result[left:right, top:bottom] = result[top:bottom, left:right].T
     return result
@@ -497,12 +537,11 @@ def subtract_symmetric(matrix: Array, left: Array, rows: Array, codes: Array) ->
     n = matrix.shape[0]
     step = max(1, SUBTRACTED_ENTRIES // n)
 
-    def subtract(begin: int) -> None:
-        span = slice(begin, min(begin + step, n))
+    def subtract(span: slice) -> None:
         block = matrix[span]
         block -= left[span, None] * rows[codes[span]]
         block -= np.take(rows[:, span].T, codes, axis=1) * left
 
-    for _ in in_order(subtract, range(0, n, step), matrix):
+    for _ in in_order(subtract, runs_of_rows(n, step), matrix):
         pass
     return matrix

@@ -6,13 +6,15 @@ import difflib
 import math
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+PACKAGES = ("corank", "corank_federated")  # a warning is shown at the line that called one of them
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first caller outside of corank, however deep in the library the warning arises."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "corank":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
@@ -34,6 +36,12 @@ def count(number: int, what: str, plural: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """`a, b and 27 more`: the first `most` of some names."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def in_bytes(number: float) -> str:
     """A number of bytes, such as `12 kB`."""
     for unit in ("bytes", "kB", "MB"):
@@ -46,15 +54,23 @@ def in_bytes(number: float) -> str:
 def held_out_error(error: float | None, spread: float | None, constant: float | None, meaning: str) -> str:
     """A held-out error beside the error of a constant prediction, and what it means; a squared error as its root."""
     if error is None:
-        return "not measured, as nothing was tuned"
+        return "not measured, because no setting was tuned"
     if meaning.startswith("squared error"):
         root = math.sqrt(error)
         spread = None if spread is None or root == 0 else spread / (2 * root)
         constant = None if constant is None else math.sqrt(constant)
         error, meaning = root, f"root mean {meaning}"
-    text = _rounded(error) + ("" if spread is None else f" ± {_rounded(spread, 2)}")
-    return f"{text}{'' if constant is None else f', against {_rounded(constant)} for a constant'} ({meaning})"
+    text = rounded(error) + ("" if spread is None else f" ± {rounded(spread, 2)}")
+    return f"{text}{'' if constant is None else f', against {rounded(constant)} for a constant prediction'} ({meaning})"
 
 
-def _rounded(value: float, digits: int = 3) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:#.{digits}g}".rstrip(".")
+def rounded(value: float, digits: int = 3, sign: str = "") -> str:
+    """A number as it is read, with a few significant digits: `0.0123`, `12.3`, `12,346`, `6.56e+17`; `sign`: `+` or none."""
+    if 10**digits - 0.5 <= abs(value) < 999_999.5:
+        return f"{value:{sign},.0f}"
+    return f"{value:{sign}#.{digits}g}".rstrip(".")
+
+
+def measured(value: float, sign: str = "") -> str:
+    """The value of a measure, which below 100 has four decimals so that values stand below each other."""
+    return f"{value:{sign}.4f}" if value == 0 or 0.001 <= abs(value) < 100 else rounded(value, sign=sign)

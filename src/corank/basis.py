@@ -15,7 +15,7 @@ import numpy as np
 
 from corank._arrays import (
     Array,
-    device,
+    NumpyArray,
     eigh,
     float64,
     is_sparse,
@@ -26,8 +26,10 @@ from corank._arrays import (
     to_numpy,
     writable,
     write_product,
+    zeros_beside,
 )
-from corank.kernels import Kernel, RbfPoints, basis_points, finite_values
+from corank._messages import warn_user
+from corank.kernels import Kernel, RbfPoints, basis_points, finite_values, is_named
 from corank.model_files.packing import storable
 from corank.sampling import smallest, uniform_draws
 
@@ -119,8 +121,7 @@ class FeatureBasis:
     @cached_property
     def whitening(self) -> Whitening:
         """The identity: features need no whitening."""
-        xp = namespace(self.reference)
-        return Whitening(xp.eye(self.n_columns, dtype=xp.float64, device=device(self.reference)), 1.0, trivial=True)
+        return Whitening(like(np.eye(self.n_columns), self.reference), 1.0, trivial=True)
 
 
 Basis: TypeAlias = KernelBasis | FeatureBasis
@@ -173,9 +174,19 @@ class FeatureMap:
             self.basis.write(X, out)
 
 
+def warn_of_subset(basis: Any, resolved: BasisSpec, n_rows: int, whose: str = "") -> None:
+    """Say so where basis="auto" became a number of rows."""
+    if is_named(basis, "auto") and isinstance(resolved, int):
+        warn_user(
+            f"basis='auto' takes {resolved} of {n_rows} rows as basis{whose}. "
+            f"Say basis={resolved}, another number or 'all' to choose yourself.",
+            BasisNotice,
+        )
+
+
 def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int = AUTO_LIMIT, size: int = AUTO_SIZE) -> BasisSpec:
     """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other values stay."""
-    if isinstance(basis, str) and basis == "auto":
+    if is_named(basis, "auto"):
         return "all" if n_candidates <= limit else size
     return basis
 
@@ -200,15 +211,20 @@ def check_basis(basis: BasisSpec, n_rows: int, n_candidates: int) -> BasisSpec:
             "basis must be 'auto', 'all', 'scored', 'features', a number or a list of row indices; got "
             f"an array of shape {rows.shape} and type {rows.dtype}."
         )
+    return checked_rows(rows, n_rows, "basis")
+
+
+def checked_rows(rows: NumpyArray, n_rows: int, name: str) -> NumpyArray:
+    """Row numbers of X, each at most once."""
     if rows.min() < 0 or rows.max() >= n_rows:
         wrong = int(rows.min() if rows.min() < 0 else rows.max())
-        raise ValueError(f"basis holds row {wrong}, but X has rows 0 to {n_rows - 1}.")
+        raise ValueError(f"{name} holds row {wrong}, but X has rows 0 to {n_rows - 1}.")
     if len(np.unique(rows)) != len(rows):
-        raise ValueError("basis holds the same row index twice; list every row once.")
+        raise ValueError(f"{name} holds the same row index twice; list every row once.")
     return rows.astype(np.int64)
 
 
-def candidate_rows(numbers: np.ndarray[Any, Any], size: int, seed: int) -> np.ndarray[Any, Any]:
+def candidate_rows(numbers: NumpyArray, size: int, seed: int) -> NumpyArray:
     """Positions, sorted, of the rows from which a basis is chosen: of more than `candidate_limit` a random sample."""
     limit = candidate_limit(size)
     return np.arange(len(numbers)) if len(numbers) <= limit else smallest(uniform_draws(numbers, seed), limit)
@@ -223,11 +239,11 @@ def make_basis(
     spec: BasisSpec,
     kernel: Kernel,
     features: Array,
-    index: np.ndarray[Any, Any],
+    index: NumpyArray,
     everything: Array,
     selection: Selection,
     seed: int,
-) -> tuple[Basis, np.ndarray[Any, Any] | None]:
+) -> tuple[Basis, NumpyArray | None]:
     """The basis of rows in memory, and its row numbers in the user's X (None for the features).
 
     Parameters
@@ -235,8 +251,8 @@ def make_basis(
     spec : a checked and resolved parameter `basis`
     features : (n, d) candidate rows, `index` (n,) their row numbers in `everything`
     """
-    if isinstance(spec, str) and spec == "features":
-        return FeatureBasis(int(features.shape[1]), np.empty(0) if is_sparse(features) else features[:1, :1]), None
+    if is_named(spec, "features"):
+        return FeatureBasis(features.shape[1], np.empty(0) if is_sparse(features) else features[:1, :1]), None
     if isinstance(spec, str):
         rows, points = index, basis_points(kernel, features, index) if kernel.precomputed else features
     elif isinstance(spec, int):
@@ -254,9 +270,7 @@ def make_basis(
     return KernelBasis(kernel, points, own_gram), rows
 
 
-def choose_rows(
-    kernel: Kernel, X: Array, size: int, selection: Selection, rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
+def choose_rows(kernel: Kernel, X: Array, size: int, selection: Selection, rng: np.random.Generator) -> NumpyArray:
     """Sorted numbers of `size` rows of X, the candidates, chosen as basis; fewer where rows are dependent."""
     if selection == "random":
         return np.sort(rng.choice(X.shape[0], size=size, replace=False))
@@ -265,7 +279,7 @@ def choose_rows(
     return np.sort(pivoted_rows(kernel, X, size, rng))
 
 
-def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) -> NumpyArray:
     """Randomly pivoted Cholesky: rows are drawn in proportion to what the rows before them leave unexplained.
 
     Proposals are drawn in blocks and thinned by rejection, so that the result has the distribution of the one-by-one
@@ -276,7 +290,7 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
     diagonal = to_numpy(kernel.diagonal(X)).astype(np.float64)
     n, unexplained = len(diagonal), diagonal.copy()
     floor = EIGENVALUE_CUT * float(diagonal.max(initial=0.0))
-    factor = xp.zeros((n, size), dtype=xp.float64, device=device(X))  # K ≈ factor factorᵀ, filled from the left
+    factor = zeros_beside((n, size), X)  # K ≈ factor factorᵀ, filled from the left
     chosen: list[int] = []
     rejections = 0
     while len(chosen) < size and unexplained.max() > floor:
@@ -304,15 +318,13 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
     return np.asarray(chosen, dtype=np.int64)
 
 
-def _residual_block(kernel: Kernel, X: Array, factor: Array, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _residual_block(kernel: Kernel, X: Array, factor: Array, rows: NumpyArray) -> NumpyArray:
     """K between rows, less what the factor explains."""
     explained = take(factor, rows)
     return to_numpy(kernel.block(take(X, rows), basis_points(kernel, X, rows)) - explained @ explained.T)
 
 
-def _thin(
-    residual: np.ndarray[Any, Any], unexplained: np.ndarray[Any, Any], rng: np.random.Generator
-) -> tuple[list[int], np.ndarray[Any, Any]]:
+def _thin(residual: NumpyArray, unexplained: NumpyArray, rng: np.random.Generator) -> tuple[list[int], NumpyArray]:
     """Accept each proposal with the share of `unexplained` that those before it leave: positions, Cholesky factor."""
     remaining, columns = residual.copy(), []
     accepted: list[int] = []

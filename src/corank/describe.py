@@ -10,19 +10,19 @@ import math
 from dataclasses import asdict, dataclass
 from html import escape
 from textwrap import wrap
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.base import is_regressor
 
-from corank._messages import count, held_out_error
+from corank._messages import count, held_out_error, listed
+from corank._scikit_learn import is_regressor
 from corank.learners.registry import learner_records
 
+Facts: TypeAlias = dict[str, Any]  # by name, as JSON has them
 SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}  # attribute → name
 TUNED = ("alpha", "agreement", "n_components", "n_atoms", "gamma", "amplitude", "noise", "pull")
 COIN_TOSSES = "log_evidence_of_coin_tosses"
 UNIT_KERNELS = ("rbf", "laplacian", "cosine")  # the kernel of an item with itself is 1
-MAX_LISTED_COLUMNS = 8
 ERRORS = {
     "squared": "squared error",
     "rescaled": "squared error at the best scale of the predictions",
@@ -33,7 +33,7 @@ ERRORS = {
 # ---- facts
 
 
-def describe(model: Any) -> dict[str, Any]:
+def describe(model: Any) -> Facts:
     """Everything worth knowing about a fitted model, as JSON has it."""
     table = model.table_ or {}
     return {
@@ -51,7 +51,7 @@ def describe(model: Any) -> dict[str, Any]:
     }
 
 
-def _counts(model: Any) -> dict[str, Any]:
+def _counts(model: Any) -> Facts:
     """Rows, scored rows, queries and comparisons.
 
     A model counts the queries that it learned from; the table of `corank fit`, where the model was not updated since,
@@ -80,7 +80,7 @@ def _counts(model: Any) -> dict[str, Any]:
     }
 
 
-def _functions(model: Any) -> dict[str, Any]:
+def _functions(model: Any) -> Facts:
     """Kernel and basis of the fitted function; with views those of each view, and how far the views agree."""
     if hasattr(model, "reason_"):
         return _average(model)
@@ -97,30 +97,37 @@ def _functions(model: Any) -> dict[str, Any]:
     if views is None:
         per_feature = isinstance(functions[0]["gamma"], list)
         return {**functions[0], **({"feature_names": _feature_names(model)} if per_feature else {})}
-    effect = model.unscored_effect_
     return {
-        "unscored": model._n_unscored,
         "views": [
             {"name": view.name, "columns": len(view.columns), "penalty": view.penalty, **function}
             for view, function in zip(views, functions, strict=True)
         ],
         "agreement": model.agreement_,
-        "unscored_effect": None if effect is None else {**asdict(effect), "words": _effect_in_words(effect, model)},
+        **_unscored(model, model.unscored_effect_),
     }
 
 
-def _average(model: Any) -> dict[str, Any]:
+def _average(model: Any) -> Facts:
     """What an average is made of."""
-    effect = model._effect  # is not looked for here: that takes a fit
     return {
         "kernel": "average",
         "gamma": None,
         "basis": model._n_scored,
         "basis_of": "rows",
-        "unscored": model._n_unscored,
         "average": model.reason_.splitlines(),
         "candidates": [{"what": c.what, "weight": c.weight, "error": c.error} for c in model.candidates_],
-        "unscored_effect": None if effect is None else {**asdict(effect), "words": _effect_in_words(effect, model)},
+        **_unscored(model, model._effect),  # which is not looked for here: that takes a fit
+    }
+
+
+def _unscored(model: Any, effect: Any) -> Facts:
+    """How many unscored rows there were, and what they did, with the unit of errors where these are squared."""
+    sentence = str(effect)
+    if is_regressor(model):
+        sentence = sentence.replace("held-out error", "held-out squared error")
+    return {
+        "unscored": model._n_unscored,
+        "unscored_effect": None if effect is None else {**asdict(effect), "words": sentence},
     }
 
 
@@ -166,59 +173,42 @@ def _atoms(model: Any) -> dict[str, list[Any]]:
     return {name: [None if cell != cell else cell for cell in column] for name, column in table.items()}  # noqa: PLR0124
 
 
-def _held_out(model: Any) -> dict[str, Any]:
+def _held_out(model: Any) -> Facts:
     """How many settings were tried, and the held-out error of the best beside that of a constant."""
-    if hasattr(model, "reason_"):
-        return {
-            "gamma_chosen": None,
-            "gammas_tried": 1,
-            "tried": max(len(model.candidates_), 1),
-            "held_out_error": _finite(model.held_out_error_),
-            "held_out_standard_error": None,
-            "held_out_constant": _finite(model._constant_error),
-            "held_out_meaning": f"{model._error_name}, which took no part in the choice",
-        }
     path, gamma = getattr(model, "path_", None), getattr(model, "gamma", None)
-    has_width = any(function.kernel.gamma is not None for function in model._expansions())
+    is_average = hasattr(model, "reason_")
+    has_width = not is_average and any(function.kernel.gamma is not None for function in model._expansions())
     if isinstance(gamma, str) and gamma == "auto":
         gamma = "scale" if path is None or len(np.unique(path.gamma)) == 1 else "tune"
-    facts: dict[str, Any] = {
-        "gamma_chosen": None if not has_width else gamma if isinstance(gamma, str) else "given",
-        "gammas_tried": 1,
-        "tried": 1,
-        "held_out_error": None,
-        "held_out_standard_error": None,
-        "held_out_constant": None,
-        "held_out_meaning": "",
+    gamma_chosen = None if not has_width else gamma if isinstance(gamma, str) else "given"
+    gammas_tried, tried, meaning = 1, 1, ""
+    errors: Any = (np.nan, np.nan, np.nan)
+    if is_average:
+        tried, meaning = max(len(model.candidates_), 1), f"{model._error_name}, not used to choose the weights"
+        errors = model.held_out_error_, np.nan, model._constant_error
+    elif path is not None:
+        gammas_tried = len(np.unique(path.gamma)) if has_width else 1  # NaN where views have widths of their own
+        tried, meaning = len(path.error), ERRORS[path.scoring]
+        errors = path.error[path.best], path.standard_error[path.best], path.constant
+        if tried > 1:
+            meaning += f"; the lowest of {tried:,} tried, so the error on new rows is probably larger"
+    error, standard_error, constant = map(_finite, errors)
+    return {
+        "gamma_chosen": gamma_chosen,
+        "gammas_tried": gammas_tried,
+        "tried": tried,
+        "held_out_error": error,
+        "held_out_standard_error": standard_error,
+        "held_out_constant": constant,
+        "held_out_meaning": meaning,
     }
-    if path is None:
-        return facts
-    chosen = (
-        ""
-        if len(path.error) == 1
-        else f"; the least of {len(path.error):,} tried, so that of new rows is probably larger"
-    )
-    return facts | {
-        "gammas_tried": len(np.unique(path.gamma)) if has_width else 1,  # NaN where views have widths of their own
-        "tried": len(path.error),
-        "held_out_error": _finite(path.error[path.best]),
-        "held_out_standard_error": _finite(path.standard_error[path.best]),
-        "held_out_constant": _finite(path.constant),
-        "held_out_meaning": ERRORS[path.scoring] + chosen,
-    }
-
-
-def _effect_in_words(effect: Any, model: Any) -> str:
-    """What unscored rows did, with the unit of its errors where they are squared."""
-    words = str(effect)
-    return words.replace("held-out error", "held-out squared error") if is_regressor(model) else words
 
 
 def _finite(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _changed_parameters(model: Any) -> dict[str, Any]:
+def _changed_parameters(model: Any) -> Facts:
     """Parameters that are not at their defaults; views and an encoder are described piece by piece instead."""
     defaults = type(model)().get_params(deep=False)
     return {
@@ -240,10 +230,10 @@ def _plain(value: Any) -> Any:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def chosen_parameters(model: Any) -> dict[str, Any]:
+def chosen_parameters(model: Any) -> Facts:
     """The tuned parameters of a fitted learner that are numbers, and how many models an average is made of."""
     values = {name: getattr(model, f"{name}_", None) for name in TUNED}
-    chosen: dict[str, Any] = {
+    chosen: Facts = {
         name: float(value)
         for name, value in values.items()
         if isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -261,7 +251,7 @@ def learned_from_comparisons(model: Any) -> bool:
 # ---- words
 
 
-def in_words(facts: dict[str, Any]) -> dict[str, str]:
+def in_words(facts: Facts) -> dict[str, str]:
     """The facts of `describe` as short sentences, by name; "what" is the title."""
     purposes = {record.name: record.sentence for record in learner_records()}
     sentences = {
@@ -270,11 +260,14 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
         "features": _features_in_words(facts),
     }
     if "average" in facts:
-        return sentences | _average_in_words(facts)
-    if "views" in facts:
+        sentences["model"], *others = facts["average"]
+        sentences["weights"] = " ".join(line for line in others if "held-out error" not in line)
+    elif "views" in facts:
         sentences |= _views_in_words(facts)
     else:
         sentences |= {"kernel": _kernel_in_words(facts) + _width_choice(facts), "basis": _basis_in_words(facts)}
+    if facts.get("unscored_effect") is not None:
+        sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
     if "log_evidence" in facts:
         sentences |= _evidence_in_words(facts)
     else:
@@ -286,11 +279,11 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     return sentences
 
 
-def _error_in_words(facts: dict[str, Any]) -> str:
+def _error_in_words(facts: Facts) -> str:
     return held_out_error(*(facts[f"held_out_{name}"] for name in ("error", "standard_error", "constant", "meaning")))
 
 
-def _rows_in_words(facts: dict[str, Any]) -> str:
+def _rows_in_words(facts: Facts) -> str:
     text = f"{facts['rows']:,} rows" + ("" if facts["scored"] is None else f", {facts['scored']:,} scored")
     if facts["comparisons"]:
         text = f"{count(facts['comparisons'], 'comparison')} of {count(facts['scored'], 'item')}"
@@ -302,16 +295,14 @@ def _rows_in_words(facts: dict[str, Any]) -> str:
     return text + (f", {queries - without_scores:,} of them with scores" if without_scores else "")
 
 
-def _features_in_words(facts: dict[str, Any]) -> str:
+def _features_in_words(facts: Facts) -> str:
     names, numbers = facts["columns"], count(facts["features"], "number")
     if names is None:
         return f"{numbers}: columns without names"
-    more = len(names) - MAX_LISTED_COLUMNS
-    listed = ", ".join(names[:MAX_LISTED_COLUMNS]) + (f" and {more} more" if more > 0 else "")
-    return f"{numbers} from {count(len(names), 'column')}: {listed}"
+    return f"{numbers} from {count(len(names), 'column')}: {listed(names)}"
 
 
-def _views_in_words(facts: dict[str, Any]) -> dict[str, str]:
+def _views_in_words(facts: Facts) -> dict[str, str]:
     sentences = {}
     for number, view in enumerate(facts["views"], start=1):
         name = "" if view["name"] == f"view {number}" else f"{view['name']}: "
@@ -320,33 +311,20 @@ def _views_in_words(facts: dict[str, Any]) -> dict[str, str]:
         penalty = "" if view["penalty"] == 1 else f"; penalty {view['penalty']:.3g}"
         sentences[f"view {number}"] = f"{name}{size}; {_kernel_in_words(view)}{basis}{penalty}"
     unscored, agreement = count(facts["unscored"], "unscored row"), facts["agreement"]
-    sentences["agreement"] = f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} play no part"
-    if facts["unscored_effect"] is not None:
-        sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
+    sentences["agreement"] = f"{agreement:.3g}, on {unscored}" if agreement else f"0: {unscored} are not used"
     return sentences
 
 
-def _average_in_words(facts: dict[str, Any]) -> dict[str, str]:
-    first, *others = facts["average"]
-    sentences = {"model": first, "made of": " ".join(line for line in others if "held-out error" not in line)}
-    if facts["unscored_effect"] is not None:
-        sentences["unscored rows"] = facts["unscored_effect"]["words"].removeprefix("unscored rows: ")
-    sentences["held-out error"] = _error_in_words(facts)
-    if facts["parameters"]:
-        sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
-    return sentences
-
-
-def _kernel_in_words(function: dict[str, Any]) -> str:
+def _kernel_in_words(function: Facts) -> str:
     gamma = function["gamma"]
     if gamma is None:
         return str(function["kernel"])
     if isinstance(gamma, list):
-        return f"{function['kernel']}, a gamma for each feature from {min(gamma):.3g} to {max(gamma):.3g}"
+        return f"{function['kernel']}, one gamma per feature, from {min(gamma):.3g} to {max(gamma):.3g}"
     return f"{function['kernel']}, gamma {gamma:.3g}"
 
 
-def _width_choice(facts: dict[str, Any]) -> str:
+def _width_choice(facts: Facts) -> str:
     """How the width of a kernel was chosen."""
     chosen, best_of = facts["gamma_chosen"], _best_of(facts["gammas_tried"])
     if "log_evidence" in facts:
@@ -360,26 +338,24 @@ def _best_of(tried: int) -> str:
     return f", the best of {tried}" if tried > 1 else ""
 
 
-def _basis_in_words(function: dict[str, Any]) -> str:
+def _basis_in_words(function: Facts) -> str:
     return count(function["basis"], function["basis_of"].removesuffix("s"))
 
 
-def _evidence_in_words(facts: dict[str, Any]) -> dict[str, str]:
+def _evidence_in_words(facts: Facts) -> dict[str, str]:
     amplitude, noise = facts["amplitude"], facts.get("noise")
-    sentences = {"amplitude": f"{amplitude:.3g}"}
+    meaning = ""
     if facts["kernel"] in UNIT_KERNELS and noise is None:  # E Φ(|d|) for a difference d of variance 2·amplitude
         share = 0.5 + math.atan(math.sqrt(2 * amplitude)) / math.pi
-        sentences["amplitude"] += (
-            f": of two items far apart in their features the better one wins about {share:.0%} of comparisons"
-        )
+        meaning = f": the better of two items with very different features wins about {share:.0%} of comparisons"
     elif facts["kernel"] in UNIT_KERNELS:
-        sentences["amplitude"] += f": the scores of items spread by about ±{math.sqrt(amplitude):.3g}"
+        meaning = f": scores vary by about ±{math.sqrt(amplitude):.3g}"
+    sentences = {"amplitude": f"{amplitude:.3g}{meaning}"}
     if noise is not None:
         observed = "difference" if facts["comparisons"] else "score"
         sentences["noise"] = f"{noise:.3g}: an observed {observed} is off by about ±{math.sqrt(noise):.3g}"
-    sentences["log evidence"] = f"{facts['log_evidence']:,.1f} (higher is better)"
-    if COIN_TOSSES in facts:
-        sentences["log evidence"] += f", against {facts[COIN_TOSSES]:,.1f} for coin tosses"
+    coin_tosses = f", against {facts[COIN_TOSSES]:,.1f} for coin tosses" if COIN_TOSSES in facts else ""
+    sentences["log evidence"] = f"{facts['log_evidence']:,.1f} (higher is better){coin_tosses}"
     return sentences
 
 

@@ -7,42 +7,46 @@ A `Column` holds what was learned about one column. What kind of column it is, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from corank._messages import did_you_mean, in_bytes, near_names, warn_user
+from corank._arrays import FloatArray, Index, Mask, NumpyArray
+from corank._messages import did_you_mean, near_names, warn_user
+from corank._scikit_learn import BaseEstimator, TransformerMixin, check_is_fitted
 from corank.column_kinds import (
-    NumberedColumns,
     kind_of_column,
-    labels,
     numbered_columns,
+    other_reading,
+    present_texts,
     quantity,
-    texts,
-    vectors,
 )
-from corank.tables import LARGEST, column_names, is_text, number, to_arrow
+from corank.encoded_columns import (
+    ALL_MISSING,
+    IGNORED,
+    NO_REPEATS,
+    Column,
+    in_blocks,
+    learn_categories,
+    learn_component,
+    learn_quantities,
+    learn_text,
+    learn_vectors,
+    scale_columns,
+)
+from corank.tables import column_names, is_text, number, to_arrow
 from corank.text import TextFeatures
 
 if TYPE_CHECKING:
     from corank.views import View
 
-Item = TypeVar("Item")
-KINDS = ("number", "date", "duration", "category", "text", "vector", "empty")
-MAX_UNREPEATED_ROWS = 20  # with more rows, all with different labels, a column holds names, not a property
+KINDS = ("number", "date", "duration", "category", "text", "vector", "identity", "empty")
 MAX_NUMBER_SHARE = 0.8  # a column of categories with a larger share of numbers was probably meant to hold numbers
 MAX_MISSING_SHOWN = 10  # names of columns in a message
-MAX_BLOCK_NUMBERS = 2**20  # that are summarised at a time
 MAX_JOINED_NAMES = 3  # in the name of a group
-NO_REPEATS = "no text occurs twice, as in a column of names or labels"
-ALL_MISSING, CONSTANT, IGNORED = "all values are missing", "always the same value", "ignored as asked"
-DAYS_PER_YEAR = 365.2425
 
 
 @dataclass(frozen=True)
@@ -52,140 +56,24 @@ class FeatureGroup:
     Attributes
     ----------
     name : that of the column, a pattern such as `emb_*`, or the first columns of the table between commas
-    kind : "text", "vector" or "table": all numbers, dates and categories
+    kind : "text", "vector", "identity" (which item it is) or "table": all numbers, dates and categories
     columns : (k,) numbers of the columns of the matrix
     """
 
     name: str
     kind: str
-    columns: NDArray[np.int64]
+    columns: Index
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """What was learned about one column.
-
-    dropped : why the column is not used; empty if it is
-    values : whether its numbers are used; not where only missing values tell rows apart
-    missing : whether missing values are marked in an extra feature
-    categories : labels with a feature each; other : whether all other labels share one
-    year, season : whether a date has features for its year, and for the place of its day in the year
-    date_format : how dates are written, empty for that of ISO
-    vector : the name of the vector that a numbered column is a component of
-    fill : stands for a missing number; a number becomes (number - centre) / divisor
-    text : features of a column of text
-    centres : (n,) the mean of a column of vectors, whose differences from it are divided by `divisor`
-    """
-
-    name: str
-    kind: str
-    dropped: str = ""
-    values: bool = False
-    missing: bool = False
-    categories: tuple[str, ...] = ()
-    other: bool = False
-    year: bool = False
-    season: bool = False
-    date_format: str = ""
-    vector: str = ""
-    fill: float = 0.0
-    centre: float = 0.0
-    divisor: float = 1.0
-    text: TextFeatures | None = field(default=None, compare=False)
-    centres: NDArray[np.float64] | None = field(default=None, compare=False)
-
-    def feature_names(self) -> list[str]:
-        """Names of the features of this column, in their order."""
-        if self.dropped:
-            return []
-        if self.text is not None:
-            return [f"{self.name} component {at}" for at in range(1, len(self.text.components) + 1)]
-        if self.centres is not None:
-            return [f"{self.name} {at}" for at in range(1, len(self.centres) + 1)]
-        names = [self.name] if self.values else [f"{self.name}={label}" for label in self.categories]
-        names += [f"{self.name} year"] * self.year
-        names += [f"{self.name} season (sine)", f"{self.name} season (cosine)"] * self.season
-        return names + [f"{self.name} other"] * self.other + [f"{self.name} missing"] * self.missing
-
-    @property
-    def is_single_number(self) -> bool:
-        """Whether a number is all that becomes of a cell."""
-        return self.kind in ("number", "vector") and self.values and not self.missing
-
-    def group(self) -> tuple[str, str]:
-        """Kind and name of the group that the features of this column belong to."""
-        if self.kind == "text":
-            return "text", self.name
-        if self.kind == "vector":
-            return "vector", f"{self.vector}*" if self.vector else self.name
-        return "table", ""
-
-    def encode(self, values: pa.ChunkedArray, out: NDArray[np.float64]) -> None:
-        """Fill `out`, zeros of shape (n_rows, n_features of this column)."""
-        if self.text is not None:
-            self.text.encode(texts(values, self.name), out)
-        elif self.centres is not None:
-            matrix, rows = vectors(values, self.name, len(self.centres))
-            out[rows] = (matrix - self.centres) / self.divisor
-        elif self.kind == "category":
-            self._encode_labels(values, out)
-        else:
-            self._encode_quantity(values, out)
-
-    def _encode_labels(self, values: pa.ChunkedArray, out: NDArray[np.float64]) -> None:
-        distinct, codes = labels(values, self.name)
-        positions: dict[str | None, int] = {label: position for position, label in enumerate(self.categories)}
-        positions[None] = out.shape[1] - 1 if self.missing else -1
-        other = len(self.categories) if self.other else -1
-        features = np.array([positions.get(label, other) for label in distinct], dtype=np.intp)[codes]
-        rows = np.flatnonzero(features >= 0)
-        out[rows, features[rows]] = 1.0
-
-    def _encode_quantity(self, values: pa.ChunkedArray, out: NDArray[np.float64]) -> None:
-        amounts = quantity(values, self.name, self.kind, self.date_format)
-        missing = np.isnan(amounts)
-        filled = np.where(missing, self.fill, amounts)
-        if self.values:
-            out[:, 0] = (filled - self.centre) / self.divisor
-        if self.year:
-            out[:, 1] = (_first_days_of_years(filled) - self.centre) / self.divisor
-        if self.season:
-            angle = 2 * np.pi * (filled - _first_days_of_years(filled)) / DAYS_PER_YEAR
-            start = 1 + self.year
-            out[:, start], out[:, start + 1] = np.sin(angle), np.cos(angle)
-        if self.missing:
-            out[:, -1] = missing
-
-    def treatment(self) -> str:
-        """How the column becomes features, in plain words."""
-        if self.dropped:
-            return f"dropped: {self.dropped}"
-        if self.text is not None:
-            return f"{self.text.treatment()} ({in_bytes(self.text.nbytes)})"
-        if self.centres is not None:
-            return f"{len(self.centres)} components, minus their means, divided by {self.divisor:.6g}"
-        if self.vector:
-            return f"component of a vector, {self.vector}*, minus {self.centre:.6g}, divided by {self.divisor:.6g}"
-        if self.kind == "category":
-            steps = [f"one 0/1 column for each of {len(self.categories)} values"]
-            steps += ["one for all others"] * self.other + ["one for missing"] * self.missing
-            return ", ".join(steps)
-        if not self.values:
-            return "always the same where known: only a 0/1 column for missing is kept"
-        steps = [{"number": "as a number", "date": "as days since 1970", "duration": "in days"}[self.kind]]
-        steps += ["its year"] * self.year + ["its season as sine and cosine"] * self.season
-        steps += [f"missing becomes {self.fill:.6g}" + " and is marked in a 0/1 column" * self.missing]
-        if (self.centre, self.divisor) != (0.0, 1.0):
-            steps += [f"minus {self.centre:.6g}, divided by {self.divisor:.6g}"]
-        return ", ".join(steps)
-
-
+@dataclass(eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a table into a matrix of numbers.
 
     Numbers, dates (in days) and true/false: missing values become the median, and are marked in a 0/1 column where the
     fitted table has some. Dates of several years and months have features for their year and season too; texts such as
-    31/12/2024 are dates where one way of reading them fits the whole column.
+    31/12/2024 are dates where one way of reading them fits the whole column (the day comes first where that
+    fits too), and 23.56 EUR is a number where all of the column have one unit. A few numbers that lie more than 10,000 times
+    farther out than half of the others count as the farthest of these.
 
     Categories: a 0/1 column for each of the most frequent values, one for all others, one for missing values where the
     fitted table has some. Text, that is a column of strings of three words or more in the mean, at least half of them
@@ -193,6 +81,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Vectors, such as embeddings: a column of lists of numbers of one length, or numbered float columns `emb_0`, `emb_1`, …
     (eight or more, of about one spread; not x0, x1, … and other general names); centred, and divided by one number.
+
+    A column that is declared to say which item a row is becomes a number that stands for the name. Only the average of
+    models learns from it: one effect per item, beside what the columns say.
 
     A column without information is dropped: all missing, always the same, or a different label in each of more than 20
     rows.
@@ -205,6 +96,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Whether numbers and vectors are centred and divided by their standard deviation.
     text, category, number, ignore : sequence of str
         Names of columns that are text, categories or numbers whatever they look like, and of columns to leave out.
+    identity : sequence of str
+        Names of the columns, mostly one, that say which item a row is. They may be missing in `transform`: rows are then
+        items that were not there in `fit`.
 
     Attributes
     ----------
@@ -213,28 +107,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     dropped_ : dict
         For each column that is not used, why.
     groups_ : list of FeatureGroup
-        Columns of the matrix that belong together: each text, each vector, and all numbers, dates and categories.
+        Columns of the matrix that belong together: each text, each vector, each identity, and all numbers, dates and
+        categories.
     feature_names_in_ : ndarray of str
     n_features_in_ : int
     attributes_ : ndarray of int
         Number of the table's column from which each column of the matrix comes.
     """
 
-    def __init__(
-        self,
-        max_categories: int = 50,
-        scale: bool = True,
-        text: Sequence[str] = (),
-        category: Sequence[str] = (),
-        number: Sequence[str] = (),
-        ignore: Sequence[str] = (),
-    ) -> None:
-        self.max_categories = max_categories
-        self.scale = scale
-        self.text = text
-        self.category = category
-        self.number = number
-        self.ignore = ignore
+    max_categories: int = 50
+    scale: bool = True
+    text: Sequence[str] = ()
+    category: Sequence[str] = ()
+    number: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    identity: Sequence[str] = ()
 
     def fit(self, table: Any, y: object = None) -> Self:
         """Learn medians, scales and categories.
@@ -251,7 +138,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._fit(to_arrow(table))
         return self
 
-    def fit_transform(self, table: Any, y: object = None, **parameters: object) -> NDArray[np.float64]:
+    def fit_transform(self, table: Any, y: object = None, **parameters: object) -> FloatArray:
         """Learn from a table and turn it into a matrix; the same as `fit` and `transform`, with texts read once.
 
         Parameters
@@ -267,35 +154,41 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoded_texts = self._fit(table)
         return self._matrix(table, encoded_texts)
 
-    def _fit(self, table: pa.Table) -> dict[str, NDArray[np.float64]]:
+    def _fit(self, table: pa.Table) -> dict[str, FloatArray]:
         """Learn from a table; returns the texts that are encoded already, by the names of their columns."""
-        _check_max_categories(self.max_categories)
+        most = self.max_categories
+        if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
+            raise ValueError(f"max_categories must be a whole number from 1, got {most!r}")
         if table.num_rows == 0 or table.num_columns == 0:
             raise ValueError("the table is empty: at least one row and one column are needed")
         cells = dict(zip(table.column_names, table.columns, strict=True))
         kinds = self._kinds(cells)
-        components = _components_of_vectors(cells, [name for name, (kind, _) in kinds.items() if kind == "number"])
-        encoded_texts: dict[str, NDArray[np.float64]] = {}
+        numeric = [name for name, (kind, _) in kinds.items() if kind == "number"]
+        vectors_of_columns = numbered_columns(cells, numeric)
+        components = {name: (vector, at) for vector in vectors_of_columns for at, name in enumerate(vector.names)}
+        encoded_texts: dict[str, FloatArray] = {}
         learned: dict[str, Column] = {}
         quantities: dict[str, tuple[str, str]] = {}
-        for name, (kind, date_format) in kinds.items():
+        for name, (kind, format) in kinds.items():
             if kind == "ignored":
                 learned[name] = Column(name=name, kind="empty", dropped=IGNORED)
             elif kind == "text":
-                learned[name], encoded = _learn_text(name, cells[name])
+                learned[name], encoded = learn_text(name, cells[name])
                 if encoded is not None:
                     encoded_texts[name] = encoded
             elif kind == "category":
-                learned[name] = _learn_categories(name, cells[name], self.max_categories)
+                learned[name] = learn_categories(name, cells[name], self.max_categories)
             elif kind == "vector":
-                learned[name] = _learn_vectors(name, cells[name], bool(self.scale))
+                learned[name] = learn_vectors(name, cells[name], bool(self.scale))
+            elif kind == "identity":
+                learned[name] = Column(name=name, kind=kind, values=True)
             elif kind == "empty":
                 learned[name] = Column(name=name, kind=kind, dropped=ALL_MISSING)
             elif name in components and name not in self._names("number"):
-                learned[name] = _learn_component(name, *components[name], bool(self.scale))
+                learned[name] = learn_component(name, *components[name], bool(self.scale))
             else:
-                quantities[name] = kind, date_format
-        learned |= _learn_quantities(cells, quantities, bool(self.scale))
+                quantities[name] = kind, format
+        learned |= learn_quantities(cells, quantities, bool(self.scale))
         columns = [learned[name] for name in cells]
         if all(column.dropped for column in columns):
             raise ValueError(f"no column of the table can be used ({_listed(columns)})")
@@ -305,9 +198,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return encoded_texts
 
     def _kinds(self, cells: Mapping[str, pa.ChunkedArray]) -> dict[str, tuple[str, str]]:
-        """The kind of each column, as asked or else as it looks, and the format of its dates."""
+        """The kind of each column, as asked or else as it looks, and the format of its dates or the unit of its numbers."""
         asked: dict[str, str] = {}
-        for option, kind in (("text", "text"), ("category", "category"), ("number", "number"), ("ignore", "ignored")):
+        for option in _OPTIONS:
+            kind = "ignored" if option == "ignore" else option
             for name in self._names(option):
                 if name not in cells:
                     raise ValueError(f"{option}: the table has no column {name!r}{did_you_mean(str(name), cells)}")
@@ -332,7 +226,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.groups_ = _groups(columns, self.attributes_)
         return self
 
-    def transform(self, table: Any) -> NDArray[np.float64]:
+    def transform(self, table: Any) -> FloatArray:
         """Turn a table into a matrix by what was learned.
 
         Parameters
@@ -347,11 +241,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._matrix(table, {})
 
-    def _matrix(self, table: Any, encoded_texts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    def _matrix(self, table: Any, encoded_texts: Mapping[str, FloatArray]) -> FloatArray:
         used = [column for column in self.columns_ if not column.dropped]
         columns = to_arrow(table, {column.name for column in used})
         cells = dict(zip(columns.column_names, columns.columns, strict=True))
         absent = [column.name for column in used if column.name not in cells]
+        if any(column.kind != "identity" for column in used):
+            identities = {column.name for column in used if column.kind == "identity"}
+            cells |= {name: pa.chunked_array([pa.nulls(columns.num_rows)]) for name in identities & set(absent)}
+            absent = [name for name in absent if name not in identities]
         if absent:
             others = set(column_names(table)) - {column.name for column in self.columns_}
             listed = ", ".join(_with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN])
@@ -362,7 +260,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         start = 0
         for column in used:
             if column.is_single_number:
-                matrix[:, start] = quantity(cells[column.name], column.name, column.kind)
+                matrix[:, start] = quantity(cells[column.name], column.name, column.kind, column.format)
                 single_numbers.append((start, column))
                 start += 1
                 continue
@@ -372,12 +270,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 column.encode(cells[column.name], matrix[:, start:stop])
             start = stop
-        for block in _blocks(single_numbers, columns.num_rows):
-            _scale([at for at, _ in block], [column for _, column in block], matrix)
+        for block in in_blocks(single_numbers, columns.num_rows):
+            scale_columns([at for at, _ in block], [column for _, column in block], matrix)
         return matrix
 
+    def unusual(self, table: Any) -> dict[str, Mask]:
+        """Find cells on which predictions say little, as the fitted table has nothing like them.
+
+        Parameters
+        ----------
+        table : pandas, polars or pyarrow table
+
+        Returns
+        -------
+        dict
+            For each column with such cells, (n_rows,) which they are: numbers and dates that lie farther outside of the
+            fitted ones than these lie apart, and new categories.
+        """
+        check_is_fitted(self)
+        used = {column.name: column for column in self.columns_ if not column.dropped}
+        columns = to_arrow(table, used)
+        cells = {name: used[name].is_unusual(columns[name]) for name in used if name in columns.column_names}
+        return {name: unusual for name, unusual in cells.items() if unusual.any()}
+
     def views(self) -> list[View]:
-        """One view per group of `groups_`, over columns of the matrix.
+        """One view per group of `groups_`, over columns of the matrix; which item a row is, is none.
 
         Returns
         -------
@@ -386,9 +303,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from corank.views import View  # views know model files, which know this encoder
 
         check_is_fitted(self)
-        return [View(group.columns, name=group.name) for group in self.groups_]
+        return [View(group.columns, name=group.name) for group in self.groups_ if group.kind != "identity"]
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> NumpyArray:
         """Names of the columns of the matrix.
 
         Parameters
@@ -415,14 +332,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         TableEncoder
         """
         check_is_fitted(self)
-        kinds = {kind: [each.name for each in self.columns_ if each.kind == kind] for kind in ("text", "category")}
-        return TableEncoder(self.max_categories, self.scale, **kinds, number=self.number, ignore=self.ignore)
+        kinds: dict[str, Any] = {
+            kind: [each.name for each in self.columns_ if each.kind == kind] for kind in ("text", "category")
+        }
+        others = {option: getattr(self, option) for option in ("number", "ignore", "identity")}
+        return TableEncoder(self.max_categories, self.scale, **kinds, **others)
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns of text and categories: hand them to `read_table(text=...)`, so that a new file is read alike."""
+        """Columns of text, categories and names: hand them to `read_table(text=...)`, so that a new file is read alike."""
         check_is_fitted(self)
-        return [column.name for column in self.columns_ if column.kind in ("text", "category")]
+        return [column.name for column in self.columns_ if column.kind in ("text", "category", "identity")]
 
     def summary(self) -> list[dict[str, str]]:
         """Say what is done with each column.
@@ -435,7 +355,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return [{"column": each.name, "kind": each.kind, "treatment": each.treatment()} for each in self.columns_]
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NumpyArray]]:
         """Everything learned, for a file.
 
         Returns
@@ -443,7 +363,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         header : dict
             Can be written as JSON.
         arrays : dict of ndarray
-            `fill`, `centre` and `divisor` (n_columns,); for a column of text `text.K.idf` and `text.K.components`, for one
+            `fill`, `centre`, `divisor`, `low` and `high` (n_columns,); for a column of text `text.K.idf` and `text.K.components`, for one
             of vectors `vector.K.centres`, where K is the number of the column.
         """
         check_is_fitted(self)
@@ -465,7 +385,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {**header, **{option: self._names(option) for option in _OPTIONS}}, arrays
 
     @classmethod
-    def from_state(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+    def from_state(cls, header: dict[str, Any], arrays: dict[str, NumpyArray]) -> Self:
         """Rebuild an encoder from `to_state`; `corank.load` checks both before.
 
         Parameters
@@ -489,7 +409,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             learned = {key: entry[key] for key in _HEADER} | dict(zip(_SCALING, numbers, strict=True))
             learned |= {"categories": tuple(entry["categories"])}
             columns.append(Column(**learned, text=text, centres=arrays.get(f"vector.{position}.centres")))
-        options = {option: tuple(header[option]) for option in _OPTIONS}
+        options: dict[str, Any] = {option: tuple(header[option]) for option in _OPTIONS}
         return cls(header["max_categories"], header["scale"], **options)._learned(tuple(columns))
 
     def __sklearn_tags__(self) -> Any:
@@ -499,154 +419,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-# ---- learning
-
-
-def _learn_quantities(
-    cells: Mapping[str, pa.ChunkedArray], kinds: Mapping[str, tuple[str, str]], scale: bool
-) -> dict[str, Column]:
-    """What was learned about columns of numbers, dates and durations, many columns at a time.
-
-    `kinds` : the kind of each of these columns, and the format of its dates
-    """
-    learned: dict[str, Column] = {}
-    names = list(kinds)
-    for block in _blocks(names, len(next(iter(cells.values())))):
-        amounts = np.stack([quantity(cells[name], name, *kinds[name]) for name in block])
-        for name, row, numbers in zip(block, amounts, _summaries(amounts), strict=True):
-            learned[name] = _learn_quantity(name, row, *kinds[name], numbers, scale)
-    return learned
-
-
-def _blocks(columns: list[Item], n_rows: int) -> Iterator[list[Item]]:
-    """Columns in blocks of at most MAX_BLOCK_NUMBERS numbers, or of one column."""
-    size = max(1, MAX_BLOCK_NUMBERS // max(n_rows, 1))
-    for start in range(0, len(columns), size):
-        yield columns[start : start + size]
-
-
-def _scale(positions: list[int], columns: list[Column], matrix: NDArray[np.float64]) -> None:
-    """Fill and scale the given columns of a matrix, numbers as they are in the table."""
-    fill, centre, divisor = np.array([(each.fill, each.centre, each.divisor) for each in columns]).T
-    amounts = matrix[:, positions]
-    matrix[:, positions] = (np.where(np.isnan(amounts), fill, amounts) - centre) / divisor
-
-
-def _summaries(amounts: NDArray[np.float64]) -> list[tuple[float, float, float, bool, bool]]:
-    """Median, mean and spread of each row (k, n) without NaN, whether it is constant, and whether it has NaN.
-
-    Mean and spread are those of the row with its median in place of NaN.
-    """
-    missing = np.isnan(amounts)
-    marked = missing.any(axis=1)
-    fill = np.zeros(len(amounts))
-    fill[~marked] = np.median(amounts[~marked], axis=1)
-    for row in np.flatnonzero(marked & ~missing.all(axis=1)):
-        fill[row] = np.median(amounts[row, ~missing[row]])
-    filled = np.where(missing, fill[:, None], amounts)
-    low, high = filled.min(axis=1), filled.max(axis=1)
-    largest = np.maximum(np.abs(low), np.abs(high))
-    largest[largest == 0] = 1.0
-    spread = np.std(filled / largest[:, None], axis=1) * largest  # squares of large numbers would overflow
-    constant = (low == high) | (spread < np.maximum(4 * np.finfo(float).eps * largest, 1 / LARGEST))
-    columns = (fill, np.mean(filled, axis=1), spread, constant, marked)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def _learn_quantity(
-    name: str,
-    amounts: NDArray[np.float64],
-    kind: str,
-    date_format: str,
-    numbers: tuple[float, float, float, bool, bool],
-    scale: bool,
-) -> Column:
-    fill, mean, spread, constant, marked = numbers
-    if constant and not marked:
-        return Column(name=name, kind=kind, dropped=CONSTANT)
-    if marked and np.isnan(amounts).all():
-        return Column(name=name, kind=kind, dropped=ALL_MISSING)
-    learned: dict[str, Any] = {"values": not constant, "missing": marked, "fill": fill}
-    if scale and not constant:
-        learned |= {"centre": mean, "divisor": spread}
-    if kind == "date" and not constant:
-        days = np.floor(amounts[~np.isnan(amounts)]).astype("datetime64[D]")
-        learned["year"] = len(np.unique(days.astype("datetime64[Y]"))) > 1
-        learned["season"] = len(np.unique(days.astype("datetime64[M]").astype(np.int64) % 12)) > 1
-        learned["date_format"] = date_format
-    return Column(name=name, kind=kind, **learned)
-
-
-def _first_days_of_years(days: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first of January of the year of each day, in days since 1970 as the days are."""
-    years = np.floor(days).astype("datetime64[D]").astype("datetime64[Y]")
-    return years.astype("datetime64[D]").astype(np.float64)
-
-
-def _learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) -> Column:
-    distinct, codes = labels(values, name)
-    counts: Counter[str] = Counter()
-    for label, count in zip(distinct, np.bincount(codes, minlength=len(distinct)).tolist(), strict=True):
-        if label is not None:
-            counts[label] += count  # different values may have one label, such as 1 and 1.0
-    missing = len(codes) > counts.total()
-    if not counts:
-        return Column(name=name, kind="category", dropped=ALL_MISSING)
-    if len(counts) == 1 and not missing:
-        return Column(name=name, kind="category", dropped=CONSTANT)
-    if MAX_UNREPEATED_ROWS < len(counts) == counts.total():
-        return Column(name=name, kind="category", dropped=NO_REPEATS)
-    frequent = sorted(counts, key=lambda label: (-counts[label], label))[:max_categories]
-    other = len(counts) > max_categories
-    return Column(name=name, kind="category", categories=tuple(sorted(frequent)), other=other, missing=missing)
-
-
-def _learn_text(name: str, values: pa.ChunkedArray) -> tuple[Column, NDArray[np.float64] | None]:
-    """What was learned about a column of text, and its texts encoded where that was a by-product."""
-    cells = texts(values, name)
-    if len(cells) > 1 and len(cells.unique()) == 1 and cells[0].as_py():
-        return Column(name=name, kind="text", dropped=CONSTANT), None
-    features, encoded = TextFeatures.learn(cells)
-    if features is None:
-        return Column(name=name, kind="text", dropped="all texts are empty, or none has a word"), None
-    return Column(name=name, kind="text", text=features), encoded
-
-
-def _learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
-    matrix, _ = vectors(values, name)
-    if len(matrix) == 0:
-        return Column(name=name, kind="vector", dropped=ALL_MISSING)
-    largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
-    spread = float(np.sqrt(np.mean(np.var(matrix / largest, axis=0)))) * largest if matrix.size else 0.0
-    if spread < max(4 * np.finfo(float).eps * largest, 1 / LARGEST):
-        return Column(name=name, kind="vector", dropped=CONSTANT)
-    if not scale:
-        return Column(name=name, kind="vector", centres=np.zeros(matrix.shape[1]))
-    return Column(name=name, kind="vector", centres=matrix.mean(axis=0), divisor=spread)
-
-
-def _components_of_vectors(
-    cells: Mapping[str, pa.ChunkedArray], names: Iterable[str]
-) -> dict[str, tuple[NumberedColumns, int]]:
-    """For each numbered column that is a component of a vector, the vector and the position in it."""
-    return {name: (vector, at) for vector in numbered_columns(cells, names) for at, name in enumerate(vector.names)}
-
-
-def _learn_component(name: str, vector: NumberedColumns, position: int, scale: bool) -> Column:
-    if vector.spreads[position] == 0:
-        return Column(name=name, kind="vector", dropped=CONSTANT)
-    mean = float(vector.centres[position])
-    centre, divisor = (mean, vector.divisor) if scale else (0.0, 1.0)
-    return Column(
-        name=name, kind="vector", vector=vector.prefix, values=True, fill=mean, centre=centre, divisor=divisor
-    )
-
-
-def _groups(columns: tuple[Column, ...], attributes: NDArray[np.int64]) -> list[FeatureGroup]:
+def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup]:
     """Features that belong together, in the order of their first columns."""
     starts = np.searchsorted(attributes, np.arange(len(columns) + 1))
     names: dict[tuple[str, str], list[str]] = {}
-    features: dict[tuple[str, str], list[NDArray[np.int64]]] = {}
+    features: dict[tuple[str, str], list[Index]] = {}
     for position, column in enumerate(columns):
         if starts[position] < starts[position + 1]:
             key = column.group()
@@ -674,7 +451,10 @@ def _listed(columns: Sequence[Column]) -> str:
 
 
 def _warn_of(column: Column, values: pa.ChunkedArray) -> None:
-    """Warn of a column of names that is dropped, and of numbers among which are texts."""
+    """Warn of a column of names that is dropped, of dates that can be read in two ways, and of texts among numbers."""
+    if column.kind == "date" and column.format and other_reading(values, column.format):
+        example = present_texts(values)[0].as_py()
+        warn_user(f"column {column.name!r} holds dates such as {example}: read with the day first")
     if column.dropped == NO_REPEATS:
         warn_user(f"column {column.name!r} is dropped: {column.dropped}")
     if column.kind == "category" and (odd := _odd_among_numbers(values)):
@@ -713,15 +493,10 @@ def _with_near_names(name: str, others: Iterable[str]) -> str:
 
 # ---- state
 
-_OPTIONS = ("text", "category", "number", "ignore")
-_SCALING = ("fill", "centre", "divisor")
+_OPTIONS = ("text", "category", "number", "ignore", "identity")
+_SCALING = ("fill", "centre", "divisor", "low", "high")
 _HEADER = tuple(entry.name for entry in fields(Column) if entry.name not in (*_SCALING, "text", "centres"))
 
 
 def _terms(terms: Any) -> Any:
     return tuple(terms) if isinstance(terms, list) else terms
-
-
-def _check_max_categories(value: object) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"max_categories must be a whole number from 1, got {value!r}")

@@ -19,11 +19,11 @@ import numpy as np
 
 from corank._arrays import (
     Array,
-    Arrays,
     Index,
+    NumpyArray,
     block_entries,
+    block_of,
     centre_runs,
-    device,
     empty_like,
     forget,
     gram_of,
@@ -31,9 +31,10 @@ from corank._arrays import (
     is_out_of_memory,
     like,
     namespace,
+    runs_of_rows,
     take,
-    to_numpy,
     writable,
+    zeros_beside,
 )
 from corank.loss import Loss
 from corank.model_files.packing import storable
@@ -46,6 +47,7 @@ MIN_DEVICE_ROWS = 1024  # of a block on a device that is short of memory
 WRITE_ROWS = 512  # of a block that are made at once, to stay in the cache
 CHUNK_ROWS = 2**16  # that are copied at once where rows are not in query order
 
+Transformation: TypeAlias = Callable[[Array], Array]
 FeatureMap: TypeAlias = Callable[[Array], Array]  # rows (n, d) → dense float64 features (n, r)
 
 
@@ -83,7 +85,7 @@ class Gram:
     def loss(self, coefficients: Array, offset: float = 0.0) -> Array:
         """‖J (s − offset − Φ c)‖² for each column c of (r, k): (k,). O(k r²)."""
         xp = namespace(self.matrix)
-        ones = xp.ones((1, coefficients.shape[1]), dtype=xp.float64, device=device(self.matrix))
+        ones = like(np.ones((1, coefficients.shape[1])), self.matrix)
         vectors = xp.concat([-coefficients, ones, -offset * ones], axis=0)
         losses = xp.sum(vectors * (self.matrix @ vectors), axis=0)
         return xp.where(losses > 0, losses, xp.zeros_like(losses))
@@ -113,7 +115,7 @@ class Moments:
         z, totals, means = centre_runs(z, np.zeros(1, dtype=np.int64), weights)
         if weights is not None:
             z = namespace(z).sqrt(weights)[:, None] * z
-        return cls(float(totals[0]), int(z.shape[0]), means[0, ...], gram_of(z))
+        return cls(float(totals[0]), z.shape[0], means[0, ...], gram_of(z))
 
     def merge(self, other: Moments | None) -> Moments:
         """The moments of the rows of both."""
@@ -123,6 +125,10 @@ class Moments:
         step = other.mean - self.mean
         scatter = self.scatter + other.scatter + (self.weight * other.weight / weight) * (step[:, None] * step[None, :])
         return Moments(weight, self.count + other.count, self.mean + (other.weight / weight) * step, scatter)
+
+    def transformed(self, of_vector: Transformation, of_matrix: Transformation) -> Moments:
+        """The moments with the vector (c,) and the matrix (c, c) transformed."""
+        return replace(self, mean=of_vector(self.mean), scatter=of_matrix(self.scatter))
 
     def gram(self, comparison: Loss) -> Gram:
         """The sums of these rows as one whole query."""
@@ -172,29 +178,22 @@ class Statistics:
     def mapped(self, whitening: Array) -> Statistics:
         """The sums with features Φ W for W (r, k). O(r² k)."""
         xp = namespace(whitening)
-        (r, k), place = whitening.shape, {"dtype": xp.float64, "device": device(whitening)}
-        upper = xp.concat([whitening, xp.zeros((r, N_TARGETS), **place)], axis=1)
-        lower = xp.concat([xp.zeros((N_TARGETS, k), **place), xp.eye(N_TARGETS, **place)], axis=1)
+        r, k = whitening.shape
+        upper = xp.concat([whitening, zeros_beside((r, N_TARGETS), whitening)], axis=1)
+        lower = like(np.eye(N_TARGETS, k + N_TARGETS, k), whitening)
         full = xp.concat([upper, lower], axis=0)
-        return self._transformed(lambda vector: full.T @ vector, lambda matrix: full.T @ matrix @ full)
+        return self.transformed(lambda vector: full.T @ vector, lambda matrix: full.T @ matrix @ full)
 
     def of_features(self, chosen: Index) -> Statistics:
         """The sums with the given features only."""
         size = int(self.queries[0].matrix.shape[0]) - N_TARGETS
         kept = np.r_[chosen, size : size + N_TARGETS]
+        return self.transformed(lambda vector: take(vector, kept), lambda matrix: block_of(matrix, kept, kept))
 
-        def block(matrix: Array) -> Array:
-            xp = namespace(matrix)
-            return xp.take(take(matrix, kept), like(kept, matrix, "int64"), axis=1)
-
-        return self._transformed(lambda vector: take(vector, kept), block)
-
-    def _transformed(self, of_vector: Callable[[Array], Array], of_matrix: Callable[[Array], Array]) -> Statistics:
+    def transformed(self, of_vector: Transformation, of_matrix: Transformation) -> Statistics:
         """The sums with every vector (c,) and every matrix (c, c) transformed."""
         queries = tuple(replace(gram, matrix=of_matrix(gram.matrix)) for gram in self.queries)
-        parts = tuple(
-            part and replace(part, mean=of_vector(part.mean), scatter=of_matrix(part.scatter)) for part in self.parts
-        )
+        parts = tuple(part and part.transformed(of_vector, of_matrix) for part in self.parts)
         return Statistics(self.comparison, queries, parts)
 
     def collapsed(self) -> Statistics:
@@ -227,6 +226,7 @@ class _Job:
     query: int = -1  # code of the query that ends
 
 
+@storable("End")
 @dataclass(frozen=True)
 class End:
     """A query at one end of some rows, which may go on beyond them."""
@@ -271,10 +271,8 @@ class Accumulator:
         self.reference = reference
         if n_folds is None:
             n_folds = 1 if folds is None else int(folds.max()) + 1
-        xp = namespace(reference)
         self._width = n_features + N_TARGETS
-        place = {"dtype": xp.float64, "device": device(reference)}
-        self._sums = [Gram(xp.zeros((self._width, self._width), **place)) for _ in range(n_folds)]
+        self._sums = [Gram(zeros_beside((self._width, self._width), reference)) for _ in range(n_folds)]
         self._parts: list[Moments | None] = [None] * n_folds
         self._block_rows = max(MIN_BLOCK_ROWS, block_entries(reference, GRAM_ENTRIES) // self._width)
         self._workspace = threading.local()
@@ -320,7 +318,7 @@ class Accumulator:
     def _check(self, queries: Index, starts: Index) -> None:
         """Refuse a query whose rows do not lie together: it would count as several."""
         runs = queries[starts]
-        if runs[0] < self._last_query or not bool(np.all(runs[1:] > runs[:-1])):
+        if runs[0] < self._last_query or not np.all(runs[1:] > runs[:-1]):
             raise ValueError("the rows of a query must lie together, and query codes must rise.")
         self._last_query = int(runs[-1])
 
@@ -391,10 +389,8 @@ class Accumulator:
     def _pieces(self, rows: Any) -> Iterator[Any]:
         """A slice or row numbers, cut into blocks."""
         first, n = (rows.start, rows.stop - rows.start) if isinstance(rows, slice) else (0, len(rows))
-        step = self._block_rows
-        for low in range(0, n, step):
-            high = min(low + step, n)
-            yield slice(first + low, first + high) if isinstance(rows, slice) else rows[low:high]
+        for run in runs_of_rows(n, self._block_rows):
+            yield slice(first + run.start, first + run.stop) if isinstance(rows, slice) else rows[run]
 
     # ---- work
 
@@ -403,7 +399,7 @@ class Accumulator:
             if job.kind == "close":
                 return job, None
             z = self._augmented(take(X, job.rows), take(scores, job.rows))
-            row_weights = None if weights is None else take(weights, job.rows)
+            row_weights = take(weights, job.rows)
             if job.kind == "whole":
                 return job, self._whole_queries(z, queries[job.rows], row_weights)
             return job, Moments.of(z, row_weights)
@@ -460,7 +456,7 @@ class Accumulator:
     def _augmented(self, X: Array, scores: Array) -> Array:
         """(Φ(x), score, 1) for every row, in a buffer of this thread where the library is NumPy."""
         xp = namespace(scores)
-        n, write = int(scores.shape[0]), getattr(self.features, "write", None)
+        n, write = scores.shape[0], getattr(self.features, "write", None)
         if not writable(scores):
             return xp.concat([self.features(X), scores[:, None], xp.ones_like(scores)[:, None]], axis=1)
         buffer = getattr(self._workspace, "buffer", None)
@@ -482,7 +478,7 @@ class Accumulator:
     def _whole_queries(self, z: Array, queries: Index, weights: Array | None) -> Gram:
         """Σ over whole queries of within·scatter + between·weight·mean meanᵀ. May overwrite z."""
         xp = namespace(z)
-        n = int(z.shape[0])
+        n = z.shape[0]
         if not self.comparison.needs_queries:
             z = z if weights is None else xp.sqrt(weights)[:, None] * z
             return Gram(gram_of(z), float(n) if weights is None else float(xp.sum(weights)), n)
@@ -490,7 +486,7 @@ class Accumulator:
         lengths = np.diff(np.append(starts, n))
         z, totals, means = centre_runs(z, starts, weights)
         between, within = self.comparison.scales(totals, like(lengths, z))
-        if weights is not None or not bool(xp.all(within == 1)):
+        if weights is not None or not xp.all(within == 1):
             factors = take(within, np.repeat(np.arange(len(starts)), lengths))
             factors = factors if weights is None else weights * factors
             z = xp.sqrt(factors)[:, None] * z
@@ -518,7 +514,7 @@ def gather(
     `folds` has one entry per query code, or one per row where `queries` is None (one query without a name).
     O(n r (r + d)) for r features; memory for a few blocks and one (r + 2)² matrix per fold.
     """
-    n = int(X.shape[0])
+    n = X.shape[0]
     by_items = queries is None and comparison.needs_queries
     codes = np.arange(n) if queries is None else queries
     accumulator = Accumulator(comparison, features, n_features, scores, folds)
@@ -529,7 +525,7 @@ def gather(
     for begin in range(0, n, chunk_rows):
         end = min(begin + chunk_rows, n)
         rows: Any = slice(begin, end) if order is None else order[begin:end]
-        row_weights = None if weights is None else take(weights, rows)
+        row_weights = take(weights, rows)
         if by_items:
             row_folds = np.zeros(end - begin, dtype=np.int64) if folds is None else folds[begin:end]
             accumulator.add_items(take(X, rows), take(scores, rows), row_weights, row_folds)
@@ -538,6 +534,7 @@ def gather(
     return accumulator.result()
 
 
+@storable("Spans")
 @dataclass(frozen=True)
 class Spans:
     """Sums over a stretch of rows.
@@ -551,7 +548,7 @@ class Spans:
     tail: End | None = None
 
     @classmethod
-    def of(cls, sums: Accumulator, ids: np.ndarray[Any, Any]) -> Spans:
+    def of(cls, sums: Accumulator, ids: NumpyArray) -> Spans:
         """The sums of an accumulator that keeps ends; `ids` (n_codes,) are the ids of its query codes."""
         between, *ends = sums.ends()
         head, tail = (None if end is None else replace(end, query=int(ids[end.query])) for end in ends)
@@ -586,54 +583,17 @@ class Spans:
             result = result if end is None else _with_query(result, end)
         return result
 
-    def packed(self) -> tuple[dict[str, Any], Arrays]:
-        """The sums as JSON and arrays."""
-        grams = self.between.queries
-        arrays: Arrays = {
-            "sums": np.stack([to_numpy(gram.matrix) for gram in grams]),
-            "weights": np.asarray([gram.weight for gram in grams]),
-            "freedoms": np.asarray([gram.freedom for gram in grams], dtype=np.int64),
-        }
-        header: dict[str, Any] = {"parts": [], "ends": []}
-        for fold, moments in enumerate(self.between.parts):
-            if moments is not None:
-                header["parts"].append([fold, moments.count])
-                arrays |= _packed_moments(f"part{fold}", moments)
-        for name, end in (("head", self.head), ("tail", self.tail)):
-            if end is not None:
-                header["ends"].append([name, end.query, end.fold, end.moments.count])
-                arrays |= _packed_moments(name, end.moments)
-        return header, arrays
+    def beside(self, reference: Array) -> Spans:
+        """The sums in the library and on the device of a reference."""
 
-    @classmethod
-    def unpacked(cls, header: dict[str, Any], arrays: Arrays, comparison: Loss, reference: Array) -> Spans:
-        """Sums from their JSON and arrays, in the library and on the device of a reference."""
-        sums = zip(arrays["sums"], arrays["weights"], arrays["freedoms"], strict=True)
-        grams = tuple(Gram(like(matrix, reference), float(weight), int(free)) for matrix, weight, free in sums)
-        moments: list[Moments | None] = [None] * len(grams)
-        for fold, count in header["parts"]:
-            moments[fold] = _unpacked_moments(f"part{fold}", count, arrays, reference)
-        ends = {
-            name: End(query, fold, _unpacked_moments(name, count, arrays, reference))
-            for name, query, fold, count in header["ends"]
-        }
-        return cls(Statistics(comparison, grams, tuple(moments)), ends.get("head"), ends.get("tail"))
+        def placed(values: Array) -> Array:
+            return like(values, reference)
+
+        ends = (end and replace(end, moments=end.moments.transformed(placed, placed)) for end in (self.head, self.tail))
+        return Spans(self.between.transformed(placed, placed), *ends)
 
 
 def _with_query(between: Statistics, end: End) -> Statistics:
     grams = list(between.queries)
     grams[end.fold] = grams[end.fold] + end.moments.gram(between.comparison)
     return replace(between, queries=tuple(grams))
-
-
-def _packed_moments(name: str, moments: Moments) -> Arrays:
-    return {
-        f"{name}.weight": np.asarray([moments.weight]),
-        f"{name}.mean": to_numpy(moments.mean),
-        f"{name}.scatter": to_numpy(moments.scatter),
-    }
-
-
-def _unpacked_moments(name: str, count: int, arrays: Arrays, reference: Array) -> Moments:
-    mean, scatter = (like(arrays[f"{name}.{moment}"], reference) for moment in ("mean", "scatter"))
-    return Moments(float(arrays[f"{name}.weight"][0]), count, mean, scatter)

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist, squareform
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
-from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan_distances
 
 from corank._arrays import (
     Array,
+    NumpyArray,
     add_diagonal,
     cholesky,
     empty_like,
@@ -26,13 +25,15 @@ from corank._arrays import (
     is_sparse,
     like,
     namespace,
+    runs_of_rows,
     symmetrised,
     take,
+    take_columns,
     to_numpy,
     writable,
     write_exponentials,
 )
-from corank.model_files.packing import NAMED_FUNCTIONS, storable
+from corank.model_files.packing import BUILT_IN_KERNELS, NAMED_FUNCTIONS, storable
 
 KernelFunction = Callable[..., Any]
 
@@ -54,7 +55,7 @@ def register_kernel(name: str, function: KernelFunction) -> None:
     function : callable
         ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values.
     """
-    if name in PAIRWISE_KERNEL_FUNCTIONS or name == "precomputed":
+    if name in BUILT_IN_KERNELS or name == "precomputed":
         raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}.")
@@ -63,7 +64,12 @@ def register_kernel(name: str, function: KernelFunction) -> None:
 
 def kernel_names() -> list[str]:
     """All names that `kernel=` understands."""
-    return sorted({*PAIRWISE_KERNEL_FUNCTIONS, *NAMED_FUNCTIONS, "precomputed"})
+    return sorted({*BUILT_IN_KERNELS, *NAMED_FUNCTIONS, "precomputed"})
+
+
+def is_named(value: Any, name: str) -> bool:
+    """Whether a parameter that may be of other kinds, such as an array, is this name."""
+    return isinstance(value, str) and value == name
 
 
 def is_registered(name: str) -> bool:
@@ -96,7 +102,12 @@ class Kernel:
     @property
     def precomputed(self) -> bool:
         """Whether the features already are kernel values."""
-        return isinstance(self.name, str) and self.name == "precomputed"
+        return is_named(self.name, "precomputed")
+
+    @property
+    def has_width(self) -> bool:
+        """Whether gamma is one of its parameters."""
+        return isinstance(self.name, str) and self.name in WITH_GAMMA
 
     @property
     def is_plain_rbf(self) -> bool:
@@ -117,6 +128,8 @@ class Kernel:
             raise ValueError(
                 f"kernel {self.name!r} runs on NumPy arrays only; use one of {', '.join(NATIVE)} for other arrays."
             )
+        from sklearn.metrics.pairwise import pairwise_kernels
+
         accepted = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
 
@@ -128,7 +141,7 @@ class Kernel:
             return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
         return X * like(np.asarray(self.scales), X)[None, :]
 
-    def stretched(self, logs: np.ndarray[Any, Any]) -> Kernel:
+    def stretched(self, logs: NumpyArray) -> Kernel:
         """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
         scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
         return replace(self, scales=tuple(float(scale) for scale in scales))
@@ -137,6 +150,10 @@ class Kernel:
         """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie apart."""
         if self.is_plain_rbf and writable(X) and writable(Z):
             (prepared or RbfPoints.of(self, Z)).write(X, out)
+        elif self.name == "laplacian" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+            assert self.gamma is not None
+            distances = manhattan_distances(self.seen(float64(X)), self.seen(float64(Z)))
+            np.exp(np.multiply(distances, -self.gamma, out=distances), out=out)
         else:
             out[...] = self.block(X, Z)
 
@@ -147,7 +164,7 @@ class Kernel:
             return RbfPoints.of(self, Z).values(X)
         if self.name == "laplacian":
             assert self.gamma is not None
-            return namespace(X if not is_sparse(X) else np.empty(0)).exp(-self.gamma * manhattan_distances(X, Z))
+            return namespace(X).exp(-self.gamma * manhattan_distances(X, Z))
         values = product(X, Z)
         if self.name == "linear":
             return values
@@ -173,7 +190,7 @@ class Kernel:
         xp = namespace(X)
         if self.precomputed:
             return float64(xp.linalg.diagonal(X)) if not is_sparse(X) else X.diagonal()
-        ones = like(np.ones(X.shape[0]), X if not is_sparse(X) else np.empty(0))
+        ones = like(np.ones(X.shape[0]), X)
         if self.name in ("rbf", "laplacian"):
             return ones
         if self.name in NATIVE:
@@ -185,7 +202,7 @@ class Kernel:
             assert self.gamma is not None
             return (self.gamma * norms + self.coef0) ** self.degree
         n = X.shape[0]
-        blocks = [take(X, slice(begin, min(begin + DIAGONAL_ROWS, n))) for begin in range(0, n, DIAGONAL_ROWS)]
+        blocks = [take(X, run) for run in runs_of_rows(n, DIAGONAL_ROWS)]
         return xp.concat([xp.linalg.diagonal(self.block(block, block)) for block in blocks])
 
 
@@ -218,7 +235,7 @@ class RbfPoints:
     def values(self, X: Array) -> Array:
         """Kernel values between the rows of X and the points: (n, r)."""
         if writable(X):
-            out = empty_like((int(X.shape[0]), int(self.right.shape[1])), X)
+            out = empty_like((X.shape[0], self.right.shape[1]), X)
             self.write(X, out)
             return out
         xp = namespace(X)
@@ -235,7 +252,7 @@ class RbfPoints:
 def finite_values(values: Array) -> Array:
     """Kernel values (n, r) as they are, refused where they are not finite."""
     xp = namespace(values)
-    if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
+    if not xp.isfinite(xp.sum(values)) and not xp.all(xp.isfinite(values)):
         raise ValueError("kernel gives NaN or infinity on these rows; check its parameters (degree, coef0, gamma).")
     return values
 
@@ -271,6 +288,8 @@ def product(X: Array, Z: Array) -> Array:
 def manhattan_distances(X: Array, Z: Array) -> Array:
     """Σ |x − z| over the columns, for dense or CSR X (n, d) and Z (r, d): (n, r). O(n r d)."""
     if is_sparse(X) or is_sparse(Z):
+        from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan_distances
+
         return sparse_manhattan_distances(sparse.csr_array(X), sparse.csr_array(Z))
     if isinstance(X, np.ndarray):
         return squareform(pdist(X, "cityblock")) if X is Z else cdist(X, Z, "cityblock")
@@ -300,7 +319,7 @@ def _unit_rows(X: Array) -> Array:
 def _columns(X: Array, columns: Array) -> Array:
     if is_sparse(X):
         return X[:, to_numpy(columns)].toarray().astype(np.float64, copy=False)
-    return float64(namespace(X).take(X, like(columns, X, "int64"), axis=1))
+    return float64(take_columns(X, columns))
 
 
 def check_precomputed(K: Array) -> None:
@@ -317,11 +336,11 @@ def check_precomputed(K: Array) -> None:
         cholesky(add_diagonal(symmetrised(dense), jitter))
     except ValueError:
         raise ValueError(
-            "Precomputed matrix X is not positive semi-definite, so it is no kernel; "
+            "Precomputed matrix X is not positive semi-definite, so it is not a kernel; "
             "clip its negative eigenvalues or use another similarity."
         ) from None
 
 
 def basis_points(kernel: Kernel, X: Array, rows: Any) -> Array:
     """Rows of X as basis points: the rows themselves, or their column numbers where the kernel is precomputed."""
-    return like(rows, X if not is_sparse(X) else np.empty(0), "int64") if kernel.precomputed else take(X, rows)
+    return like(rows, X, "int64") if kernel.precomputed else take(X, rows)

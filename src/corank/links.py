@@ -8,7 +8,7 @@ in docs/mathematics.md, section 3.16.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, FloatArray, Index, float64, in_order, is_sparse, to_numpy
 from corank._messages import count, warn_user
+from corank._scikit_learn import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, check_is_fitted
 from corank.rows import is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
 
@@ -99,9 +98,7 @@ def read_links(links: Any, n: int, *, ids: Any = None, directed: bool = False, m
         )
     if directed:
         return result
-    matrix = result.matrix
-    mutual = sparse.csr_array(matrix.maximum(matrix.T))
-    return Links(mutual, result.n_given, result.n_unknown, result.n_self, result.n_repeated)
+    return replace(result, matrix=sparse.csr_array(result.matrix.maximum(result.matrix.T)))
 
 
 def _read_matrix(links: Any, n: int) -> Links:
@@ -128,10 +125,9 @@ def _read_edges(links: Any, n: int, ids: Any) -> Links:
     present = (ends[0] >= 0) & (ends[1] >= 0)
     n_unknown = n_given - int(np.count_nonzero(present))
     first, second = ends[0][present], ends[1][present]
-    counts_once = weights is None
     values = np.ones(len(first)) if weights is None else weights[present]
-    result = _summed(first, second, values, n, counts_once=counts_once)
-    return Links(result.matrix, n_given, n_unknown, result.n_self, result.n_repeated)
+    result = _summed(first, second, values, n, counts_once=weights is None)
+    return replace(result, n_given=n_given, n_unknown=n_unknown)
 
 
 def _summed(first: Any, second: Any, weights: FloatArray, n: int, *, counts_once: bool) -> Links:
@@ -274,12 +270,8 @@ def _positions(column: Any, names: Any) -> Index:
         _check_no_repeats(names.drop_null(), " when read as a number, as links hold numbers")
     else:
         names, values = name_numbers, _parsed_numbers(values, "links hold text", "ids are numbers")
-    positions = pc.fill_null(pc.index_in(values, value_set=_one_chunk(names), skip_nulls=True), -1)
+    positions = pc.fill_null(pc.index_in(values, value_set=names.combine_chunks(), skip_nulls=True), -1)
     return np.asarray(positions.to_numpy(), dtype=np.int64)
-
-
-def _one_chunk(values: Any) -> Any:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _whole_numbers(values: Any) -> Any:
@@ -381,6 +373,7 @@ def propagated(P: Any, W: Any, hops: Sequence[int], kept: float) -> dict[int, Fl
 # ---- in a pipeline
 
 
+@dataclass(eq=False, repr=False)
 class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replaces the features of each item by averages over the items that it is linked with.
 
@@ -435,20 +428,12 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
            [3. ]])
     """
 
-    def __init__(
-        self,
-        links: Any = None,
-        *,
-        hops: int | Sequence[int] = 16,
-        kept: float = 0.05,
-        directed: bool = False,
-        ids: Any = None,
-    ) -> None:
-        self.links = links
-        self.hops = hops
-        self.kept = kept
-        self.directed = directed
-        self.ids = ids
+    links: Any = None
+    _: KW_ONLY
+    hops: int | Sequence[int] = 16
+    kept: float = 0.05
+    directed: bool = False
+    ids: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the links between the rows of X.

@@ -8,26 +8,15 @@ D are the weights of rows, W their sum over a query, P the projection that takes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
-from corank._arrays import Array, device, namespace, segment_sum, subtract_symmetric, symmetrised, take
+import numpy as np
+
+from corank._arrays import Array, like, namespace, segment_sum, subtract_symmetric, symmetrised, take
 from corank.model_files.packing import storable
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
 WEIGHTINGS: tuple[Weighting, ...] = ("size", "unit", "query")
-
-
-class Loss(Protocol):
-    """A loss, by the eigenvalues of its block of L for every query: D^½ (between·(I − P) + within·P) D^½."""
-
-    @property
-    def needs_queries(self) -> bool:
-        """Whether rows of a query are compared; False where every row counts for itself."""
-        ...
-
-    def scales(self, weight: Array, count: Array) -> tuple[Array, Array]:
-        """(between, within), each (q,), of queries with total weights `weight` (q,) and numbers of rows `count` (q,)."""
-        ...
 
 
 @storable("Pointwise")
@@ -80,36 +69,14 @@ class Blend:
         return self.beta * namespace(weight).ones_like(weight), self.beta + (1 - self.beta) * within
 
 
+Loss: TypeAlias = Pointwise | WithinQueries | Blend
+
+
 def blend(weighting: Weighting, beta: float) -> Loss:
     """`WithinQueries` for beta = 0, `Pointwise` for beta = 1, `Blend` between."""
     if beta == 0:
         return WithinQueries(weighting)
     return Pointwise() if beta == 1 else Blend(weighting, beta)
-
-
-class Operator(Protocol):
-    """The root J (n_roots, n_rows) of a loss on given rows."""
-
-    @property
-    def n_rows(self) -> int: ...  # noqa: D102
-    @property
-    def n_roots(self) -> int: ...  # noqa: D102
-    @property
-    def weight(self) -> float:
-        """The total weight of the rows or comparisons."""
-        ...
-
-    def root(self, x: Array) -> Array:
-        """J x for x (n_rows, c): (n_roots, c)."""
-        ...
-
-    def root_transposed(self, z: Array) -> Array:
-        """Jᵀ z for z (n_roots, c): (n_rows, c)."""
-        ...
-
-    def conjugate(self, matrix: Array) -> Array:
-        """J K Jᵀ for a symmetric K (n_rows, n_rows), which may be overwritten: (n_roots, n_roots)."""
-        ...
 
 
 class QueryLoss:
@@ -138,9 +105,8 @@ class QueryLoss:
         self.comparison = comparison
         self.n_rows = self.n_roots = n_rows
         self.n_queries = n_queries
-        place = {"device": device(reference)}
-        self.queries = xp.zeros(n_rows, dtype=xp.int64, **place) if queries is None else queries
-        ones = xp.ones(n_rows, dtype=xp.float64, **place)
+        self.queries = like(np.zeros(n_rows), reference, "int64") if queries is None else queries
+        ones = like(np.ones(n_rows), reference)
         self.root_weights = ones if weights is None else xp.sqrt(weights)
         sums = segment_sum(xp.stack([ones, self.root_weights**2], axis=1), self.queries, n_queries)
         self.counts, self.totals = sums[:, 0], sums[:, 1]
@@ -177,7 +143,7 @@ class QueryLoss:
         """J K Jᵀ for a symmetric K (n, n), which may be overwritten. O(n²)."""
         xp = namespace(matrix)
         factors = self.root_weights * take(xp.sqrt(self.within), self.queries)
-        if not bool(xp.all(factors == 1)):
+        if not xp.all(factors == 1):
             matrix = factors[:, None] * matrix * factors[None, :]
         if not self.comparison.needs_queries:
             return matrix
@@ -252,6 +218,9 @@ class PairLoss:
         """L x = Aᵀ diag(w) A x."""
         return self.root_transposed(self.root(x))
 
-    def targets(self, scores: Any = None) -> Array:
+    def targets(self) -> Array:
         """The margins times the roots of the weights: (n_roots, 1)."""
         return (namespace(self.weights).sqrt(self.weights) * self.margins)[:, None]
+
+
+Operator: TypeAlias = QueryLoss | PairLoss

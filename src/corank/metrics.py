@@ -9,10 +9,8 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
-from sklearn.metrics import average_precision_score, make_scorer, ndcg_score
 
-from corank._arrays import to_numpy
+from corank._arrays import FloatArray, Index, Mask, NumpyArray, to_numpy
 from corank.rows import encode_queries
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
@@ -39,7 +37,7 @@ def disagreement_error(
     ties: Literal["skip", "half"] = ...,
     *,
     average: Literal[False],
-) -> NDArray[np.float64]: ...
+) -> FloatArray: ...
 def disagreement_error(
     y_true: Any,
     y_score: Any,
@@ -47,7 +45,7 @@ def disagreement_error(
     sample_weight: Any = None,
     ties: Literal["skip", "half"] = "skip",
     average: bool = True,
-) -> float | NDArray[np.float64]:
+) -> float | FloatArray:
     """Share of the pairs of a query that the scores put in the wrong order, averaged over the queries.
 
     0 is a perfect ranking, 1 the reversed one; constant scores get 1/2 where no true scores are tied.
@@ -95,12 +93,8 @@ def disagreement_error(
 @overload
 def ndcg(y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., average: Literal[True] = ...) -> float: ...
 @overload
-def ndcg(
-    y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., *, average: Literal[False]
-) -> NDArray[np.float64]: ...
-def ndcg(
-    y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, average: bool = True
-) -> float | NDArray[np.float64]:
+def ndcg(y_true: Any, y_score: Any, qid: Any = ..., k: int | None = ..., *, average: Literal[False]) -> FloatArray: ...
+def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, average: bool = True) -> float | FloatArray:
     """Normalised discounted cumulative gain of each query, averaged over the queries.
 
     What :func:`sklearn.metrics.ndcg_score` gives (linear gains) for each query, tied scores included: O(n log n).
@@ -124,6 +118,8 @@ def ndcg(
         With ``average=False`` in order of first appearance, NaN where undefined.
     """
     table = _read_table(y_true, y_score, qid)
+    if k is not None and k < 1:
+        raise ValueError(f"k must be at least 1, or None for all rows, got {k!r}.")
     if (table.y < 0).any():
         raise ValueError("y_true has negative values, which are no gains; shift them to start at 0 before ndcg.")
     values = np.full(table.n_queries, np.nan)
@@ -134,22 +130,24 @@ def ndcg(
     return _mean_of_defined(values, "two rows and a positive y_true") if average else values
 
 
-def _ndcg(gains: NDArray[Any], scores: NDArray[Any], k: int | None) -> float:
-    """NDCG of one query. scikit-learn, which takes about twenty times as long, is asked only where scores are tied."""
+def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
+    """NDCG of one query; rows with the same score share the places that they take."""
     order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    if (ranked[1:] == ranked[:-1]).any() or (k is not None and k < 1):
-        return float(ndcg_score(gains[np.newaxis], scores[np.newaxis], k=k))
+    ranked, reached = scores[order], gains[order]
+    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    if len(starts) < len(gains):
+        sizes = np.diff(starts, append=len(gains))
+        reached = np.repeat(np.add.reduceat(reached, starts) / sizes, sizes)
     discount = 1.0 / np.log2(np.arange(2, 2 + (len(gains) if k is None else min(k, len(gains)))))
     best = np.sort(gains)[::-1][: len(discount)]
-    return float(gains[order][: len(discount)] @ discount / (best @ discount))
+    return float(reached[: len(discount)] @ discount / (best @ discount))
 
 
 @overload
 def average_precision(y_true: Any, y_score: Any, qid: Any = ..., average: Literal[True] = ...) -> float: ...
 @overload
-def average_precision(y_true: Any, y_score: Any, qid: Any = ..., *, average: Literal[False]) -> NDArray[np.float64]: ...
-def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool = True) -> float | NDArray[np.float64]:
+def average_precision(y_true: Any, y_score: Any, qid: Any = ..., *, average: Literal[False]) -> FloatArray: ...
+def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool = True) -> float | FloatArray:
     """Average precision of each query, averaged over the queries.
 
     :func:`sklearn.metrics.average_precision_score` called once per query: O(n log n), about 0.7 ms per query.
@@ -170,6 +168,8 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
     float, or ndarray of shape (n_queries,)
         With ``average=False`` in order of first appearance, NaN where undefined.
     """
+    from sklearn.metrics import average_precision_score
+
     table = _read_table(y_true, y_score, qid)
     if not np.isin(table.y, (0, 1)).all():
         raise ValueError("y_true has values other than 0 and 1; say which rows are relevant, as in y_true >= 4.")
@@ -188,10 +188,10 @@ class Reliability(NamedTuple):
     interval : (k,) lower and (k,) upper end of a 95 % interval of the share (Wilson)
     """
 
-    predicted: NDArray[np.float64]
-    observed: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    interval: tuple[NDArray[np.float64], NDArray[np.float64]]
+    predicted: FloatArray
+    observed: FloatArray
+    counts: Index
+    interval: tuple[FloatArray, FloatArray]
 
 
 def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
@@ -253,6 +253,18 @@ def calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10) -> float:
     return float(np.sum(bins.counts * np.abs(bins.predicted - bins.observed)) / bins.counts.sum())
 
 
+def misplaced_shares(y_true: FloatArray, y_score: FloatArray) -> FloatArray:
+    """For each row of one query (n,) the share of the rows with another score that it is in the wrong order with.
+
+    NaN where there are none, and where y_true is NaN. O(n²).
+    """
+    differ = np.nan_to_num(np.sign(y_true[:, None] - y_true[None, :]))
+    order = np.sign(y_score[:, None] - y_score[None, :])
+    wrong = np.where(differ != 0, (1 - differ * order) / 2, 0.0).sum(axis=1)
+    pairs = (differ != 0).sum(axis=1)
+    return np.where(pairs > 0, wrong / np.maximum(pairs, 1), np.nan)
+
+
 def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callable[..., float]:
     """Return a scikit-learn scorer that reads the query ids from ``groups``.
 
@@ -269,6 +281,9 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
     callable
         A scorer whose score request is ``qid="groups"``; change it with its ``set_score_request``.
     """
+    from sklearn import get_config
+    from sklearn.metrics import make_scorer
+
     if name not in ("disagreement", "ndcg", "average_precision"):
         raise ValueError(f'name={name!r} is unknown; give "disagreement", "ndcg" or "average_precision".')
     if not get_config()["enable_metadata_routing"]:
@@ -287,11 +302,11 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
 class _Table(NamedTuple):
     """The rows that count, grouped by query: those of query q stand at ``starts[q] : starts[q] + sizes[q]``."""
 
-    y: NDArray[Any]
-    score: NDArray[Any]
-    weight: NDArray[Any] | None
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    y: NumpyArray
+    score: NumpyArray
+    weight: NumpyArray | None
+    starts: Index
+    sizes: Index
 
     @property
     def n_queries(self) -> int:
@@ -320,8 +335,8 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
     return _Table(y[rows], score[rows], None if weight is None else weight[rows], np.cumsum(sizes) - sizes, sizes)
 
 
-def _read_column(values: Any, name: str, n_rows: int | None = None) -> NDArray[Any]:
-    column: NDArray[Any] = to_numpy(values)
+def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArray:
+    column: NumpyArray = to_numpy(values)
     if column.dtype.kind == "O":
         try:  # pandas has missing marks of its own
             column = values.to_numpy(np.float64, na_value=np.nan) if hasattr(values, "isna") else column.astype(float)
@@ -341,7 +356,7 @@ def _rows_of_queries(table: _Table) -> Iterator[tuple[int, slice]]:
         yield query, slice(start, start + size)
 
 
-def _mean_of_defined(values: NDArray[np.float64], needed: str) -> float:
+def _mean_of_defined(values: FloatArray, needed: str) -> float:
     defined = values[~np.isnan(values)]
     if len(defined) == 0:
         message = f"There was nothing to compare: no query has {needed}. The result is nan."
@@ -352,7 +367,7 @@ def _mean_of_defined(values: NDArray[np.float64], needed: str) -> float:
 
 def _equal_width_batches(
     table: _Table,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any]]]:
+) -> Iterator[tuple[Index, NumpyArray, NumpyArray, NumpyArray]]:
     """Yield (queries (b,), y (b, width), score (b, width), weight (b, width)), padded to a width of a power of two.
 
     Padding has weight zero, so that what it holds does not matter. Weights are integers when none were given;
@@ -376,14 +391,14 @@ def _equal_width_batches(
 class _Pairs(NamedTuple):
     """Number, or weight, of the unordered pairs of each kind, each of shape (b,)."""
 
-    all: NDArray[Any]
-    different_y: NDArray[Any]
-    tied_in_score_only: NDArray[Any]
-    tied_in_y_only: NDArray[Any]
-    inverted: NDArray[Any]
+    all: NumpyArray
+    different_y: NumpyArray
+    tied_in_score_only: NumpyArray
+    tied_in_y_only: NumpyArray
+    inverted: NumpyArray
 
 
-def _weigh_pairs(y: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]) -> _Pairs:
+def _weigh_pairs(y: NumpyArray, score: NumpyArray, weight: NumpyArray) -> _Pairs:
     """Weigh the pairs within each row of three (b, width) arrays; O(b width log width).
 
     A pair is met at its later member j, as w_j times the weight that stands before: sums of positive terms within one
@@ -412,25 +427,25 @@ def _weigh_pairs(y: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]) -> 
     )
 
 
-def _weight_before(weight: NDArray[Any]) -> NDArray[Any]:
+def _weight_before(weight: NumpyArray) -> NumpyArray:
     before = np.zeros_like(weight)
     np.cumsum(weight[:, :-1], axis=1, out=before[:, 1:])
     return before
 
 
-def _starts_run(a: NDArray[Any]) -> NDArray[np.bool_]:
+def _starts_run(a: NumpyArray) -> Mask:
     starts = np.ones(a.shape, dtype=np.bool_)
     np.not_equal(a[:, 1:], a[:, :-1], out=starts[:, 1:])
     return starts
 
 
-def _at_run_start(before: NDArray[Any], starts: NDArray[np.bool_]) -> NDArray[Any]:
+def _at_run_start(before: NumpyArray, starts: Mask) -> NumpyArray:
     # `before` never falls, so the last start seen holds the largest value.
-    at_start: NDArray[Any] = np.maximum.accumulate(np.where(starts, before, 0), axis=1)
+    at_start: NumpyArray = np.maximum.accumulate(np.where(starts, before, 0), axis=1)
     return at_start
 
 
-def _weigh_inversions(ranks: NDArray[np.intp], weight: NDArray[Any]) -> NDArray[Any]:
+def _weigh_inversions(ranks: NDArray[np.intp], weight: NumpyArray) -> NumpyArray:
     """Weigh the pairs that stand in falling order, in each row of (b, width) permutations of range(width).
 
     Top-down radix sort: of a block of ranks, those of the lower half move, in order, before those of the upper half;

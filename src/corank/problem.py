@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, first_appearance, is_sparse, like, namespace, take, to_numpy
 from corank._messages import warn_user
 from corank.gram import FeatureMap, Statistics, gather
-from corank.loss import Loss, Operator, PairLoss, Pointwise, QueryLoss
+from corank.loss import Loss, PairLoss, Pointwise, QueryLoss
 from corank.metrics import disagreement_error
 from corank.model_files.packing import storable
 from corank.rows import Rows, refuse_lost_differences, spreads
@@ -23,87 +23,8 @@ from corank.views import SideBySide
 
 TIE = 1e-9  # differences of predictions below that share of the spread of the scores are rounding: a tie
 MARGIN_TIE = 1e-10  # predicted differences below that share of the largest are rounding: a tie
+MAX_ITEM_FEATURES = 2**24  # of compared items that are held at once: 128 MB
 TIED = "y: all scores are tied within every query, so there is nothing to rank; the model is constant."
-
-
-class Problem(Protocol):
-    """Training data as the solvers need them."""
-
-    @property
-    def features(self) -> Array:
-        """(n_rows, d), dense or CSR."""
-        ...
-
-    @property
-    def operator(self) -> Operator:
-        """The loss on the rows."""
-        ...
-
-    @property
-    def groups(self) -> Index | None:
-        """(n_units,) codes of units that are held out together; None for the items of one query without a name."""
-        ...
-
-    @property
-    def n_queries(self) -> int:
-        """Number of queries, 1 where none were named."""
-        ...
-
-    @property
-    def labels(self) -> tuple[Array, Index | None]:
-        """The arguments of a splitter: one number per unit, and the groups where the user named them."""
-        ...
-
-    @property
-    def targets(self) -> Array:
-        """(n_units, 2): J s and J 1."""
-        ...
-
-    @property
-    def mean_score(self) -> float:
-        """The weighted mean of the scores."""
-        ...
-
-    @property
-    def reference(self) -> Array:
-        """An array of the library and device to compute on."""
-        ...
-
-    def take(self, units: Index) -> Problem:
-        """The problem with the given units only."""
-        ...
-
-    def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
-        """The sums of one pass; `folds` has one entry per unit."""
-        ...
-
-    def freedom(self, units: Index) -> int:
-        """The rank of the loss on units that are whole groups."""
-        ...
-
-    def unit_features(self, features: FeatureMap, units: Index) -> Array:
-        """Φ of a row, or the difference between the two rows of a comparison: (len(units), r)."""
-        ...
-
-    def residuals(self, predictions: Array) -> Array:
-        """J (s − predictions) for predictions (n_units, k) of all units: (n_units, k)."""
-        ...
-
-    def predictions(self, residuals: Array) -> Array:
-        """The inverse of `residuals`, up to what costs nothing (the level of a query)."""
-        ...
-
-    def unit_root(self, x: Array) -> Array:
-        """J on values of units (n_units, c)."""
-        ...
-
-    def unit_root_transposed(self, z: Array) -> Array:
-        """Jᵀ on values of units (n_units, c)."""
-        ...
-
-    def misordered(self, predictions: Array) -> FloatArray:
-        """Share of wrongly ordered pairs, one row per query (or comparison): (·, k), NaN where undefined."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -129,7 +50,7 @@ class ScoredRows:
     def groups(self) -> Index | None:
         """The queries; every row for itself where queries play no part and none were given."""
         if self.rows.queries is not None:
-            return np.asarray(to_numpy(self.rows.queries))
+            return to_numpy(self.rows.queries)
         return None if self.comparison.needs_queries else np.arange(len(self.rows))
 
     @property
@@ -166,7 +87,7 @@ class ScoredRows:
         """Whether rows are compared, but no two rows of a query have different scores."""
         if not self.comparison.needs_queries:
             return False
-        return not np.any(spreads(np.asarray(to_numpy(self.reference)), np.asarray(to_numpy(self.operator.queries))))
+        return not np.any(spreads(to_numpy(self.reference), to_numpy(self.operator.queries)))
 
     def take(self, units: Index) -> ScoredRows:
         """The problem with the given rows only."""
@@ -184,8 +105,8 @@ class ScoredRows:
 
     def freedom(self, units: Index) -> int:
         """The rank of the loss on rows that are whole queries: one less per query whose mean costs nothing."""
-        queries = np.unique(np.asarray(to_numpy(self.operator.queries))[units])
-        free_means = np.asarray(to_numpy(self.operator.between))[queries] == 0
+        queries = np.unique(to_numpy(self.operator.queries)[units])
+        free_means = to_numpy(self.operator.between)[queries] == 0
         return len(units) - int(free_means.sum())
 
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
@@ -279,7 +200,7 @@ class ComparedRows:
             losers=like(self.losers, self.reference, "int64"),
             margins=like(self.margins, self.reference),
             weights=like(self.weights, self.reference),
-            n_rows=int(self.features.shape[0]),
+            n_rows=self.features.shape[0],
         )
 
     @cached_property
@@ -307,16 +228,26 @@ class ComparedRows:
         )
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
-        """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores."""
+        """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores.
+
+        An item's features are made once where those of all items fit into memory, else in every block that compares it.
+        """
         units = np.arange(len(self.winners))
         operator = self.operator
+        held = features(self.features) if self.features.shape[0] * size <= MAX_ITEM_FEATURES else None
+
+        def differences(block: Index) -> Array:
+            if held is None:
+                return self.unit_features(features, block)
+            return take(held, self.winners[block]) - take(held, self.losers[block])
+
         return gather(
             units,
             operator.margins,
             None,
             operator.weights,
             Pointwise(),
-            lambda block: self.unit_features(features, block),
+            differences,
             size,
             folds,
         )
@@ -332,7 +263,9 @@ class ComparedRows:
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
         """Φ(winner) − Φ(loser) of the given comparisons: (len(units), r)."""
         winners, losers = self.winners[units], self.losers[units]
-        return features(take(self.features, winners)) - features(take(self.features, losers))
+        items, places = np.unique(np.concatenate([winners, losers]), return_inverse=True)
+        values = features(take(self.features, items))
+        return take(values, places[: len(winners)]) - take(values, places[len(winners) :])
 
     def residuals(self, predictions: Array) -> Array:
         """w^½ (margin − predicted difference)."""
@@ -357,6 +290,9 @@ class ComparedRows:
         tied = np.abs(gaps) <= MARGIN_TIE * np.max(np.abs(gaps), axis=0, initial=0.0)
         wrong = np.where(tied, 0.5, np.where(gaps < 0, 1.0, 0.0))
         return np.where(self.margins[:, None] > 0, wrong, np.nan)
+
+
+Problem: TypeAlias = ScoredRows | ComparedRows
 
 
 def warn_of_ties(*problems: ScoredRows) -> None:

@@ -13,14 +13,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import validate_data
 
 from corank._arrays import (
     Array,
     FloatArray,
     Index,
-    device,
+    NumpyArray,
     dtype_name,
     first_appearance,
     is_foreign,
@@ -31,10 +29,12 @@ from corank._arrays import (
     to_numpy,
 )
 from corank._messages import warn_user
+from corank._scikit_learn import DataConversionWarning, validate_data
 from corank.model_files.packing import storable
 
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
 SMALLEST_SIZE = 1e-60  # … and must not become zero
+SCALE_ROWS, MAX_SCALE_RATIO = 1_000, 1e3  # rows by which ranges of columns are known; how much they may differ
 LOST_SHARE = 1e-12  # differences of scores below that share of the scores themselves drown in rounding
 
 
@@ -67,8 +67,8 @@ class Rows:
         taken = replace(
             self,
             features=take(self.features, rows),
-            scores=None if self.scores is None else take(self.scores, rows),
-            weights=None if self.weights is None else take(self.weights, rows),
+            scores=take(self.scores, rows),
+            weights=take(self.weights, rows),
             index=take(self.index, rows),
         )
         if self.queries is None:
@@ -143,6 +143,19 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     return features
 
 
+def warn_of_scales(features: Array, kernel: Any) -> None:
+    """Warn where columns of numbers have scales so different that a kernel sees only some of them."""
+    if not isinstance(features, np.ndarray) or not isinstance(kernel, str) or kernel == "precomputed":
+        return
+    ranges = np.ptp(features[:SCALE_ROWS].astype(np.float64), axis=0)
+    wide, narrow = ranges.max(initial=0.0), ranges[ranges > 0].min(initial=np.inf)
+    if wide > MAX_SCALE_RATIO * narrow:
+        warn_user(
+            f"The columns of X have ranges from {narrow:.3g} to {wide:.3g}, so those of the smallest hardly count: put "
+            "StandardScaler or corank.TableEncoder before, or use AutoRanker or AutoRegressor, which scale columns."
+        )
+
+
 def refuse_extreme_size(values: Array, name: str, *, small: bool = True) -> None:
     """Refuse finite numbers whose squares overflow; or, where `small`, numbers that are all so small that they vanish."""
     xp = namespace(values)
@@ -189,7 +202,7 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
     if 0 in X.shape:
         raise ValueError(f"X is empty: shape {tuple(X.shape)}.")
     if reset:
-        estimator.n_features_in_ = int(X.shape[1])
+        estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
     elif X.shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -204,7 +217,7 @@ def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
         X = xp.astype(X, xp.float64)
     if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float32)
-    if not bool(xp.all(xp.isfinite(X))):
+    if not xp.all(xp.isfinite(X)):
         raise ValueError("X contains NaN or infinity; fill in or drop those entries first.")
     refuse_extreme_size(X, "X", small=reset)
     return X
@@ -281,40 +294,40 @@ def _refuse_text_columns(X: Any) -> None:
         )
 
 
-def read_scores(y: Any, n_rows: int, reference: Array, *, name: str = "y") -> Array:
+def read_scores(y: Any, n_rows: int, reference: Array) -> Array:
     """Check scores: (n,) float64 beside `reference`, NaN = unscored."""
-    values = y if is_foreign(y) else _as_floats(y, name)
+    values = y if is_foreign(y) else _as_floats(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         warn_user(
-            f"A column-vector {name} was passed when a 1d array was expected; it is used as one column of scores.",
+            "A column-vector y was passed when a 1d array was expected; it is used as one column of scores.",
             DataConversionWarning,
         )
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"{name} should be a 1d array with one score per row, got an array of shape {values.shape}.")
+        raise ValueError(f"y should be a 1d array with one score per row, got an array of shape {values.shape}.")
     if values.shape[0] != n_rows:
-        raise ValueError(f"{name} has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths.")
+        raise ValueError(f"y has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths.")
     scores = like(values, reference)
     xp = namespace(scores)
-    if bool(xp.any(xp.isinf(scores))):
-        raise ValueError(f"{name} contains infinity; use NaN for a row without a score.")
+    if xp.any(xp.isinf(scores)):
+        raise ValueError("y contains infinity; use NaN for a row without a score.")
     given = scores[~xp.isnan(scores)]
-    refuse_extreme_size(given, name)
-    refuse_lost_differences(given, None, name)
+    refuse_extreme_size(given, "y")
+    refuse_lost_differences(given, None)
     return scores
 
 
-def refuse_lost_differences(scores: Array, queries: Array | None, name: str = "y") -> None:
+def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
     """Refuse scores (n,) that differ, within queries where these are given, by next to nothing beside their size."""
-    values = np.asarray(to_numpy(scores))
+    values = to_numpy(scores)
     if len(values) == 0:
         return
-    codes = np.zeros(len(values), dtype=np.int64) if queries is None else np.asarray(to_numpy(queries))
+    codes = np.zeros(len(values), dtype=np.int64) if queries is None else to_numpy(queries)
     largest = float(np.max(np.abs(values)))
     difference = float(np.max(spreads(values, codes)))
     if 0 < difference < LOST_SHARE * largest:
         raise ValueError(
-            f"{name}: scores of size {largest:.3g} differ by at most {difference:.3g}"
+            f"y: scores of size {largest:.3g} differ by at most {difference:.3g}"
             f"{'' if queries is None else ' within a query'}, which is lost in rounding; subtract the level"
             f"{'' if queries is None else ' of each query'} from the scores, or round them if those are ties."
         )
@@ -329,7 +342,7 @@ def spreads(values: FloatArray, codes: Index) -> FloatArray:
     return np.where(largest > smallest, largest - smallest, 0.0)
 
 
-def _as_floats(values: Any, name: str) -> np.ndarray[Any, Any]:
+def _as_floats(values: Any, name: str) -> NumpyArray:
     if is_sparse(values):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required.")
     try:
@@ -359,9 +372,9 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         raise ValueError(f"{name} has {values.shape[0]} values, but {n_rows} are needed.")
     weights = like(values, reference)
     xp = namespace(weights)
-    if not bool(xp.all(xp.isfinite(weights))):
+    if not xp.all(xp.isfinite(weights)):
         raise ValueError(f"{name} contains NaN or infinity.")
-    if bool(xp.any(weights < 0)):
+    if xp.any(weights < 0):
         raise ValueError(f"{name} contains negative values; they must be 0 or more.")
     refuse_extreme_size(weights, name)
     return weights
@@ -376,7 +389,7 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
         if qid.ndim != 1:
             raise ValueError(f"{name} must have one label per row, got shape {tuple(qid.shape)}.")
         xp = namespace(qid)
-        if xp.isdtype(qid.dtype, "real floating") and bool(xp.any(xp.isnan(qid))):
+        if xp.isdtype(qid.dtype, "real floating") and xp.any(xp.isnan(qid)):
             raise ValueError(f"{name} has missing labels; give every row a query label or drop it.")
         labels: Any = qid
     else:
@@ -391,7 +404,7 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
     return first_appearance(labels)
 
 
-def as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
+def as_labels(qid: Any, name: str) -> NumpyArray:
     """Labels (n,), one per row: an object array where NumPy has no type for them. Missing labels are refused."""
     if isinstance(qid, Sequence) and any(isinstance(label, tuple) for label in qid):
         labels = np.empty(len(qid), dtype=object)
@@ -413,7 +426,7 @@ def as_labels(qid: Any, name: str) -> np.ndarray[Any, Any]:
     return labels
 
 
-def _encode_hashables(labels: np.ndarray[Any, Any], name: str) -> tuple[Array, int]:
+def _encode_hashables(labels: NumpyArray, name: str) -> tuple[Array, int]:
     numbers: dict[Any, int] = {}
     codes = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels):
@@ -434,26 +447,25 @@ def read_rows(
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     features = read_features(estimator, X, reset=reset)
-    n = int(features.shape[0])
-    reference = features if not is_sparse(features) else np.empty(0)
-    scores = read_scores(y, n, reference)
-    weights = read_weights(sample_weight, n, reference)
+    n = features.shape[0]
+    scores = read_scores(y, n, features)
+    weights = read_weights(sample_weight, n, features)
     queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
-    xp = namespace(reference)
+    xp = namespace(scores)
     rows = Rows(
         features=features,
         scores=scores,
-        queries=None if queries is None else like(queries, reference, "int64"),
+        queries=None if queries is None else like(queries, features, "int64"),
         n_queries=n_queries,
         weights=weights,
-        index=xp.arange(n, dtype=xp.int64, device=device(reference)),
+        index=like(np.arange(n), features, "int64"),
     )
     keep = ~xp.isnan(scores)
-    if not bool(xp.any(keep)):
+    if not xp.any(keep):
         raise ValueError("y has no scored row: every score is NaN.")
     if weights is not None:
         keep = keep & (weights > 0)
-        if not bool(xp.any(keep)):
+        if not xp.any(keep):
             raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
     return features, rows if bool(xp.all(keep)) else rows.take(xp.nonzero(keep)[0])
 
@@ -467,7 +479,7 @@ def row_labels(table: Any) -> Any:
 
 def read_comparisons(
     winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int, table: Any = None
-) -> tuple[np.ndarray[Any, Any], ...]:
+) -> tuple[NumpyArray, ...]:
     """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights are dropped.
 
     table : X as it was given; winners and losers may be labels where it is a pandas frame with an index
@@ -491,7 +503,7 @@ def read_comparisons(
     return first[keep], second[keep], size[keep], weight[keep]
 
 
-def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> np.ndarray[Any, Any]:
+def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> NumpyArray:
     array = to_numpy(values)
     labels = row_labels(table)
     if labels is not None and array.ndim == 1 and array.size and array.dtype.kind not in "iuf":
@@ -507,12 +519,14 @@ def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> np.ndarray[A
     return array.astype(np.int64)
 
 
-def _rows_of_labels(array: np.ndarray[Any, Any], labels: Any, name: str) -> np.ndarray[Any, Any]:
+def _rows_of_labels(array: NumpyArray, labels: Any, name: str) -> NumpyArray:
     """Row numbers of labels in an index."""
     if not labels.is_unique:
         label = labels[labels.duplicated()][0]
         raise ValueError(f"{name} are labels, but the index of X has {label!r} twice; give row numbers instead.")
     rows = np.asarray(labels.get_indexer(array), dtype=np.int64)
     if np.any(rows < 0):
-        raise ValueError(f"{name} holds {array.tolist()[int(np.argmin(rows))]!r}, which is no label of the index of X.")
+        raise ValueError(
+            f"{name} holds {array.tolist()[int(np.argmin(rows))]!r}, which is not a label of the index of X."
+        )
     return rows

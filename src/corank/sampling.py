@@ -8,6 +8,7 @@ from corank._arrays import FloatArray, Index
 
 BLOCK_ROWS = 2**16  # row numbers whose draws come from one generator
 BLOCK_FOLD_RUNS = 2**13  # runs of folds that come from one generator
+N_WINDOWS = 64  # from which a spread sample comes: fewer stand less well for sorted rows, more take longer to read
 SPREAD = 8  # standard deviations by which more draws are looked at than are needed on average
 
 
@@ -73,6 +74,22 @@ def _smallest_of_block(block: int, seed: int, limit: float) -> tuple[Index, Floa
         places = (places * (2 * key + 1) + key) % BLOCK_ROWS
         places ^= places >> shift
     return places, draws
+
+
+def spread_places(count: int, size: int, seed: int, width: int) -> Index:
+    """Sorted places of `size` out of `count` rows that lie in few stretches of them, windows of `width` rows: (size,).
+
+    All rows fall into parts of the same length. Each has a window somewhere, from which an equal share is drawn.
+    """
+    rng = np.random.default_rng([seed, count])
+    places = []
+    for window in range(N_WINDOWS):
+        begin, end = (count * edge // N_WINDOWS for edge in (window, window + 1))
+        share = size * (window + 1) // N_WINDOWS - size * window // N_WINDOWS
+        width = min(max(width, share), end - begin)
+        first = begin + int(rng.integers(end - begin - width + 1))
+        places.append(first + np.sort(rng.choice(width, size=min(share, width), replace=False)))
+    return np.concatenate(places)
 
 
 def smallest(values: FloatArray, size: int) -> Index:

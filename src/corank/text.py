@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+from corank._arrays import FloatArray, Index
 
 MAX_TERMS = 10_000  # of words, and of character n-grams: the most frequent
 HASHED_TERMS = 2**14  # numbers that the words, and the character n-grams, of a large collection share
@@ -71,11 +71,11 @@ class TextFeatures:
 
     words: Terms
     characters: Terms
-    idf: NDArray[np.float64]
+    idf: FloatArray
     components: NDArray[np.float32]
 
     @classmethod
-    def learn(cls, texts: pa.ChunkedArray) -> tuple[Self | None, NDArray[np.float64] | None]:
+    def learn(cls, texts: pa.ChunkedArray) -> tuple[Self | None, FloatArray | None]:
         """Terms, weights and components of all texts, and the texts encoded where all of them were decomposed.
 
         None stands for features of texts without a single term.
@@ -104,7 +104,7 @@ class TextFeatures:
         """Bytes of the weights and components in a file; the terms by name add about as many as the weights."""
         return int(self.idf.nbytes + self.components.nbytes)
 
-    def encode(self, texts: pa.ChunkedArray, out: NDArray[np.float64]) -> None:
+    def encode(self, texts: pa.ChunkedArray, out: FloatArray) -> None:
         """Fill `out` (n_texts, n_components); rows of texts without a term that was learned are 0."""
         vectorizers = _vectorizers({"words": self.words, "characters": self.characters})
         start = 0
@@ -113,7 +113,7 @@ class TextFeatures:
             out[start : start + len(chunk)] = self._projected(weighted)
             start += len(chunk)
 
-    def _projected(self, weighted: Any) -> NDArray[np.float64]:
+    def _projected(self, weighted: Any) -> FloatArray:
         return np.asarray(weighted @ self.components.T.astype(np.float64))
 
     def treatment(self) -> str:
@@ -135,6 +135,8 @@ def _n_terms(terms: Terms) -> int:
 
 def _vectorizers(terms: Mapping[str, Terms]) -> list[Any]:
     """What counts the terms of each kind; kinds without a term are left out."""
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
     vectorizers: list[Any] = []
     for name, vocabulary in terms.items():
         options = {**ANALYZERS[name], "preprocessor": clean, "dtype": np.float64}
@@ -153,6 +155,8 @@ def _counts(vectorizers: list[Any], texts: list[str]) -> Any:
 
 def _vocabularies(texts: pa.ChunkedArray) -> tuple[Terms, Terms, Any]:
     """The most frequent words and character n-grams, those of a single text only where no other is there; and counts."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
     cells = _strings(texts)
     vocabularies, blocks = [], []
     for options in ANALYZERS.values():
@@ -173,7 +177,7 @@ def _vocabularies(texts: pa.ChunkedArray) -> tuple[Terms, Terms, Any]:
     return vocabularies[0], vocabularies[1], sparse.hstack(blocks, format="csr")
 
 
-def _hashed_counts(texts: pa.ChunkedArray, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], Any]:
+def _hashed_counts(texts: pa.ChunkedArray, sizes: Index) -> tuple[Index, Any]:
     """In how many texts each hashed term occurs, and the counts of the texts that are decomposed."""
     vectorizers = _vectorizers(dict.fromkeys(ANALYZERS, HASHED_TERMS))
     mean_size = max(float(sizes.mean()), 1.0)
@@ -190,7 +194,7 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: NDArray[np.int64]) -> tuple[ND
     return frequencies, sparse.vstack(blocks, format="csr")
 
 
-def _weighted(counts: Any, idf: NDArray[np.float64], n_words: int) -> Any:
+def _weighted(counts: Any, idf: FloatArray, n_words: int) -> Any:
     """Sublinear tf-idf (n_texts, n_terms) in place of the counts; words and character n-grams have rows of fixed length."""
     counts.sort_indices()  # sums are taken in one order, however the terms were counted
     is_word = np.zeros(len(idf))
@@ -218,6 +222,8 @@ def _components(weighted: Any) -> NDArray[np.float32]:
     They are divided by one number, after which the texts with a term have the mean squared length 1. Texts are not scaled
     one by one: those of which the components say little are rightly near 0.
     """
+    from sklearn.decomposition import TruncatedSVD
+
     n_components = min(MAX_COMPONENTS, weighted.shape[0] - 1, weighted.shape[1])
     if n_components < 1:
         return np.empty((0, weighted.shape[1]), dtype=np.float32)
@@ -233,7 +239,7 @@ def _components(weighted: Any) -> NDArray[np.float32]:
 # ---- texts of a column
 
 
-def _sizes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
+def _sizes(texts: pa.ChunkedArray) -> Index:
     """Bytes of every text: (n_texts,), 0 where it is missing."""
     return np.asarray(pc.fill_null(pc.binary_length(texts), 0).to_numpy(), dtype=np.int64)
 
@@ -242,7 +248,7 @@ def _strings(texts: pa.ChunkedArray) -> list[str]:
     return [text or "" for text in texts.to_pylist()]
 
 
-def _chunks(texts: pa.ChunkedArray, sizes: NDArray[np.int64]) -> Iterator[list[str]]:
+def _chunks(texts: pa.ChunkedArray, sizes: Index) -> Iterator[list[str]]:
     """Texts in pieces of about CHUNK_BYTES."""
     if len(texts) == 0:
         return

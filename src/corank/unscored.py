@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from corank._arrays import Array, Index, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import Array, Index, NumpyArray, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank.model_files.packing import storable
 from corank.rows import as_labels, encode_queries, is_frame
 from corank.sampling import smallest, smallest_draws, uniform_draws
 
@@ -33,12 +34,13 @@ class Piece:
     order: Index | None = None
 
 
+@storable("Reservoir")
 @dataclass(frozen=True)
 class Reservoir:
     """A random sample of at most `limit` rows, those with the smallest draws: pieces of row numbers, draws, features."""
 
     limit: int
-    pieces: tuple[tuple[Index, np.ndarray[Any, Any], Array], ...] = ()
+    pieces: tuple[tuple[Index, NumpyArray, Array], ...] = ()
 
     @classmethod
     def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Reservoir:
@@ -71,6 +73,12 @@ class Reservoir:
         kept = smallest(np.concatenate(draws), size)
         piece = (np.concatenate(numbers)[kept], np.concatenate(draws)[kept], take(stack_rows(list(features)), kept))
         return Reservoir(size, (piece,) if len(kept) else ())
+
+    def beside(self, reference: Array) -> Reservoir:
+        """The sample as one piece, its features in the library and on the device of a reference."""
+        pieces = self.cut(2 * self.limit).pieces
+        placed = ((numbers, draws, like(X, reference, dtype_name(X))) for numbers, draws, X in pieces)
+        return replace(self, pieces=tuple(placed))
 
     def rows(self) -> tuple[Index, Array | None]:
         """Row numbers and features of the sample; features are None where there are no rows."""
@@ -119,11 +127,6 @@ class HeldRows:
         """Query codes: (n_rows,)."""
         return np.zeros(self.n_rows, dtype=np.int64) if self.queries is None else self.queries
 
-    @property
-    def all_features(self) -> Array:
-        """Features: (n_rows, d)."""
-        return self.features if self.rows is None else take(self.features, self.rows)
-
     def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` rows, drawn by row number."""
         rows = self.rows
@@ -142,7 +145,7 @@ class HeldRows:
         for begin in range(0, self.n_rows, PIECE_ROWS):
             positions = order[begin : begin + PIECE_ROWS]
             features = take(self.features, positions if self.rows is None else self.rows[positions])
-            yield Piece(features, codes[positions], None if self.weights is None else take(self.weights, positions))
+            yield Piece(features, codes[positions], take(self.weights, positions))
 
 
 @dataclass
@@ -173,7 +176,7 @@ class StreamedRows:
         """At most `size` rows, drawn by row number; the first reading checks the chunks."""
         count, last, in_order, reservoir = 0, None, True, Reservoir(size)
         for X, labels in self._chunks(check=self._n_rows is None):
-            n = int(X.shape[0])
+            n = X.shape[0]
             if labels is not None and n:
                 in_order = in_order and _is_sorted(labels, last)
                 last = labels[-1]
@@ -197,7 +200,7 @@ class StreamedRows:
         last: Any = None  # label of the open query
         next_code, count = 0, 0
         for X, labels in self._chunks(check=False):
-            n = int(X.shape[0])
+            n = X.shape[0]
             count += n
             if n == 0:
                 continue
@@ -213,7 +216,11 @@ class StreamedRows:
                 queries = [labels[int(row)] for row in np.unique(codes, return_index=True)[1]]
                 repeated = closed.intersection(queries[1:] if goes_on else queries)
                 if repeated:
-                    raise ValueError(_comes_back(next(iter(repeated))))
+                    label = next(iter(repeated))
+                    label = label.item() if isinstance(label, np.generic) else label
+                    raise ValueError(
+                        f"unscored: the query {label!r} comes back in a later chunk; the rows of a query must lie together."
+                    )
                 closed.update(queries)
                 final = int(codes[-1])
                 if not (goes_on and final == 0):  # the query of the last row, which may go on, gets the last code
@@ -246,11 +253,6 @@ class StreamedRows:
                     f"unscored, chunk {position}: qid has {len(labels)} labels for {features.shape[0]} rows."
                 )
             yield features, labels
-
-
-def _comes_back(label: Any) -> str:
-    label = label.item() if isinstance(label, np.generic) else label
-    return f"unscored: the query {label!r} comes back in a later chunk; the rows of a query must lie together."
 
 
 def _is_sorted(labels: Any, last: Any) -> bool:
@@ -308,7 +310,8 @@ class UnscoredRows:
         for part in self.parts:
             pieces = part.pieces()
             if isinstance(part, HeldRows):
-                pieces = iter([Piece(part.all_features, part.codes, part.weights)])
+                features = part.features if part.rows is None else take(part.features, part.rows)
+                pieces = iter([Piece(features, part.codes, part.weights)])
             first = yield from _renumbered(pieces, first)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from corank._arrays import Array, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import Array, NumpyArray, is_foreign, is_sparse, namespace, take, take_columns, to_numpy
 from corank._messages import did_you_mean, warn_user
 from corank.model_files.packing import storable
 
@@ -137,7 +137,7 @@ def _read_view(view: View, position: int, n_columns: int, names: Array | None) -
     return View(columns, view.kernel, view.gamma, view.basis, float(view.penalty), name)
 
 
-def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view: str) -> np.ndarray[Any, Any]:
+def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view: str) -> NumpyArray:
     """Columns as sorted numbers without repetition."""
     if columns is None:
         return np.arange(n_columns)
@@ -169,7 +169,7 @@ def match_columns(pattern: str, names: Sequence[Any]) -> list[int]:
     return exact or [position for position, name in enumerate(names) if fnmatchcase(str(name), pattern)]
 
 
-def _named_columns(pattern: str, names: Array | None, view: str) -> np.ndarray[Any, Any]:
+def _named_columns(pattern: str, names: Array | None, view: str) -> NumpyArray:
     if names is None:
         raise ValueError(
             f"columns of {view} are given by name ({pattern!r}), but X has no column names; "
@@ -196,7 +196,7 @@ def _warn_of_overlap(views: list[View], n_columns: int) -> None:
                 )
 
 
-def select(X: Array, columns: np.ndarray[Any, Any]) -> Array:
+def select(X: Array, columns: NumpyArray) -> Array:
     """The columns of a view, CSR where X is CSR; nothing is copied where they lie together."""
     if len(columns) == X.shape[1]:
         return X
@@ -204,7 +204,7 @@ def select(X: Array, columns: np.ndarray[Any, Any]) -> Array:
         return X.tocsc()[:, columns].tocsr()
     if columns[-1] - columns[0] == len(columns) - 1:  # they are sorted
         return X[:, int(columns[0]) : int(columns[-1]) + 1]
-    return namespace(X).take(X, like(columns, X, "int64"), axis=1)
+    return take_columns(X, columns)
 
 
 @dataclass(frozen=True)
@@ -214,10 +214,10 @@ class SideBySide:
     parts : (rows, columns) per view, columns None for all; columns are cut when a block of rows is needed
     """
 
-    parts: tuple[tuple[Array, np.ndarray[Any, Any] | None], ...]
+    parts: tuple[tuple[Array, NumpyArray | None], ...]
 
     @classmethod
-    def of(cls, X: Array, columns: Sequence[np.ndarray[Any, Any]]) -> SideBySide:
+    def of(cls, X: Array, columns: Sequence[NumpyArray]) -> SideBySide:
         """The rows X under views of those columns; CSR is cut at once, as that is slow."""
         if is_sparse(X):
             by_column = X.tocsc()
@@ -227,7 +227,7 @@ class SideBySide:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and number of columns of all views together."""
-        widths = [int(X.shape[1]) if columns is None else len(columns) for X, columns in self.parts]
+        widths = [X.shape[1] if columns is None else len(columns) for X, columns in self.parts]
         return int(self.parts[0][0].shape[0]), sum(widths)
 
     def take_rows(self, rows: Any) -> SideBySide:
@@ -275,7 +275,7 @@ def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[Vi
             raise ValueError(f"arrays[{position}] must have two dimensions, got shape {tuple(X.shape)}.")
         if X.shape[0] != n_rows:
             raise ValueError(f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {n_rows}.")
-    ends = np.cumsum([0, *(int(X.shape[1]) for X in blocks)])
+    ends = np.cumsum([0, *(X.shape[1] for X in blocks)])
     views = [View(slice(int(begin), int(end)), **settings) for begin, end in pairwise(ends)]
     if any(is_sparse(X) for X in blocks):
         stacked: Any = sparse.hstack([sparse.csr_array(X) for X in blocks], format="csr")

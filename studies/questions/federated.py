@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from corank import CoRLS
-from corank.federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
+from corank_federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
 from studies.data import REGRESSION, Floats, regression_names, regression_set
 from studies.questions.methods import Draw, DrawMethod, Results, by_draw, draw_parts, fit_count
 from studies.study import Outcome, Part, Result, Settings, Study, Table

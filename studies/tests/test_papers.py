@@ -17,6 +17,9 @@ from studies.study import CANNOT_BE_TESTED, Settings
 from studies.tests.stand_ins import write_all
 from studies.write import as_dict, as_json
 
+# the papers' protocols take columns as they are
+pytestmark = pytest.mark.filterwarnings("ignore:The columns of X have ranges")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -9,6 +9,7 @@ from corank.average import fitting
 from corank.average.candidates import default_candidates
 from corank.average.closed_form import Units
 from corank.average.encoding import STANDARD, fit_encoding
+from corank.average.expansions import Expansions
 from corank.average.fitting import fit_average, honest_predictions
 from corank.average.model import AverageSettings, ScoredTable, compared_units, fit_table, score_units
 from corank.average.similarity import Distances, Space, relevance
@@ -61,23 +62,41 @@ def test_a_product_of_views_is_the_product_of_their_kernels(kernel):
     np.testing.assert_allclose(ratio, ratio[0])
 
 
-@pytest.mark.parametrize(
-    "candidate",
-    [
-        Candidate(kernel="linear"),
-        Candidate(views="sum"),
-        Candidate(views="agreement", strength=1.0),
-        Candidate(kernel="cosine", views="sum", second_order=True),
-    ],
-    ids=lambda candidate: candidate.describe(),
-)
-def test_predictions_are_kernel_values_times_coefficients(candidate):
-    average = fit_average(SPACE, [candidate], ONE_LEVEL, ranks=False, seed=0)
-    [fitted] = average.candidates
-    new = {STANDARD: rng.standard_normal((9, 6))}
-    expected = SPACE.cross_kernel(candidate, fitted.similarities, new) @ fitted.coefficients + fitted.level
-    values = fitted.values(Distances(new, SPACE.scored), Distances(new, SPACE.unscored))
-    np.testing.assert_allclose(values, expected, atol=1e-9)
+def fit_candidates(candidates, space=SPACE):
+    """All of the candidates, fitted one by one."""
+    return [fit_average(space, [c], ONE_LEVEL, ranks=False, seed=0).candidates[0] for c in candidates]
+
+
+SHARED_KERNELS = [
+    Candidate(kernel="linear"),
+    Candidate(kernel="cosine"),
+    Candidate(kernel="cosine", views="sum", second_order=True),
+    *(
+        Candidate(kernel=kernel, width=width)
+        for kernel in ("rbf", "laplacian")
+        for width in (1.0, 2.0, 3.0, 16.0, 64.0)
+    ),
+    *(Candidate(width=width, views="sum") for width in (1.0, 4.0)),
+    *(Candidate(width=width, views="product") for width in (1.0, 4.0)),
+    Candidate(views="agreement", strength=1.0),
+    Candidate(views="agreement", strength=10.0),
+]
+
+
+@pytest.mark.parametrize("rows", ["dense", "csr"])
+def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
+    """Kernels that candidates share, or that are powers of each other, are computed once."""
+    as_rows = sparse.csr_array if rows == "csr" else np.asarray
+    relevant = [] if rows == "csr" else [Candidate(kernel=k, relevance=True) for k in ("linear", "rbf", "laplacian")]
+    space = Space({STANDARD: as_rows(X)}, {STANDARD: as_rows(UNSCORED)}, VIEWS)
+    candidates = [*SHARED_KERNELS, *relevant]
+    fitted = fit_candidates(candidates, space)
+    new = {STANDARD: as_rows(rng.standard_normal((9, 6)))}
+    values = Expansions(fitted, space.scored, space.unscored).values(new)
+    for candidate, model, found in zip(candidates, fitted, values, strict=True):
+        expected = space.cross_kernel(candidate, model.similarities, new) @ model.coefficients + model.level
+        tolerance = 1e-12 * np.abs(model.coefficients).sum()
+        np.testing.assert_allclose(found, expected, atol=max(tolerance, 1e-10), err_msg=candidate.describe())
 
 
 @pytest.mark.parametrize(("units", "ranks"), [(ONE_LEVEL, False), (IN_QUERIES, True)], ids=["scores", "queries"])
@@ -90,8 +109,8 @@ def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
         # widths come from all rows, which need no score for it; nothing else may know of the fold
         average = fit_average(SPACE, CANDIDATES, inner, ranks=ranks, seed=0)
         predictions = np.zeros(N)
-        for fitted in average.candidates:
-            values = fitted.values(Distances(SPACE.scored, SPACE.scored), Distances(SPACE.scored, SPACE.unscored))
+        functions = Expansions(average.candidates, SPACE.scored, SPACE.unscored)
+        for fitted, values in zip(average.candidates, functions.values(SPACE.scored), strict=True):
             clipped = np.clip(average.base + fitted.multipliers[0] * values, average.low, average.high)
             predictions += fitted.weights[0] * clipped
         # candidates of next to no weight are left out of a model
@@ -163,11 +182,13 @@ def test_a_basis_of_all_rows_solves_the_same_system(units_of, monkeypatch):
     space = Space({STANDARD: rows})
     judged = judge(space, [Candidate(width=1.0), Candidate(width=8.0), Candidate(kernel="laplacian")], units)
     mixtures = (mix(judged, units, ranks=ranks),) * 2
-    distances = Distances({STANDARD: rows[::3]}, space.scored)
-    for number, basis in enumerate(fitting._fit_basis(judged, mixtures, [0, 1, 2], units, space, np.arange(n))):
-        dual = fitting._fit_dual(judged, mixtures, number, units, space)
-        expected = dual.values(distances, distances)
-        np.testing.assert_allclose(basis.values(distances, distances), expected, atol=1e-4 * max(1, expected.std()))
+    fits = fitting._Fits(judged, mixtures, units)
+    bases = fits.on_basis([0, 1, 2], space, np.arange(n))
+    duals = [fits._dual(number, space) for number in range(3)]
+    new = {STANDARD: rows[::3]}
+    values, expected = (Expansions(fitted, space.scored, {}).values(new) for fitted in (bases, duals))
+    tolerances = 1e-4 * np.maximum(1, expected.std(axis=1, keepdims=True))
+    np.testing.assert_array_less(np.abs(values - expected), np.broadcast_to(tolerances, values.shape))
 
 
 def test_csr_is_never_made_dense(monkeypatch):

@@ -1,5 +1,7 @@
 """Closed forms of the average against literal refitting and densities."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import null_space
@@ -99,3 +101,16 @@ def test_variances_of_held_out_residuals_are_those_of_a_gaussian_process():
     variance = KERNEL[row, row] - cross @ np.linalg.solve(inner, cross) + noise[row]
     expected = form.amplitude[number] * variance * WEIGHTS[row]
     np.testing.assert_allclose(form.variance[row, number], expected, rtol=1e-8)
+
+
+@cases
+@pytest.mark.parametrize("size", [1e-50, 1.0, 1e4, 1e60])
+def test_rows_that_are_all_alike_are_predicted_by_their_level_whatever_the_size_of_the_scores(units, size):
+    alike = 0.0 if units.groups is None and units.second is None else 0.7  # without a free level only zeros say nothing
+    form = solve_kernel(np.full((N, N), alike), replace(units, scores=units.scores * size))
+    assert all(np.isfinite(values).all() for values in (form.log_evidence, form.amplitude, form.variance, form.duals))
+    for fold in np.unique(units.folds):
+        kept, left = units.take(np.flatnonzero(units.folds != fold)), units.folds == fold
+        level = np.average(kept.scores, weights=kept.roots**2) if units.groups is not None and not units.whole else 0.0
+        expected = units.roots[left, None] * level
+        np.testing.assert_allclose(form.held_out[left] / size, expected + np.zeros_like(form.alphas), atol=1e-9)

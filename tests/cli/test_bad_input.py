@@ -70,6 +70,7 @@ READERS = {  # with the bad table in place of BAD
     "evaluate --items": ("evaluate", "p.corank", "pairs.csv", "--items", "BAD"),
     "evaluate comparisons": ("evaluate", "p.corank", "BAD", "--items", "good.csv", "--out", "x.csv"),
     "compare": ("compare", "BAD", *SCORES, "--report", "x.html", "--keep", "kept"),
+    "explain": ("explain", "m.corank", "BAD", "--id", "i1", "--id", "i2", "--report", "x.html"),
     "suggest": ("suggest", "p.corank", "BAD", "--out", "x.csv"),
     "update": ("update", "m.corank", "BAD", "--out", "x.corank"),
     "update comparisons": ("update", "p.corank", "BAD", "--items", "good.csv", "--out", "x.corank"),
@@ -222,6 +223,7 @@ MODEL_READERS = {
     "rank": ("rank", "BAD", "good.csv", "--out", "x.csv"),
     "evaluate": ("evaluate", "BAD", "good.csv"),
     "inspect": ("inspect", "BAD"),
+    "explain": ("explain", "BAD", "good.csv", "--id", "i1", "--id", "i2"),
     "suggest": ("suggest", "BAD", "good.csv", "--out", "x.csv"),
     "update": ("update", "BAD", "good.csv", "--out", "x.corank"),
 }
@@ -267,6 +269,7 @@ WRITERS = {
     "rank": (("rank", "m.corank", "good.csv", "--out"), "x.csv"),
     "evaluate": (("evaluate", "p.corank", "pairs.csv", "--items", "good.csv", "--out"), "x.jsonl"),
     "compare": (("compare", "good.csv", *SCORES, "--keep", "kept", "--report"), "x.html"),
+    "explain": (("explain", "m.corank", "good.csv", "--id", "i1", "--id", "i2", "--report"), "x.html"),
     "suggest": (("suggest", "p.corank", "good.csv", "--out"), "x.parquet"),
     "update": (("update", "m.corank", "good.csv", "--out"), "x.corank"),
     "demo": (("demo", "--out"), "x.corank"),

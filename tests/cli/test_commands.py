@@ -1,11 +1,14 @@
 """The command line: what each command promises, and that errors are one sentence and lose nothing."""
 
 import importlib
+import inspect
+import itertools
 import json
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,9 +16,10 @@ import pytest
 from command_line import error, run
 
 import corank
-from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, load
+from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, _scikit_learn, _stand_ins, load
+from corank.average.fitting import fit_average
 from corank.cli.columns import looks_like_id
-from corank.cli.console import COMMANDS, FILES
+from corank.cli.console import COMMANDS, FILES, WITHOUT_FITS, expanded
 from corank.metrics import disagreement_error, ndcg
 from corank.tables import read_table, to_arrow
 
@@ -168,7 +172,7 @@ def test_help_says_that_all_queries_share_one_scoring_function():
     words = re.sub(r"[\s│]+", " ", run("fit", "--help").stdout)
     assert "All queries share one scoring function, learned from the features." in words
     assert "The query column says which rows compete and is not a feature." in words
-    assert "Column that says which rows compete with each other; all queries share one scoring function." in words
+    assert "all queries share one scoring function." in words
 
 
 def test_the_query_column_is_no_feature(fitted):
@@ -190,16 +194,16 @@ def test_quiet_silences_notes_and_results(folder):
 @pytest.mark.parametrize(
     ("rows", "options", "gamma", "words"),
     [
-        (1_500, (), "tune", "(tune, the best of 7)"),
-        (1_501, (), "scale", "(scale)"),
-        (1_501, ("--gamma", "tune"), "tune", "(tune, the best of 7)"),
+        (1_000, (), "auto", "(tune, the best of 7)"),
+        (1_001, (), "auto", "(scale)"),
+        (1_001, ("--gamma", "tune"), "tune", "(tune, the best of 7)"),
         (100, ("--gamma", "scale"), "scale", "(scale)"),
         (100, ("--gamma", "0.25"), 0.25, "gamma 0.25 "),
         (100, ("--gamma", "0.1,0.2"), [0.1, 0.2], ", the best of 2 "),
-        (100, ("--kernel", "linear"), "scale", "linear "),
+        (100, ("--kernel", "linear"), "auto", "linear "),
     ],
 )
-def test_gamma_is_tuned_for_up_to_1500_scored_rows_unless_told(folder, monkeypatch, rows, options, gamma, words):
+def test_gamma_is_that_of_the_learner_unless_told(folder, monkeypatch, rows, options, gamma, words):
     asked = []
 
     def quickly(self, X, y, **others):
@@ -265,17 +269,14 @@ def test_a_model_no_better_than_a_constant_is_noted_with_likely_reasons(folder, 
     )
     said = json.loads(result.stdout)
     assert said["held_out_error"] > 0.98 * said["held_out_constant"]
-    assert (
-        "note: held out, the model is no better than a constant: perhaps the features say nothing about 'rating'"
-        in result.stderr
-    )
-    assert ("differs from 'user' to 'user', as all share one function" in result.stderr) == bool(query)
+    assert "no better than a constant prediction: perhaps the features say nothing about 'rating'" in result.stderr
+    assert ("differs between values of 'user'" in result.stderr) == bool(query)
 
 
 def test_nothing_is_measured_where_nothing_is_tuned(folder):
     words = ("--alpha", "1", "--gamma", "0.1", "--id", "book_id")
     result = run("fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--out", "b.corank", *words)
-    assert "not measured, as nothing was tuned" in result.stdout
+    assert "not measured, because no setting was tuned" in result.stdout
     assert result.stderr == ""
 
 
@@ -299,7 +300,11 @@ def test_a_numeric_id_is_noticed(folder):
     result = run(
         "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--query", "user", "--out", "b.corank"
     )
-    assert re.search(r"^corank: note: column 'book_id' looks like .*--id book_id$", result.stderr, re.MULTILINE)
+    assert re.search(
+        r"^corank: note: column 'book_id' looks like .*--number book_id learns from it anyway$",
+        result.stderr,
+        re.MULTILINE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -329,7 +334,7 @@ def test_what_looks_like_an_id(name, values, like):
 
 
 @pytest.mark.parametrize(("name", "drop"), [("", "''"), ("Unnamed: 0", "'Unnamed: 0'")])
-def test_an_index_without_a_name_is_noticed_and_can_be_dropped(folder, name, drop):
+def test_an_index_without_a_name_is_not_learned_from_unless_asked(folder, name, drop):
     frame = books().drop(columns="book_id")
     frame.insert(0, name, np.arange(len(frame)))
     frame.to_csv("indexed.csv", index=False)
@@ -349,16 +354,14 @@ def test_an_index_without_a_name_is_noticed_and_can_be_dropped(folder, name, dro
     )
     result = run(*words)
     what = f"column '{name}'" if name else "the column without a name"
-    assert f"note: {what} looks like a number of the row, yet it is learned from: leave it out with --drop {drop}" in (
-        result.stderr
-    )
-    assert (name or "(no name)") in result.stdout
-    result = run(*words, "--drop", name)
-    assert result.stderr == ""
+    assert f"note: {what} looks like a row number, so it is not learned from; --number {drop}" in result.stderr
     assert name not in load("b.corank").encoder_.feature_names_in_
+    assert run(*words, "--drop", name).stderr == ""
+    run(*words, "--number", name)
+    assert name in load("b.corank").encoder_.feature_names_in_
 
 
-def test_a_column_of_names_is_noticed(folder):
+def test_a_column_of_names_is_not_learned_from(folder):
     frame = books()
     frame["title"] = [f"title {row // 2 if row < 10 else row}" for row in range(len(frame))]
     frame.to_csv("titled.csv", index=False)
@@ -377,9 +380,10 @@ def test_a_column_of_names_is_noticed(folder):
         "b.corank",
         "--force",
     )
-    what = "column 'title' looks like a name of the row (155 values in 160 rows), yet it is learned from"
-    assert f"note: {what}: leave it out with --id title or --drop title\n" in run(*words).stderr
-    assert run(*words, "--id", "title").stderr == ""
+    what = "column 'title' looks like a name (155 different values in 160 rows), so it is not learned from"
+    assert f"note: {what}; --category title learns from it anyway\n" in run(*words).stderr
+    assert "title" not in load("b.corank").encoder_.feature_names_in_
+    assert "'title' has 5 values in several rows, such as 'title 0'" in run(*words, "--id", "title").stderr
 
 
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
@@ -408,7 +412,7 @@ def test_notes_are_said_in_every_run_and_once_in_each(folder):
         result = run(
             "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--out", "b.corank", "--force"
         )
-        assert result.stderr.count("looks like a number of the row") == 1
+        assert result.stderr.count("looks like a row number") == 1
     shown = run(
         "--debug",
         "fit",
@@ -432,7 +436,7 @@ def test_warnings_are_notes_of_one_line(folder):
     result = run(
         "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--id", "book_id", "--out", "b.corank"
     )
-    assert "corank: note: column 'title' is dropped: " in result.stderr
+    assert "corank: note: column 'title' looks like a name" in result.stderr
     assert "Warning" not in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
@@ -518,12 +522,12 @@ def test_nothing_is_overwritten_without_force(folder):
     )
     run(*words, "b.corank")
     before = (folder / "b.corank").read_bytes()
-    assert "b.corank is already there: use --force to replace it" in error(*words, "b.corank")
+    assert "b.corank already exists: use --force to replace it" in error(*words, "b.corank")
     assert (folder / "b.corank").read_bytes() == before
     run(*words, "b.corank", "--method", "rls", "--force")
     assert type(load("b.corank")) is RLS
     (folder / "link").symlink_to("books.csv")
-    assert "is the file that is read" in error(*words, "link", "--force")
+    assert "is also an input file" in error(*words, "link", "--force")
     assert "does not exist" in error(*words, "nowhere/b.corank")
     assert "is a folder" in error(*words, ".", "--force")
 
@@ -532,7 +536,7 @@ def test_nothing_is_overwritten_without_force(folder):
     ("name", "better"), [("m.csv", "m"), ("m.v2.csv", "m.v2"), ("m.csv.gz", "m"), ("m.parquet", "m")]
 )
 def test_a_model_called_like_a_table_is_refused(folder, name, better):
-    what = f"--out {name} is a model file, but ends like a table: call it {better}.corank"
+    what = f"--out {name}: this is the file extension of a table, but a model is saved; call it {better}.corank"
     assert error("fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--out", name) == what
     assert error("demo", "--out", name) == what
 
@@ -592,7 +596,9 @@ def test_rank_orders_within_queries(fitted):
     result = run("rank", "b.corank", "new.csv", "--out", "ranked.csv")
     assert "60 rows ranked in 4 queries: ranked.csv" in result.stdout
     table, new = ranked("ranked.csv"), books(seed=1, n=60, users=4)
-    assert list(table.columns) == ["rank", "score", *new.columns]
+    others = [name for name in new.columns if name != "book_id"]
+    assert list(table.columns) == ["rank", "score", "book_id", "row", *others]
+    assert list(new["book_id"].iloc[table["row"].astype(int) - 1].astype(str)) == list(table["book_id"])
     assert list(dict.fromkeys(table["user"])) == list(dict.fromkeys(new["user"]))
     for _, part in table.groupby("user", sort=False):
         assert list(part["rank"]) == list(range(1, len(part) + 1))
@@ -606,7 +612,7 @@ def test_rank_orders_within_queries(fitted):
 def test_rank_writes_any_kind_of_table(fitted, kind):
     run("rank", "b.corank", "new.csv", "--id", "book_id", "--out", f"ranked.{kind}")
     table = ranked(f"ranked.{kind}")
-    assert list(table.columns) == ["rank", "score", "user", "book_id"]
+    assert list(table.columns) == ["rank", "score", "book_id", "row", "user"]
     assert table["book_id"].nunique() == 60
 
 
@@ -655,7 +661,7 @@ def test_rank_shows_the_best_ten(fitted):
     result = run("rank", "b.corank", "new.csv")
     lines = result.stdout.splitlines()
     first = books(seed=1, n=60, users=4)["user"][0]
-    assert f"The best of user {first}" in lines[0]
+    assert f"with user {first} in" in lines[0]
     assert [line.split()[0] for line in lines if re.match(r"\s+\d", line)] == [str(n) for n in range(1, 11)]
     assert "and 3 more queries; --out FILE writes them all" in result.stdout
     assert max(map(len, lines)) <= 100
@@ -674,7 +680,7 @@ def test_columns_that_are_not_there_are_named(fitted):
 
 def test_rank_overwrites_nothing_unasked(fitted):
     before = (fitted / "new.csv").read_bytes()
-    assert "is the file that is read" in error("rank", "b.corank", "new.csv", "--out", "new.csv", "--force")
+    assert "is also an input file" in error("rank", "b.corank", "new.csv", "--out", "new.csv", "--force")
     assert "use --force" in error("rank", "b.corank", "new.csv", "--out", "books.csv")
     assert (fitted / "new.csv").read_bytes() == before
     run("rank", "b.corank", "new.csv", "--out", "books.csv", "--force")
@@ -686,8 +692,8 @@ def test_models_that_python_saved_can_rank_too(folder):
     frame.assign(id="x").iloc[:, ::-1].to_csv("items.csv", index=False)
     run("rank", "named.corank", "items.csv", "--out", "ranked.csv")
     RankRLS(0.3).fit(frame.to_numpy(), books()["rating"]).save("plain.corank")
-    assert "save it with encoder=" in error("rank", "plain.corank", "items.csv")
-    assert "say which with --score" in error("evaluate", "plain.corank", "items.csv")
+    assert "encoder=" in error("rank", "plain.corank", "items.csv")
+    assert "--score" in error("evaluate", "plain.corank", "items.csv")
 
 
 def test_a_file_that_is_no_model_is_refused(folder):
@@ -775,7 +781,7 @@ def test_evaluate_without_a_query_says_that_all_rows_are_one(folder):
 def test_evaluate_needs_scores_to_compare_with(fitted):
     new = books(seed=1, n=60)
     new.assign(rating=np.nan).to_csv("unscored.csv", index=False)
-    assert "there is nothing to compare with" in error("evaluate", "b.corank", "unscored.csv")
+    assert "there is nothing to evaluate" in error("evaluate", "b.corank", "unscored.csv")
     new.assign(rating=3).to_csv("tied.csv", index=False)
     assert "no query of tied.csv has two rows with different scores" in error("evaluate", "b.corank", "tied.csv")
     new.rename(columns={"rating": "stars"}).to_csv("renamed.csv", index=False)
@@ -843,7 +849,7 @@ def test_inspect_in_json_has_numbers_as_numbers(fitted):
         "alpha": model.alpha_,
         "held_out_error": model.path_.error.min(),
         "held_out_constant": model.path_.constant,
-        "parameters": {"gamma": "tune"},
+        "parameters": {},
         "written_by": corank.__version__,
         "bytes": (fitted / "b.corank").stat().st_size,
     }
@@ -967,9 +973,9 @@ def test_a_terminal_is_shown_what_is_being_done(folder, terminal):
     assert terminal == [
         "starting …",
         "reading books.csv …",
-        "encoding 160 rows …",
         "stop",  # for the note on book_id
         "start",
+        "encoding 160 rows …",
         f"fitting RankRLS on {scored} scored rows …",
         "writing b.corank …",
         "the end",
@@ -1037,15 +1043,43 @@ def test_errors_of_our_own_are_owned_up_to(folder, refused, monkeypatch):
 
 
 def test_unknown_commands_are_refused_with_a_guess(folder, refused):
-    refused("fti", mentions="'fit'")
+    refused("fti", mentions="did you mean corank fit?")
+    refused("sort", "m.corank", mentions="did you mean corank rank?")
+    refused("xyzzy", mentions="demo, fit, rank")
     refused("rank", mentions="corank rank --help")
 
 
 def test_without_words_there_is_help():
     shown = run().stdout
-    for command in ("demo", "fit", "rank", "suggest", "update", "evaluate", "inspect", "info"):
+    assert run("help").stdout == shown
+    assert run("help", "rank").stdout == run("rank", "--help").stdout
+    for command in ("demo", "fit", "rank", "explain", "suggest", "update", "evaluate", "inspect", "info"):
         assert command in shown
         assert "--" in run(command, "--help").stdout
+
+
+def test_fields_of_groups_become_options_and_come_back_in_their_groups():
+    @dataclass(frozen=True)
+    class Inner:
+        depth: int = 1
+
+    @dataclass(frozen=True)
+    class Outer:
+        name: str
+        inner: Inner
+
+    called = []
+
+    def command(*, group: Outer, flag: bool = False) -> None:
+        called.append((group, flag))
+
+    with_options = expanded(command)
+    options = inspect.signature(with_options).parameters
+    assert list(options) == ["name", "depth", "flag"]
+    assert options["name"].default is inspect.Parameter.empty
+    assert options["depth"].default == 1
+    with_options(name="a", depth=2, flag=True)
+    assert called == [(Outer("a", Inner(2)), True)]
 
 
 def shell(*words, cwd):
@@ -1068,22 +1102,51 @@ def test_fit_and_rank_as_processes(folder):
 def test_the_list_of_commands_says_what_their_help_says():
     for name, line in COMMANDS.items():
         module = importlib.import_module(f"corank.cli.{FILES.get(name, name)}")
-        command = getattr(module, name)
-        assert (command.info.help if name == "federated" else command.__doc__).split("\n\n")[0].strip() == line
-
-
-def test_what_federated_needs_is_named_where_it_is_not_installed(tmp_path):
-    words = ["corank", "federated", "init", "party", "--site", "north"]
-    program = f"import sys; sys.modules['grpc'] = None; sys.argv = {words}; import corank.cli; corank.cli.main()"
-    done = shell("-c", program, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "grpc" in done.stderr
-    assert "corank[federated]" in done.stderr
+        assert getattr(module, name).__doc__.split("\n\n")[0].strip() == line
 
 
 def test_help_does_not_wait_for_what_it_does_not_need(tmp_path):
     program = "import sys, corank.cli; print({'numpy', 'sklearn', 'pyarrow', 'scipy'} & set(sys.modules))"
     assert shell("-c", program, cwd=tmp_path).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("command", WITHOUT_FITS)
+def test_commands_that_fit_nothing_do_not_import_scikit_learn(command, tmp_path):
+    table, model = tmp_path / "items.csv", tmp_path / "model.corank"
+    rows = [f"{i},{i % 3},{'red' if i % 2 else 'blue'},{i if i < 12 else ''}" for i in range(20)]
+    table.write_text("\n".join(["a,b,colour,rating", *rows]))
+    run("fit", table, "--score", "rating", "--out", model, "--quiet")
+    others = {"info": [], "inspect": [model], "explain": [model, table, "--id", "1", "--id", "15", "--id-column", "a"]}
+    words = [command, *others.get(command, [model, table])]
+    program = (
+        f"import sys; sys.argv = {['corank', *map(str, words)]}; import corank.cli\n"
+        "try: corank.cli.main()\n"
+        "except SystemExit as end: print(end.code, sorted({'sklearn', 'scipy.stats'} & set(sys.modules)))"
+    )
+    assert shell("-c", program, cwd=tmp_path).stdout.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize(("n_rows", "n_fits"), [(20, 2), (12, 1)], ids=["unscored rows", "all scored"])
+def test_fit_makes_no_fit_twice(n_rows, n_fits, tmp_path, monkeypatch):
+    """One average and, to say whether unscored rows helped, one without them."""
+    table = tmp_path / "items.csv"
+    rows = [f"{i * i % 7},{i % 3},{i if i < 12 else ''}" for i in range(n_rows)]
+    table.write_text("\n".join(["a,b,rating", *rows]))
+    seen = []
+
+    def count(space, *others, **options):
+        seen.append([matrix.tolist() for matrix in space.scored.values()])
+        return fit_average(space, *others, **options)
+
+    monkeypatch.setattr("corank.average.model.fit_average", count)
+    run("fit", table, "--score", "rating", "--out", tmp_path / "model.corank")
+    assert len(seen) == n_fits
+    assert all(first != second for first, second in itertools.combinations(seen, 2))
+
+
+def test_stand_ins_are_those_that_are_needed():
+    assert _stand_ins.__all__ == _scikit_learn.__all__
+    assert all(hasattr(_stand_ins, name) for name in _stand_ins.__all__)
 
 
 def test_names_are_found_when_first_used():

@@ -44,7 +44,7 @@ def test_the_demo_tells_what_was_marked_what_comes_first_and_what_to_ask(quick, 
     first = items.first(draw.predictions[demo.LINKED], draw.marked)
     shown = " ".join(story.split())
     listed = [*items.titles(draw.marked), *items.titles(first[: demo.N_SHOWN]), *items.titles(questions.asked)]
-    for pep, title, _ in listed:
+    for pep, _, title in listed:
         assert re.search(rf"\b{pep}\b", shown)
         assert title.split()[0] in shown
     for name in (demo.PLAIN, demo.MARKED, demo.ALL, demo.LINKED, demo.USUAL):

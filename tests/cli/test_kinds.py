@@ -96,11 +96,13 @@ def test_other_commands_take_the_kinds_from_the_model(folder):
 @pytest.mark.parametrize("command", ["fit", "compare"])
 def test_a_name_of_no_column_is_answered_with_one_that_is_near(folder, command, option):
     arguments = FIT if command == "fit" else ("compare", "shop.csv", "--score", "rating", "--id", "item")
-    assert f"there is no {option} column 'titel'; did you mean 'title'" in error(*arguments, option, "titel")
+    said = error(*arguments, option, "titel")
+    assert said.startswith(option)
+    assert "'titel'; did you mean 'title'" in said
 
 
 def test_the_score_has_no_kind(folder):
-    assert "--category: column 'rating' is not learned from" in error(*FIT, "--category", "rating")
+    assert "--category 'rating'" in error(*FIT, "--category", "rating")
 
 
 def test_a_column_that_is_called_two_things_is_refused(folder):

@@ -91,7 +91,7 @@ def test_a_pipe_with_a_name_is_read(folder):
     run("fit", "p.csv", *FIT)
     writer.join()
     assert (folder / "m.corank").exists()
-    with pytest.raises(TableError, match="no ordinary file"):
+    with pytest.raises(TableError, match="not a regular file"):
         read_table("p.csv")
 
 

@@ -128,6 +128,43 @@ def test_comparisons_are_fitted_by_an_average_unless_told(folder):
     assert f"fitted on 40 comparisons of {said['scored']} items" in words
 
 
+def test_a_table_of_nothing_but_names_is_ranked(folder):
+    wines()[["wine"]].to_csv("names.csv", index=False)
+    order = wines()["wine"].tolist()
+    chosen = np.sort(np.random.default_rng(2).integers(0, 24, (150, 2)), axis=1)
+    pairs = [(order[first], order[second]) for first, second in chosen if first < second]
+    pd.DataFrame(pairs, columns=["a", "b"]).to_csv("pairs.csv", index=False)
+    said = json.loads(run("fit", "names.csv", *ITEMS, *PAIRS, "--out", "n.corank", "--json").stdout)
+    assert said["held_out_error"] < 0.2
+    assert [(line["column"], line["kind"]) for line in said["columns"]] == [("wine", "identity")]
+    assert "one effect per item" in run("inspect", "n.corank").stdout
+    run("rank", "n.corank", "names.csv", "--out", "ranked.csv")
+    ranks = pd.read_csv("ranked.csv", dtype={"wine": str})["wine"].tolist()
+    assert np.corrcoef([order.index(wine) for wine in ranks], np.arange(24))[0, 1] > 0.95
+    pd.DataFrame({"wine": ["000", "stranger", "023"]}).to_csv("more.csv", index=False)
+    run("rank", "n.corank", "more.csv", "--out", "more_ranked.csv")
+    more = pd.read_csv("more_ranked.csv", dtype={"wine": str}).set_index("wine")
+    assert more.index.tolist() == ["000", "stranger", "023"]
+    assert more["std"].idxmax() == "stranger"
+    run("suggest", "n.corank", "names.csv", "-n", 2, "--out", "questions.csv")
+    asked = pd.read_csv("questions.csv", dtype=str)
+    assert len(asked) == 2
+    assert set(asked["first"]) | set(asked["second"]) <= set(order)
+    assert "'wine'" in error("rank", "n.corank", "pairs.csv")
+
+
+def test_item_effects_stand_beside_columns_for_comparisons_by_default_alone(folder):
+    run("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "w.corank", "--quiet")
+    model = load("w.corank")
+    assert {line.candidate.identity for line in model.candidates_} == {0.0, 0.1, 1.0}
+    wines().drop(columns="wine").to_csv("unnamed.csv", index=False)
+    run("rank", "w.corank", "unnamed.csv", "--out", "ranked.csv")  # as items that are not known
+    assert "--id COLUMN" in error(
+        "fit", "wines.csv", *ITEMS, *PAIRS, "--drop", "*", "--method", "rankrls", "--out", "x"
+    )
+    assert "--text 'wine'" in error("fit", "wines.csv", *ITEMS, *PAIRS, "--text", "wine", "--out", "x")
+
+
 def test_numbers_that_most_items_lack_are_noted_beside_comparisons(folder):
     wines().assign(points=[90.0] * 3 + [None] * 21).to_csv("rated.csv", index=False)
     said = run("fit", "rated.csv", *ITEMS, *PAIRS, "--method", "rankrls", "--alpha", 1, "--out", "w.corank").stderr
@@ -143,7 +180,7 @@ def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
     for part in (
         "PreferenceGP fitted on wines.csv",
         f"fitted on 40 comparisons of {n_items} items",
-        "amplitude 2: of two items far apart in their features the better one wins about 85% of comparisons",  # 1/2 + atan(2)/pi
+        "amplitude 2: the better of two items with very different features wins about 85% of comparisons",  # 1/2 + atan(2)/pi
         f"log evidence {model.log_evidence_:.1f} (higher is better), against {40 * np.log(0.5):.1f} for coin tosses",
         "corank suggest w.corank wines.csv --out questions.csv",
     ):
@@ -152,8 +189,7 @@ def test_fit_says_how_decided_comparisons_are_and_how_good_the_model_is(folder):
     inspected = " ".join(run("inspect", "w.corank").stdout.split())
     assert "PreferenceGP: ranks items by who beats whom, and says how sure it is" in inspected
     assert (
-        "amplitude 2: of two items far apart in their features the better one wins about 85% of comparisons"
-        in inspected
+        "amplitude 2: the better of two items with very different features wins about 85% of comparisons" in inspected
     )
 
 
@@ -164,9 +200,9 @@ def test_difference_learns_from_scores_too_and_says_how_far_off_one_is(folder):
     shown = run("fit", "rated.csv", *ITEMS, "--score", "rating", *words, "--out", "w.corank").stdout
     model = load("w.corank")
     said = " ".join(shown.split())
-    assert "amplitude 4: the scores of items spread by about ±2" in said
+    assert "amplitude 4: scores vary by about ±2" in said
     assert "noise 0.09: an observed score is off by about ±0.3" in said
-    assert "a gamma for each feature from" in said
+    assert "one gamma per feature, from" in said
     inspected = run("inspect", "w.corank").stdout
     strongest = re.search(r"gamma\s+─+\s+(\S+) +(\S+)", inspected)
     names = model.encoder_.get_feature_names_out()
@@ -186,10 +222,7 @@ def test_comparisons_that_features_do_not_explain_are_noted(folder):
     pairs.to_csv("pairs.csv", index=False)
     words = (*ITEMS, *PAIRS, "--method", "preference", "--gamma", "1", "--amplitude", "5", "--out", "w.corank")
     said = run("fit", "wines.csv", *words).stderr
-    assert (
-        "note: held out, the model is no better than coin tosses: perhaps the features say nothing about who wins"
-        in said
-    )
+    assert "no better than coin tosses: perhaps the features say nothing about who wins" in said
 
 
 def test_comparisons_within_queries(folder):
@@ -206,7 +239,8 @@ def test_comparisons_within_queries(folder):
     for command in (("fit", "wines.csv", *ITEMS, "--comparisons", "answers.csv", "--query", "country"), ("update",)):
         more = ("w.corank", "answers.csv", "--items", "wines.csv") if command == ("update",) else ()
         said = error(*command, *more, "--winner", "a", "--loser", "b", "--out", "n.corank")
-        assert said == "data row 1 of answers.csv compares '000' with '001', which differ in 'country'"
+        assert said.startswith("data row 1 of answers.csv compares '000' with '001'")
+        assert "'country'" in said
 
 
 @pytest.mark.parametrize(
@@ -266,7 +300,7 @@ def test_items_must_have_names_of_their_own(folder):
     table.loc[5, "wine"] = "002"
     table.to_csv("wines.csv", index=False)
     said = error("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "w.corank")
-    assert said.startswith("'002' stands in data rows 3 and 6 of wines.csv: every item needs a name of its own")
+    assert said.startswith("'002' is in data rows 3 and 6 of wines.csv")
     table.loc[5, "wine"] = None
     table.to_csv("wines.csv", index=False)
     assert "has no value in data row 6" in error("fit", "wines.csv", *ITEMS, *PAIRS, "--out", "w.corank")
@@ -274,9 +308,10 @@ def test_items_must_have_names_of_their_own(folder):
 
 def test_what_to_learn_from_must_be_said(folder):
     assert "'--comparisons', a table of who beat whom" in error("fit", "wines.csv", "--out", "w.corank")
-    assert "--comparisons needs --item" in error("fit", "wines.csv", *PAIRS, "--out", "w.corank")
+    assert "--comparisons needs --id" in error("fit", "wines.csv", *PAIRS, "--out", "w.corank")
+    assert error("fit", "wines.csv", *PAIRS, "--id", " ,", "--out", "w.corank") == "--id must name a column, got ' ,'"
     said = error("fit", "wines.csv", "--score", "sweetness", "--winner", "a", "--out", "w.corank")
-    assert said == "--winner is a column of a table of comparisons: say which with --comparisons"
+    assert said.startswith("--winner needs a table of comparisons")
 
 
 # ---- rank
@@ -291,7 +326,7 @@ def without_level(cov):
 def test_rank_writes_how_sure_it_is(preference):
     run("rank", "w.corank", "wines.csv", "--out", "ranked.csv")
     ranked = pd.read_csv("ranked.csv", dtype={"wine": str})
-    assert list(ranked.columns) == ["rank", "score", "std", *wines().columns]
+    assert list(ranked.columns) == ["rank", "score", "std", "wine", "row", *wines().columns.drop("wine")]
     mean, cov = load("w.corank").predict(encoded(), return_cov=True)
     order = rows_of(ranked["wine"])
     np.testing.assert_allclose(ranked["score"], mean[order])
@@ -317,7 +352,7 @@ def test_rank_takes_the_level_out_of_each_query(folder, monkeypatch):
         np.testing.assert_allclose(own["std"], without_level(cov))
     monkeypatch.setattr("corank.cli.columns.MAX_ROWS_WITHOUT_LEVEL", 11)
     said = run("rank", "d.corank", "rated.csv", "--out", "plain.csv").stderr
-    assert "note: std is that of the score itself, level included, where more than 11 rows are ranked together" in said
+    assert "in queries of more than 11 rows" in said
     plain = pd.read_csv("plain.csv", dtype={"wine": str})
     std = model.predict(model.encoder_.transform(table), return_std=True)[1]
     np.testing.assert_allclose(plain["std"], std[rows_of(plain["wine"])])
@@ -426,18 +461,17 @@ def test_evaluate_tells_the_chances_of_named_pairs(preference, learned):
 def test_evaluate_says_what_is_missing_for_comparisons(preference):
     held_out().to_csv("held.csv", index=False)
     said = error("evaluate", "w.corank", "held.csv")
-    assert said == "held.csv compares items: say which table describes them with --items"
+    assert said.startswith("held.csv compares items")
+    assert "--items" in said
     more = ("--items", "wines.csv")
-    assert "is the file that is read" in error(
-        "evaluate", "w.corank", "held.csv", *more, "--out", "held.csv", "--force"
-    )
+    assert "is also an input file" in error("evaluate", "w.corank", "held.csv", *more, "--out", "held.csv", "--force")
     assert "use --force" in error("evaluate", "w.corank", "held.csv", *more, "--out", "pairs.csv")
     assert "there is no winner column 'x'" in error("evaluate", "w.corank", "held.csv", *more, "--winner", "x")
     Path("held.csv").write_text("a,b\n000,999\n")
-    assert "'999' in data row 1 of held.csv is no item of wines.csv" in error("evaluate", "w.corank", "held.csv", *more)
+    assert "'999' in data row 1 of held.csv" in error("evaluate", "w.corank", "held.csv", *more)
     RLS(1.0).fit(wines()[["sweetness"]], quality(wines())).save("r.corank")
     named = ("--winner", "a", "--loser", "b", *more)
-    assert "say which with --item" in error("evaluate", "r.corank", "pairs.csv", *named)
+    assert "--id" in error("evaluate", "r.corank", "pairs.csv", *named)
     assert json.loads(run("evaluate", "r.corank", "pairs.csv", *named, *ITEMS, "--json").stdout)["comparisons"] == 40
     assert "--out is for comparisons" in error(
         "evaluate", "r.corank", "wines.csv", "--score", "sweetness", "--out", "o.csv"
@@ -479,7 +513,7 @@ def test_scores_may_name_items_that_another_table_describes(rated):
     assert said["disagreement"]["value"] == pytest.approx(error_)
     words = ("fit", "ratings.csv", "--score", "rating", "--query", "friend", "--out", "x.corank")
     assert error(*words, "--id", "wine").startswith(
-        "no column is left as a feature: add columns that describe the items"
+        "no column is left to learn from: add columns that describe the items"
     )
     assert "--items needs --id" in error(*words, "--items", "wines.csv")
     said = error("fit", "wines.csv", *ITEMS, *PAIRS, "--items", "wines.csv", "--out", "x.corank")
@@ -497,13 +531,11 @@ def test_questions_leave_room_for_a_query_that_the_pool_does_not_say(rated):
     questions["friend"] = ["ann", "ann", None]
     questions.to_csv("q.csv", index=False)
     said = error(*update)
-    assert said == "data row 3 of q.csv has a score but nothing in 'friend': every scored row needs a query"
+    assert said.startswith("data row 3 of q.csv")
+    assert "'friend'" in said
     questions.assign(friend="ann").to_csv("q.csv", index=False)
     said = run(*update).stderr
-    assert (
-        "note: the new rows form queries of their own, as the model does not remember labels: rows of a 'friend'"
-        in said
-    )
+    assert "note: new rows are compared only with each other, even in a 'friend'" in said
     model = load("s.corank")
     features = model.encoder_.transform(wines())
     model.update(features[rows_of(questions["wine"][1:])], [2.0, 3.0], qid=["ann", "ann"])
@@ -535,16 +567,16 @@ def test_wins_without_margins_are_noted(folder):
 def test_who_answered_is_no_query(folder):
     held_out(friend="ann").to_csv("pairs.csv", index=False)
     said = error("fit", "wines.csv", *ITEMS, *PAIRS, "--query", "friend", "--out", "w.corank")
-    assert said.startswith("column 'friend' is in pairs.csv, but --query must be a column of the items, wines.csv")
+    assert said.startswith("--query 'friend'")
+    assert "pairs.csv" in said
+    assert "wines.csv" in said
 
 
 def test_help_says_how_to_give_ties_and_what_std_is():
     said = " ".join(re.sub("[│╭╰─]", " ", run("fit", "--help").stdout).split())
     assert "also the answered questions of `corank suggest`" in said
-    assert "A tie: two rows, a win for each, or with difference a margin of 0." in said
-    assert "the level of the scores, which says nothing about the order, is taken out" in " ".join(
-        run("rank", "--help").stdout.split()
-    )
+    assert "A tie: two rows, a win for each, or with --method difference a margin of 0." in said
+    assert "the level of the scores says nothing about the order" in " ".join(run("rank", "--help").stdout.split())
 
 
 # ---- suggest
@@ -559,7 +591,7 @@ def test_suggest_asks_what_the_model_asks(preference):
     chances = model.predict_comparison(features[pairs[:, 0]], features[pairs[:, 1]], observed=True)
     np.testing.assert_allclose([one["first_wins"] for one in said["questions"]], chances)
     shown = run("suggest", "w.corank", "wines.csv", "--number", "4").stdout
-    assert "4 comparisons to ask for, the most telling first" in shown
+    assert "4 comparisons to ask for, the most informative first" in shown
     assert re.search(rf"1 +{names[pairs[0, 0]]} +{names[pairs[0, 1]]} +{chances[0]:.0%}", shown)
     assert "--out FILE writes them" in shown
     assert "next answer is first" in shown
@@ -601,7 +633,7 @@ def test_suggest_without_names_speaks_of_rows(preference):
 def test_models_that_suggest_nothing_are_told_from_those_that_do(folder):
     RankRLS(1.0).fit(wines()[["sweetness"]], quality(wines())).save("r.corank")
     said = error("suggest", "r.corank", "wines.csv")
-    assert said.startswith("RankRLS has nothing to suggest")
+    assert said.startswith("RankRLS cannot suggest questions")
     able = {name for name in stored_learners() if hasattr(learner_class(name), "suggest")}
     assert {"PreferenceGP", "DifferenceGP", "CoRankRLS"} <= able
     assert "--method preference or difference" in said
@@ -618,14 +650,14 @@ def test_models_of_several_views_suggest_too(folder):
     model.save("v.corank", encoder=encoder)
     table.to_csv("rated.csv", index=False)
     said = json.loads(run("suggest", "v.corank", "rated.csv", "--number", "2", "--json").stdout)
-    assert [sorted(one) for one in said["questions"]] == [["item", "score"]] * 2
+    assert [sorted(one) for one in said["questions"]] == [["item", "row", "score"]] * 2
     assert all(int(one["item"]) >= 12 for one in said["questions"])
     pairs = json.loads(run("suggest", "v.corank", "rated.csv", "--kind", "comparison", "--json").stdout)
-    assert all(sorted(one) == ["first", "second"] for one in pairs["questions"])
+    assert all(sorted(one) == ["first", "first_row", "second", "second_row"] for one in pairs["questions"])
 
 
 def test_suggest_overwrites_nothing_unasked(preference):
-    assert "is the file that is read" in error("suggest", "w.corank", "wines.csv", "--out", "wines.csv", "--force")
+    assert "is also an input file" in error("suggest", "w.corank", "wines.csv", "--out", "wines.csv", "--force")
     assert "use --force" in error("suggest", "w.corank", "wines.csv", "--out", "pairs.csv")
     assert run("suggest", "w.corank", "wines.csv", "--out", "q.csv", "--quiet").output == ""
     assert "the model comes first" in error("suggest", "wines.csv", "w.corank")
@@ -661,7 +693,7 @@ def test_fit_suggest_answer_update_is_a_loop_on_comparisons(preference, kind):
         getattr(questions, f"to_{kind}")(file, index=False)
         result = run("update", model, file, "--items", "wines.csv", "--out", new)
         words = " ".join(result.stdout.split())
-        assert f"PreferenceGP updated by {file} added 5 answers now {45 + 5 * turn} comparisons of" in words
+        assert f"PreferenceGP updated with {file} added 5 answers now {45 + 5 * turn} comparisons of" in words
         # the same as handing the answers to the model in Python
         losers = [
             pair[0] if winner == pair[1] else pair[1] for pair, winner in zip(pairs, questions["winner"], strict=True)
@@ -675,7 +707,7 @@ def test_fit_suggest_answer_update_is_a_loop_on_comparisons(preference, kind):
 def test_items_of_a_loop_stay_the_same_items(preference):
     Path("answers.csv").write_text("a,b\n000,001\n")
     before = len(load("w.corank").coef_)
-    run("update", "w.corank", "pairs.csv", "--items", "wines.csv", "--out", "v.corank")
+    run("update", "w.corank", "pairs.csv", "--again", "--items", "wines.csv", "--out", "v.corank")
     assert len(load("v.corank").coef_) == before
     assert load("v.corank")._data.counts.sum() == 80
 
@@ -768,24 +800,24 @@ def test_update_with_scored_rows_of_any_learner(folder):
 def test_update_says_what_is_missing(preference):
     update = ("update", "w.corank")
     Path("answers.csv").write_text("first,second,winner\n000,001,002\n")
-    assert "say which table describes the items with --items" in error(*update, "answers.csv", "--out", "v.corank")
+    assert "--items" in error(*update, "answers.csv", "--out", "v.corank")
     whole = ("--items", "wines.csv", "--out", "v.corank")
     said = error(*update, "answers.csv", *whole)
-    assert said.startswith("data row 1 of answers.csv: column 'winner' must say which of the two has won, ")
+    assert said.startswith("data row 1 of answers.csv: column 'winner' must name the winner, ")
     Path("other.csv").write_text("a,b\n000,999\n")
-    assert "'999' in data row 1 of other.csv is no item of wines.csv" in error(*update, "other.csv", *whole)
+    assert "'999' in data row 1 of other.csv" in error(*update, "other.csv", *whole)
     assert "--margin does not go with PreferenceGP" in error(*update, "pairs.csv", *whole, "--margin", "m")
     wines()[["wine", "country"]].to_csv("lack.csv", index=False)
-    assert "'sweetness'" in error(*update, "pairs.csv", "--items", "lack.csv", "--out", "v.corank")
+    assert "'sweetness'" in error(*update, "pairs.csv", "--again", "--items", "lack.csv", "--out", "v.corank")
     assert not Path("v.corank").exists()
 
 
 def test_update_overwrites_only_when_told(preference):
-    words = ("update", "w.corank", "pairs.csv", "--items", "wines.csv", "--out")
+    words = ("update", "w.corank", "pairs.csv", "--again", "--items", "wines.csv", "--out")
     before = Path("w.corank").read_bytes()
-    assert "w.corank is already there: use --force" in error(*words, "w.corank")
+    assert "w.corank already exists: use --force" in error(*words, "w.corank")
     assert Path("w.corank").read_bytes() == before
-    assert "ends like a table" in error(*words, "w.csv")
+    assert "extension of a table" in error(*words, "w.csv")
     run(*words, "w.corank", "--force", "--quiet")
     assert load("w.corank").table_["comparisons"] == 80
 
@@ -803,12 +835,12 @@ def test_models_that_cannot_be_updated_say_what_to_do(folder):
     more = ("--score", "rating", "--out", "s.corank")
     assert "has none of the columns that the model learns from" in error("update", "p.corank", "scores.csv", *more)
     said = error("update", "p.corank", "scores.csv", *more, "--items", "wines.csv")
-    assert said == "the model does not remember which column names the items: say which with --item"
+    assert said == "the model does not remember which column names the items: name it with --id"
     run("update", "p.corank", "scores.csv", *more, "--items", "wines.csv", "--item", "wine")
     assert "fitted without queries" in error("update", "p.corank", "all.csv", *more, "--query", "person", "--force")
     assert "--winner is for comparisons" in error("update", "p.corank", "all.csv", *more, "--winner", "a", "--force")
     RankRLS(1.0).fit(features, table["rating"], qid=table["person"]).save("q.corank", encoder=encoder)
-    assert "which column holds them with --query" in error("update", "q.corank", "all.csv", *more, "--force")
+    assert "holds them with --query" in error("update", "q.corank", "all.csv", *more, "--force")
     run("update", "q.corank", "all.csv", *more, "--query", "person", "--force")
 
 
@@ -832,7 +864,7 @@ def test_updates_with_comparisons_within_queries_say_which(folder):
     for method in ("preference", "difference"):
         words = (*ITEMS, *PAIRS, "--query", "country", "--method", method, *QUICK, "--out", f"{method}.corank")
         run("fit", "wines.csv", *words, "--quiet")
-        run("update", f"{method}.corank", "pairs.csv", "--items", "wines.csv", "--out", f"{method}2.corank")
+        run("update", f"{method}.corank", "pairs.csv", "--again", "--items", "wines.csv", "--out", f"{method}2.corank")
         assert load(f"{method}2.corank").table_["comparisons"] == 80
 
 

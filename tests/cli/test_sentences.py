@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from command_line import error, run
 
-from corank import auto, load
+from corank import load
+from corank.average import learner as average_learner
 from corank.cli import fit
 from corank.cli.console import show_json
 from corank.datasets import make_ranking
@@ -81,7 +82,7 @@ def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, meth
     words = ("fit", "items.csv", *COLUMNS, "--method", method, *settings, "--out", "m.corank", "--force", "--json")
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
-    owner, name = (auto, "unscored_effect_of") if method == "auto" else (_kernel_learner, "unscored_effect")
+    owner, name = (average_learner, "unscored_effect_of") if method == "auto" else (_kernel_learner, "unscored_effect")
     original = getattr(owner, name)
 
     def takes_a_minute(*evidence):
@@ -118,13 +119,13 @@ def test_suggest_says_how_many_questions_a_query_gets(folder):
     assert users.value_counts().min() < 3
     few, n = users.value_counts().clip(upper=3).sum(), users.nunique()
     shown = words_of("suggest", "views.corank", "items.csv", "-n", "3")
-    assert f"{few} items to score, up to 3 for each of {n} users, the most telling of each first" in shown
+    assert f"{few} items to score, up to 3 for each of {n} users, the most informative first" in shown
     shown = words_of("suggest", "views.corank", "items.csv", "-n", "1")
-    assert f"{n} items to score, 1 for each of {n} users, the most telling of each first" in shown
+    assert f"{n} items to score, 1 for each of {n} users, the most informative first" in shown
 
 
 def test_suggest_overall_asks_so_many_in_all(folder):
-    assert "3 items to score, the most telling first" in words_of(
+    assert "3 items to score, the most informative first" in words_of(
         "suggest", "views.corank", "items.csv", "-n", "3", "--overall"
     )
     found = json.loads(run("suggest", "views.corank", "items.csv", "-n", "3", "--overall", "--json").stdout)[

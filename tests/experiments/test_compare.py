@@ -16,7 +16,7 @@ from corank import TableEncoder, View
 from corank.datasets import make_ranking, make_two_views
 from corank.experiments import FittedMethod, Items, Method, Protocol, compare, known_methods, protocol
 from corank.experiments.compare import run
-from corank.experiments.jobs import JobsFailed, Keep, _digest, run_jobs
+from corank.experiments.jobs import JobsFailed, Keep, _digest, attempt_jobs
 from corank.experiments.methods import chosen_methods, default_methods
 from corank.experiments.peers import MethodRows, disagreements, folds, grouped, pairs_of
 from corank.experiments.protocol import Draw, draws_of, split
@@ -422,14 +422,19 @@ def _square(shared, job):
 
 def test_finished_jobs_are_kept_and_not_done_again(tmp_path):
     keep, shared = Keep(tmp_path / "kept"), {"done": []}
-    with pytest.raises(JobsFailed, match="1 of 3 fits failed:\nbad: ValueError: no number"):
-        run_jobs(_square, shared, [("a", 2), ("b", "bad"), ("c", 4)], keep=keep)
-    results, now = run_jobs(_square, shared, [("a", 2), ("c", 4), ("d", 5)], keep=keep)
-    assert [done.result["square"] for done in results] == [4, 16, 25]
-    assert (now, shared["done"]) == (1, [2, 4, 5])
+    _, failures = attempt_jobs(_square, shared, [("a", 2), ("b", "bad"), ("c", 4)], keep=keep)
+    assert failures == {"b": "ValueError: no number"}
+    finished, failures = attempt_jobs(_square, shared, [("a", 2), ("c", 4), ("d", 5)], keep=keep)
+    assert failures == {}
+    assert {key: (done.result["square"], now) for key, (done, now) in finished.items()} == {
+        "a": (4, False),
+        "c": (16, False),
+        "d": (25, True),
+    }
+    assert shared["done"] == [2, 4, 5]
     keep.path("a").write_text('{"key": "a", "don')  # cut off
-    assert run_jobs(_square, shared, [("a", 2)], keep=keep)[1] == 1
-    assert run_jobs(_square, shared, [("a", 2)], keep=Keep(tmp_path / "kept", fresh=True))[1] == 1
+    for again in (keep, Keep(tmp_path / "kept", fresh=True)):
+        assert attempt_jobs(_square, shared, [("a", 2)], keep=again)[0]["a"][1]
     assert not list((tmp_path / "kept").glob("*.part"))
 
 
@@ -613,7 +618,7 @@ def test_other_data_are_refused():
         compare("items.csv")
     with pytest.raises(ValueError, match="gives an order"):
         compare((DATA.X, DATA.y), ["ridge", "ranksvm"])
-    with pytest.raises(ValueError, match="is unknown"):
+    with pytest.raises(ValueError, match="'nothing' is not known"):
         chosen_methods(["nothing"], queries=True, judge="disagreement")
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from corank.cli.federated import site_of
-from corank.federated.network import Connection
-from corank.federated.settings import read_site
+from corank_federated.cli import site_of
+from corank_federated.network import Connection
+from corank_federated.settings import read_site
 
 
 class BadSite:

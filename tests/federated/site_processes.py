@@ -14,20 +14,20 @@ import pyarrow as pa
 import pytest
 
 for name in ("cryptography", "grpc"):
-    pytest.importorskip(name, reason="sites over a network need corank[federated]")
+    pytest.importorskip(name, reason="sites over a network need corank-federated")
 
 from corank.cli import app
-from corank.cli.federated import site_of
-from corank.federated import Coordinator, InProcess, Plan
-from corank.federated.settings import read_site
 from corank.tables import write_table
+from corank_federated import Coordinator, InProcess, Plan
+from corank_federated.cli import site_of
+from corank_federated.settings import read_site
 
 NAMES = ("north", "south", "west")
 AGREEMENT = 0.5
 
 # Processes of their own, forked from one that has imported what takes seconds; grpc they import themselves.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank.federated", "corank.cli.federated"])
+FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank_federated", "corank_federated.cli"])
 
 
 def free_port():

@@ -5,13 +5,13 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from federated.site_processes import corank, make_run
+from tests.federated.site_processes import corank, make_run
 
-from corank.federated import Fault, Message, Refused
-from corank.federated.certificates import CertificateError, Identity, fingerprint, issued, key_pem, new_authority, pem
-from corank.federated.messages import VERSION
-from corank.federated.network import METHOD, Connection, GrpcChannel, JoinError, Line
-from corank.federated.settings import read_coordinator, read_site
+from corank_federated import Fault, Message, Refused
+from corank_federated.certificates import CertificateError, Identity, fingerprint, issued, key_pem, new_authority, pem
+from corank_federated.messages import VERSION
+from corank_federated.network import METHOD, Connection, GrpcChannel, JoinError, Line
+from corank_federated.settings import read_coordinator, read_site
 
 grpc = pytest.importorskip("grpc")
 

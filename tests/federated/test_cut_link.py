@@ -7,8 +7,8 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from federated.site_processes import NAMES, Processes, edit, make_run
-from federated.test_network import check_models
+from tests.federated.site_processes import NAMES, Processes, edit, make_run
+from tests.federated.test_network import check_models
 
 pytestmark = pytest.mark.slow
 

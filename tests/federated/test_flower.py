@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from corank import CoRLS
-from corank.federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
+from corank_federated import Coordinator, InProcess, Limits, Plan, SharedItems, Site
 
 flwr = pytest.importorskip("flwr.app")
-from corank.federated.flower import FlowerChannel, client_app
+from corank_federated.flower import FlowerChannel, client_app
 
 NAMES = ("north", "south", "west")
 

@@ -24,6 +24,6 @@ def test_a_case_can_be_repeated():
 
 
 def test_the_fuzzer_finds_fields_of_the_wrong_type_that_are_let_through(monkeypatch):
-    monkeypatch.setattr("corank.federated.messages._is", lambda value, wanted: True)
+    monkeypatch.setattr("corank_federated.messages._is", lambda value, wanted: True)
     findings = messages.run(seed=0, count=64)
     assert any("fuzz.messages.case(0, " in finding for finding in findings)

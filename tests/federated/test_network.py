@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federated.site_processes import AGREEMENT, NAMES, Processes, edit, in_one_place, make_run
+from tests.federated.site_processes import AGREEMENT, NAMES, Processes, edit, in_one_place, make_run
 
 from corank import load
-from corank.federated import Coordinator
-from corank.federated.messages import KINDS, decoded
-from corank.federated.network import GrpcChannel
-from corank.federated.settings import read_coordinator
 from corank.tables import read_table, write_table
+from corank_federated import Coordinator
+from corank_federated.messages import KINDS, decoded
+from corank_federated.network import GrpcChannel
+from corank_federated.settings import read_coordinator
 
 QUICK = ("answer_timeout = 600", "answer_timeout = 4")
 

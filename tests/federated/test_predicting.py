@@ -3,15 +3,15 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from federated.site_processes import NAMES, edit, in_one_place, make_run
+from tests.federated.site_processes import NAMES, edit, in_one_place, make_run
 
 from corank import load
-from corank.cli.federated import predictor_of, site_of
-from corank.federated import InProcess, Message, RunStopped
-from corank.federated.messages import decoded
-from corank.federated.predicting import items_of, joint_prediction, question, questions
-from corank.federated.settings import read_site
 from corank.tables import read_table
+from corank_federated import InProcess, Message, RunStopped
+from corank_federated.cli import predictor_of, site_of
+from corank_federated.messages import decoded
+from corank_federated.predicting import items_of, joint_prediction, question, questions
+from corank_federated.settings import read_site
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from scipy.linalg import lstsq
 from scipy.sparse import csr_array
 
 from corank import CoRankRLS, CoRLS, View, load
-from corank.federated import (
+from corank_federated import (
     Coordinator,
     Fault,
     InProcess,
@@ -27,10 +27,10 @@ from corank.federated import (
     Site,
     StateError,
 )
-from corank.federated.channel import answered
-from corank.federated.messages import KINDS, Terms, decoded
-from corank.federated.predicting import ModelServer
-from corank.model_files.container import read_state, write_state
+from corank_federated.channel import answered
+from corank_federated.messages import KINDS, Terms, decoded
+from corank_federated.predicting import ModelServer
+from corank_federated.state import read_state, write_state
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -166,8 +166,8 @@ def test_shared_features_that_are_too_many_to_keep_are_made_anew(items, monkeypa
         return run(make_sites([CoRLS(alpha=a, gamma=0.3, basis="all") for a in ALPHAS], SharedItems(items))).predictions
 
     kept = predictions()
-    monkeypatch.setattr("corank.federated.site.HELD", 0)
-    monkeypatch.setattr("corank.federated.site.BLOCK_ROWS", 7)
+    monkeypatch.setattr("corank_federated.site.HELD", 0)
+    monkeypatch.setattr("corank_federated.site.BLOCK_ROWS", 7)
     close(predictions(), kept)
 
 
@@ -592,7 +592,7 @@ def test_a_full_disk_makes_a_site_neither_answer_nor_count(states, items, monkey
 
     asked = Message("round", {"run": "another", "round": 1, "sites": 2})
     with monkeypatch.context() as disk:
-        disk.setattr("corank.federated.site.write_state", full)
+        disk.setattr("corank_federated.site.write_state", full)
         for _ in range(2):
             with pytest.raises(OSError, match="No space left"):
                 site.handle(asked)

@@ -1,9 +1,9 @@
 """Settings files: every mistake is named with its file, its word and what to do."""
 
 import pytest
-from federated.site_processes import corank, edit, make_run
+from tests.federated.site_processes import corank, edit, make_run
 
-from corank.federated.settings import SettingsError, read_coordinator, read_site
+from corank_federated.settings import SettingsError, read_coordinator, read_site
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_shared_items_from_a_recipe(tmp_path):
     recipe = '[shared.synthetic]\nitems = 30\nseed = 4\ncolumns = [\n  { name = "x", low = 0, high = 1 }, '
     recipe += '{ name = "y", mean = 0, deviation = 1 },\n  { name = "z", low = -1, high = 1 },\n]'
     make_run(tmp_path, site=[('file = "shared.csv"\nid = "id"', recipe)])
-    from federated.site_processes import in_one_place
+    from tests.federated.site_processes import in_one_place
 
     models = in_one_place(tmp_path)
     assert models["north"]._n_unscored == 30

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corank import CoRLS
-from corank.federated import (
+from corank_federated import (
     Coordinator,
     InProcess,
     Message,
@@ -18,8 +18,8 @@ from corank.federated import (
     Site,
     synthetic_table,
 )
-from corank.federated.messages import KINDS, decoded
-from corank.federated.shared_items import Fingerprint, first_difference, row_digests
+from corank_federated.messages import KINDS, decoded
+from corank_federated.shared_items import Fingerprint, first_difference, row_digests
 
 IDS = [f"item {row}" for row in range(40)]
 

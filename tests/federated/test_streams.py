@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-grpc = pytest.importorskip("grpc", reason="sites over a network need corank[federated]")
+grpc = pytest.importorskip("grpc", reason="sites over a network need corank-federated")
 
-from corank.federated import Fault, Message
-from corank.federated.certificates import issued, key_pem, new_authority, pem
-from corank.federated.messages import VERSION, decoded
-from corank.federated.network import METHOD, Connection, GrpcChannel
+from corank_federated import Fault, Message
+from corank_federated.certificates import issued, key_pem, new_authority, pem
+from corank_federated.messages import VERSION, decoded
+from corank_federated.network import METHOD, Connection, GrpcChannel
 
 NAMES = ("north", "south", "west")
 
@@ -225,9 +225,9 @@ from pathlib import Path
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
-from corank.federated import Message
-from corank.federated.certificates import Identity, read_certificate
-from corank.federated.network import GrpcChannel
+from corank_federated import Message
+from corank_federated.certificates import Identity, read_certificate
+from corank_federated.network import GrpcChannel
 
 folder = Path(sys.argv[1])
 identity = Identity.read(folder / "coordinator.pem", folder / "coordinator.key")

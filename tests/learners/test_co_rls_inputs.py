@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from brute_force.views import rbf, small_views
+from forced_way import forced
 from scipy import sparse
 from test_arrays import Library
 
@@ -161,9 +162,9 @@ def test_other_array_libraries_take_every_way_to_held_out_errors(library, way, s
     for learner in (CoRLS, CoRankRLS):
         for basis in ("given",) if way == "sums" else ("all", "given"):
             model = tuned(learner, basis, scoring=scoring)
-            model._way = way
-            expected = model.fit(X, P.own_scores[:, :2], qid=qid).path_.error
-            found = model.fit(library.array(X), library.array(P.own_scores[:, :2]), qid=qid).path_.error
+            with forced(way):
+                expected = model.fit(X, P.own_scores[:, :2], qid=qid).path_.error
+                found = model.fit(library.array(X), library.array(P.own_scores[:, :2]), qid=qid).path_.error
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 

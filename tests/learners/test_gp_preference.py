@@ -178,7 +178,7 @@ def check_slopes(ascent, place, tolerance=1e-4):
         return ascent.fitted(at, tolerance=1e-12).posterior.log_evidence
 
     found = ascent.fitted(place, tolerance=1e-12)
-    slopes = [amplitude_slope(found), *ascent._width_slopes(place, found)]
+    slopes = [amplitude_slope(ascent.task.data, found), *ascent._width_slopes(place, found)]
     steps = 1e-4 * np.eye(len(place))
     expected = [(value(place + h) - value(place - h)) / 2e-4 for h in steps]
     np.testing.assert_allclose(slopes, expected, rtol=tolerance, atol=tolerance)

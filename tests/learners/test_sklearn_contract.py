@@ -30,6 +30,7 @@ from corank import (
     random_bases,
     random_split,
 )
+from corank.datasets import make_ranking
 from corank.learners.registry import learner_records
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -241,3 +242,38 @@ def test_a_single_precomputed_view_is_split_both_ways():
     single = cross_val_score(RLS(0.1, kernel="precomputed"), K, np.nan_to_num(Y), cv=3)
     several = cross_val_score(CoRLS(1, 0.1, 0.0, kernel="precomputed"), K, np.nan_to_num(Y), cv=3)
     np.testing.assert_allclose(several, single, rtol=1e-6)
+
+
+# ---- what a user should know
+
+
+@pytest.mark.parametrize("learner", [RankRLS(), KPCRank(), CoRankRLS()])
+def test_columns_of_very_different_scales_are_said_where_they_matter(learner):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 4)), rng.normal(size=40)
+    y[30:] = np.nan
+    learner.fit(X, y)  # in silence
+    X = X * [1, 1, 1e4, 1]
+    if isinstance(learner, CoRankRLS):  # every view has a width of its own
+        learner.fit(X, y)
+        return
+    with pytest.warns(UserWarning, match="StandardScaler"):
+        learner.fit(X, y)
+
+
+@pytest.mark.parametrize("search", ["cross_val_score", "GridSearchCV"])
+def test_groups_that_do_not_reach_the_ranker_are_said(search):
+    data = make_ranking(n_queries=12, query_size=6, random_state=0)
+    model, folds = RankRLS(1.0, gamma="scale"), GroupKFold(3)
+
+    def run(**params):
+        if search == "cross_val_score":
+            return cross_val_score(model, data.X, data.y, cv=folds, **params)
+        given = params.get("params", params)
+        return GridSearchCV(model, {"alpha": [1.0]}, cv=folds, refit=False).fit(data.X, data.y, **given)
+
+    with pytest.warns(UserWarning, match="does not reach the ranker"):
+        run(groups=data.qid)
+    with sklearn.config_context(enable_metadata_routing=True):
+        run(params={"groups": data.qid})  # in silence
+    cross_val_score(model, data.X, data.y, cv=3)  # in silence: no groups

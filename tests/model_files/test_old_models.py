@@ -4,16 +4,18 @@
 """
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from edited_files import round_trip
+from edited_files import rewritten, round_trip
 from scipy import sparse
 
 import corank
-from corank import load
+from corank import RankRLS, TableEncoder, load
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -59,6 +61,40 @@ def test_old_models_predict_what_they_predicted(version, name):
     check_answers(model, rows_for(model, version, entry["rows"]), entry["says"])
 
 
+WITHOUT_SCIKIT_LEARN = """
+import json, sys
+import corank._stand_ins
+sys.modules["corank._scikit_learn"] = corank._stand_ins
+import corank
+import numpy as np
+from scipy import sparse
+dense, csr, files = json.load(sys.stdin)
+said = {}
+for name, (file, kind) in files.items():
+    model = corank.load(file)
+    said[name] = model.predict(sparse.csr_array(np.array(csr)) if kind == "csr" else np.array(dense)).tolist()
+    if kind == "dense" and "sklearn" in sys.modules:
+        raise ImportError(f"{name} has imported scikit-learn")
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.parametrize("version", KEPT)
+def test_models_predict_the_same_in_commands_that_do_not_import_scikit_learn(version):
+    kept = KEPT[version]
+    entries = {name: entry for name, entry in kept["models"].items() if entry["rows"] in ("dense", "csr")}
+    order = sorted(entries, key=lambda name: entries[name]["rows"], reverse=True)  # CSR last: laplacian kernels need it
+    files = {name: (str(file_of(version, name)), entries[name]["rows"]) for name in order}
+    given = json.dumps([kept["dense"], kept["csr"], files])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SCIKIT_LEARN], input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name, values in json.loads(done.stdout).items():
+        expected = np.array(entries[name]["says"]["predict"])
+        np.testing.assert_allclose(values, expected, rtol=0, atol=TOLERANCE * np.ptp(expected), err_msg=name)
+
+
 @files
 def test_old_models_are_saved_and_loaded_again(version, name, tmp_path):
     entry = KEPT[version]["models"][name]
@@ -81,6 +117,27 @@ def test_old_models_grow(version, name):
     X = rows_for(model, version, entry["rows"])
     model.update(X, new["y"], qid=new["qid"])
     check_answers(model, X, entry["says_after_update"])
+
+
+def test_models_from_before_numbers_had_units_load(tmp_path):
+    """Their columns have a `date_format` instead of a `format`, and no values that are clipped."""
+    days = [f"{day:02d}/0{month}/2024" for month in (1, 2, 3) for day in (5, 14, 27)]
+    frame = pd.DataFrame({"day": days, "size": np.arange(9.0), "colour": ["red", "blue", "green"] * 3})
+    encoder = TableEncoder().fit(frame)
+    model = RankRLS(alpha=1.0, gamma=0.1).fit(encoder.transform(frame), np.arange(9.0))
+    path = tmp_path / "model.corank"
+    model.save(path, encoder=encoder)
+
+    def change(header, arrays):
+        del header["encoder"]["identity"], arrays["encoder.low"], arrays["encoder.high"]
+        for column in header["encoder"]["columns"]:
+            column["date_format"] = column.pop("format")
+            del column["clips"]
+
+    rewritten(path, change)
+    loaded = load(path)
+    assert loaded.encoder_.summary() == encoder.summary()
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(encoder.transform(frame)))
 
 
 def test_every_learner_has_a_file():

@@ -211,7 +211,7 @@ HOSTILE = {
         "an unknown kind": put("encoder", "columns", 2, "kind", "picture"),
         "a component of nothing": put("encoder", "columns", 1, "vector", "emb_"),
         "year or not": put("encoder", "columns", 2, "year", 1),
-        "format of dates": put("encoder", "columns", 2, "date_format", 3),
+        "format of dates": put("encoder", "columns", 2, "format", 3),
         "columns to ignore": put("encoder", "ignore", "title"),
         "lost weights": lambda header, arrays: arrays.pop("encoder.text.0.idf"),
         "lost components": lambda header, arrays: arrays.pop("encoder.text.0.components"),

@@ -2,12 +2,12 @@
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from chromium import CHROMIUM, FLAGS
 from command_line import error, run
 
 mpl.use("Agg")
@@ -25,7 +25,6 @@ DATA = make_ranking(n_queries=20, query_size=8, n_features=4, random_state=0)
 NAMES = np.array([f"user <{q}>" for q in DATA.qid])
 PROTOCOL = Protocol(repeats=2, scored_share=0.4)
 METHODS = ["ridge", "rankrls", "corankrls", "difference"]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +116,7 @@ def test_a_browser_shows_it_without_complaint(page, scheme, width):
     playwright = pytest.importorskip("playwright.sync_api")
     said, asked = [], []
     with playwright.sync_playwright() as browsers:
-        browser = browsers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = browsers.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda problem: said.append(str(problem)))
@@ -254,7 +253,7 @@ def test_the_command_refuses_in_one_sentence(table):
     assert error("compare", table, "--score", "rating", "--measure", "mae").startswith("--measure 'mae' is unknown")
     assert "did you mean 'rankrls'" in error("compare", table, "--score", "rating", "--methods", "rankrl,ridge")
     assert "call it x.html" in error("compare", table, "--score", "rating", "--report", "x.csv")
-    assert "say which table" in error("compare", "--score", "rating")
+    assert "corank compare FILE" in error("compare", "--score", "rating")
     report = table.with_name("there.html")
     report.write_text("mine")
     assert "--force" in error("compare", table, "--score", "rating", "--report", report)
@@ -264,7 +263,7 @@ def test_the_command_refuses_in_one_sentence(table):
 def test_the_page_of_a_model_shows_its_reasons_and_its_views():
     views = CoRankRLS(2, alpha=1.0, agreement=1.0).fit(DATA.X, DATA.y, qid=DATA.qid, unscored=DATA.X)
     html = "".join(model_parts(views, DATA.X))
-    for text in ("2 views are spanned by", "Do the views agree?"):
+    for text in ("2 views are weighted sums", "Do the views agree?"):
         assert text in html
     average = AutoRanker().fit(DATA.X, DATA.y, qid=DATA.qid)
     assert average.candidates_[0].what in "".join(model_parts(average, DATA.X))
@@ -307,7 +306,7 @@ def test_killed_half_way_the_command_goes_on(table, monkeypatch):
 
     monkeypatch.setattr(jobs.Keep, "write", stopping)
     stopped = run(*words, code=130)
-    assert "goes on from there" in stopped.stderr
+    assert "continues from there" in stopped.stderr
     monkeypatch.setattr(jobs.Keep, "write", write)
     resumed = json.loads(run(*words, "--json").stdout)
     assert resumed["fits_made_now"] == 2

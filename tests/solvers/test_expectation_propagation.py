@@ -8,12 +8,13 @@ from brute_force import Loss, kernel, laplacian, symmetric_root
 from scipy.stats import multivariate_normal, norm
 from sklearn.model_selection import ParameterGrid
 
-from corank._arrays import like
+from corank._arrays import like, to_numpy
 from corank.basis import KernelBasis
 from corank.kernels import Kernel
 from corank.loss import WithinQueries
 from corank.problem import ComparedRows, ScoredRows
 from corank.rows import Rows
+from corank.solvers import pair_data
 from corank.solvers.active_learning import information, pairs_to_compare, rows_to_score
 from corank.solvers.expectation_propagation import Sites, propagate
 from corank.solvers.gp_difference import Spectral, spread_of, width_slopes
@@ -26,7 +27,12 @@ pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 LOSS = Loss("size")
 K3 = 3 * np.array([[1, 0.5, 0.2], [0.5, 1, 0.3], [0.2, 0.3, 1.0]])
-COMPARED = np.array([[1, -1, 0], [0, 1, -1], [1, 0, -1], [0, -1, 1.0]])  # the last contradicts the second
+ROOT = np.linalg.cholesky(K3)  # features of three items whose kernel is K3
+BEATS, BEATEN = np.array([0, 1, 0, 2]), np.array([1, 2, 2, 1])  # the last contradicts the second
+
+
+def compared(items, counts=(1, 1, 1, 1)):
+    return PairData(items, BEATS, BEATEN, np.asarray(counts, dtype=float))
 
 
 def task(X, winners, losers, gamma=1.0, basis=None):
@@ -49,7 +55,8 @@ def integrated(features, counts, width=7.0, steps=111):
 
 
 def test_one_comparison_is_exact():
-    found = propagate(np.array([[1.7]]), np.ones(1))
+    items = np.array([[1.7], [0.0]])
+    found = propagate(items, PairData(items, np.array([0]), np.array([1]), np.ones(1)))
     evidence, mean, covariance = integrated(np.array([[1.7]]), np.ones(1), steps=4001)
     np.testing.assert_allclose(found.log_evidence, np.log(0.5))
     np.testing.assert_allclose(evidence, np.log(0.5), atol=1e-8)
@@ -59,18 +66,17 @@ def test_one_comparison_is_exact():
 
 @pytest.mark.parametrize("counts", [np.ones(4), np.array([3, 1, 2, 2.0])], ids=["once", "repeated"])
 def test_moments_and_evidence_are_those_of_integrals(counts):
-    features = COMPARED @ np.linalg.cholesky(K3)
-    found = propagate(features, counts)
-    evidence, mean, covariance = integrated(features, counts)
+    found = propagate(ROOT, compared(ROOT, counts))
+    evidence, mean, covariance = integrated(ROOT[BEATS] - ROOT[BEATEN], counts)
     assert abs(found.log_evidence - evidence) < 0.03
     np.testing.assert_allclose(found.mean, mean, atol=0.01)
     np.testing.assert_allclose(np.linalg.inv(found.factor @ found.factor.T), covariance, atol=0.03)
 
 
 def test_a_repeated_comparison_is_so_many_comparisons():
-    features = COMPARED @ np.linalg.cholesky(K3)
-    once = propagate(np.repeat(features, [3, 1, 2, 2], axis=0), np.ones(8))
-    counted = propagate(features, np.array([3, 1, 2, 2.0]))
+    times = [3, 1, 2, 2]
+    once = propagate(ROOT, PairData(ROOT, np.repeat(BEATS, times), np.repeat(BEATEN, times), np.ones(8)))
+    counted = propagate(ROOT, compared(ROOT, times))
     np.testing.assert_allclose(counted.mean, once.mean, rtol=1e-7)
     np.testing.assert_allclose(counted.log_evidence, once.log_evidence, rtol=1e-9)
 
@@ -90,10 +96,40 @@ def test_small_problems_of_all_kinds_converge_to_something_finite():
 
 
 def test_warm_sites_lead_to_the_same_place():
-    features = COMPARED @ np.linalg.cholesky(K3)
-    cold = propagate(features, np.ones(4))
-    warm = propagate(1.1 * features, np.ones(4), cold.sites)
-    np.testing.assert_allclose(warm.mean, propagate(1.1 * features, np.ones(4), Sites.none(4)).mean, rtol=1e-7)
+    pairs = compared(ROOT)
+    cold = propagate(ROOT, pairs)
+    warm = propagate(1.1 * ROOT, pairs, cold.sites)
+    np.testing.assert_allclose(warm.mean, propagate(1.1 * ROOT, pairs, Sites.none(4)).mean, rtol=1e-7)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+def test_sums_over_items_are_those_over_comparisons(library, monkeypatch):
+    xp = pytest.importorskip(library)
+    monkeypatch.setattr(pair_data, "BLOCK_ENTRIES", 50)  # several blocks, which need not be of one size
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(7, 12)) + 3 * np.repeat([0, 1], [4, 3])[:, None]
+    winners, losers = np.array([0, 1, 2, 0, 3, 4, 5, 6]), np.array([1, 2, 0, 2, 1, 5, 4, 4])  # two parts
+    pairs, weights = PairData(rows, winners, losers, np.ones(8)), rng.random(8)
+    gaps = rows[winners] - rows[losers]
+    incidence = np.eye(7)[winners] - np.eye(7)[losers]
+    other = xp.asarray(rows)
+    np.testing.assert_allclose(pairs.squared_distances(other), np.sum(gaps**2, axis=1))
+    product = to_numpy(pairs.laplacian_product(weights, other))
+    np.testing.assert_allclose(product, incidence.T @ (weights[:, None] * gaps), atol=1e-13)
+    centred = to_numpy(pairs.centred(other))
+    np.testing.assert_allclose(incidence @ centred, gaps, atol=1e-13)
+    np.testing.assert_allclose([centred[:4].sum(axis=0), centred[4:].sum(axis=0)], 0, atol=1e-13)
+
+
+def test_a_level_that_parts_share_does_not_cost_digits():
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(8, 3))
+    levels = 1e6 * np.repeat([[1.0, -2.0, 3.0], [-4.0, 1.0, 1.0]], 4, axis=0)
+    pairs = PairData(items, np.array([0, 1, 2, 4, 5, 6]), np.array([1, 2, 3, 5, 6, 7]), np.ones(6))
+    expected = propagate(items, pairs)
+    found = propagate(pairs.centred(items + levels), pairs)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-8)
+    np.testing.assert_allclose(found.variances, expected.variances, rtol=1e-8)
 
 
 # ---- the gradient and the search
@@ -117,7 +153,7 @@ def test_slopes_of_the_evidence_are_those_of_differences(basis):
 
     start = np.log([2.0, 0.3, 0.5, 0.2])
     data, found = at(start)
-    slopes = np.concatenate([[amplitude_slope(found)], preference_slopes(data, found, each=True)])
+    slopes = np.concatenate([[amplitude_slope(data.data, found)], preference_slopes(data, found, each=True)])
     steps = 1e-5 * np.eye(4)
     expected = [
         (at(start + h)[1].posterior.log_evidence - at(start - h)[1].posterior.log_evidence) / 2e-5 for h in steps
@@ -258,7 +294,7 @@ def test_questions_are_telling_and_not_asked_twice():
 
 def test_other_libraries_find_the_same():
     torch = pytest.importorskip("torch")
-    features = COMPARED @ np.linalg.cholesky(K3)
-    found = propagate(torch.asarray(features), np.ones(4))
-    np.testing.assert_allclose(found.mean.numpy(), propagate(features, np.ones(4)).mean, rtol=1e-9)
+    pairs = compared(ROOT)
+    found = propagate(torch.asarray(ROOT), pairs)
+    np.testing.assert_allclose(found.mean.numpy(), propagate(ROOT, pairs).mean, rtol=1e-9)
     assert like(found.sites.precision, found.mean).dtype == torch.float64

@@ -18,6 +18,7 @@ from brute_force.views import (
     rbf,
     small_views,
 )
+from forced_way import forced
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, PredefinedSplit, ShuffleSplit
 
 import corank.gram
@@ -109,8 +110,8 @@ def literal(loss, basis, with_queries, weighted, n_views=2, own=False, intercept
 
 def check(model, parts, scoring, *, with_queries, weighted=False, y=P.y, way="auto", n_views=2):
     model.set_params(scoring=scoring)
-    model._way = way
-    model.fit(P.X, y, qid=P.qid if with_queries else None, sample_weight=P.weights if weighted else None)
+    with forced(way):
+        model.fit(P.X, y, qid=P.qid if with_queries else None, sample_weight=P.weights if weighted else None)
     expected = mean_error(parts, SCORINGS[scoring])
     path = model.path_
     np.testing.assert_allclose(path.error, expected, rtol=1e-6, err_msg=f"{way} {scoring}")
@@ -255,8 +256,8 @@ def test_comparisons_equal_refitting(basis, n_views, count):
     for way in ways_of(Loss("unit"), "all" if dual else "subset"):
         for scoring, score in SCORINGS.items():
             model = learner(Loss("unit"), basis, n_views, scoring=scoring)
-            model._way = way
-            model.fit_comparisons(P.X, winners, losers, **options)
+            with forced(way):
+                model.fit_comparisons(P.X, winners, losers, **options)
             np.testing.assert_allclose(model.path_.error, mean_error(parts, score), rtol=1e-6)
 
 
@@ -364,8 +365,8 @@ def test_unscored_rows_handed_over_apart_stay_when_queries_are_left_out(loss):
     parts = leave_out_of_views(shown, P.X, P.y, splits_of(P.qid[SCORED]), pairs_of(2), loss, **options, **apart)
     for way in ("kernel", "inverse", "refit"):
         model = learner(loss, "all", scoring="squared")
-        model._way = way
-        model.fit(P.X, P.y, qid=P.qid, **apart)
+        with forced(way):
+            model.fit(P.X, P.y, qid=P.qid, **apart)
         np.testing.assert_allclose(model.path_.error, mean_error(parts, "loss"), rtol=1e-6)
 
 
@@ -390,8 +391,8 @@ def test_very_many_folds_take_several_passes(scoring, n_views, cv, monkeypatch):
     for way in ("sums", "kernel", "inverse"):
         views = {"views": [View(slice(0, 2)), View(slice(2, 4))], "agreement": 0.0} if n_views == 2 else {"gamma": 0.3}
         model = (CoRLS if n_views == 2 else RLS)(alpha=[0.1, 1.0], basis=[0, 1], cv=cv, scoring=scoring, **views)
-        model._way = way
-        paths.append(model.fit(X, y).path_.error)
+        with forced(way):
+            paths.append(model.fit(X, y).path_.error)
         monkeypatch.setattr("corank.solvers.holdout.MAX_UNIT_FEATURES", 0)  # the inverse goes through batches of rows
         monkeypatch.setattr("corank.solvers.holdout.BLOCK_ENTRIES", 8)
     for errors in paths[1:]:

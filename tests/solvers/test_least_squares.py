@@ -14,6 +14,7 @@ from brute_force import (
     small_problem,
 )
 
+import corank.problem
 import corank.solvers.prediction
 from corank import RLS, RankRLS
 from corank.basis import FeatureBasis, KernelBasis
@@ -124,6 +125,28 @@ def test_comparisons_without_margins_have_margin_one():
     model = RankRLS(ALPHA, gamma=GAMMA).fit_comparisons(X, winners, losers)
     expected = fit_predict_comparisons(X, winners, losers, NEW, kernel("rbf", GAMMA), ALPHA)
     np.testing.assert_allclose(model.predict(NEW), expected, **close)
+
+
+@pytest.mark.parametrize("alpha", [ALPHA, "tune"])
+@pytest.mark.parametrize("held", [True, False], ids=["all items at once", "block by block"])
+def test_an_item_of_many_comparisons_costs_one_row_of_kernel_values(alpha, held, monkeypatch):
+    rng = np.random.default_rng(0)
+    winners = rng.integers(0, N, size=40 * N)
+    losers = (winners + rng.integers(1, N, size=40 * N)) % N
+    if not held:
+        monkeypatch.setattr(corank.problem, "MAX_ITEM_FEATURES", 0)
+    n_rows = []
+
+    def counted(A, B):
+        n_rows.append(len(A))
+        return kernel("rbf", GAMMA)(A, B)
+
+    model = RankRLS(alpha, kernel=counted).fit_comparisons(X, winners, losers)
+    assert max(n_rows) == N
+    assert sum(n_rows) <= 5 * N
+    monkeypatch.undo()
+    expected = RankRLS(model.alpha_, gamma=GAMMA).fit_comparisons(X, winners, losers)
+    np.testing.assert_allclose(model.predict(NEW), expected.predict(NEW), **close)
 
 
 @pytest.mark.parametrize("d", [2, 30], ids=["fewer columns than rows", "more columns than rows"])

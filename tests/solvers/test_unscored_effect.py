@@ -26,7 +26,7 @@ from corank import CoRankRLS, CoRLS, View
 from corank.datasets import make_two_views
 from corank.solvers.folds import balanced_folds
 from corank.solvers.holdout import Grid, HeldOut
-from corank.solvers.unscored_effect import Nested, UnscoredEffect, unscored_effect
+from corank.solvers.unscored_effect import UnscoredEffect, unscored_effect
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 P = small_views(seed=3, sizes=(1, 4, 5, 3, 4))
@@ -213,7 +213,7 @@ class Told:
         assert judge == "disagreement"
         assert list(agreements) == ["with", "without"]
         assert list(agreements["without"]) == [0.0]
-        return Nested({k: HeldOut(np.asarray(v)[:, None], np.ones(len(v))) for k, v in self.errors.items()})
+        return {k: HeldOut(np.asarray(v)[:, None], np.ones(len(v))) for k, v in self.errors.items()}
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,24 @@ def coefficients(model):
     return np.concatenate([np.ravel(view) for view in per_view])
 
 
-@pytest.mark.parametrize(("fit", "how"), [(single, KeyboardInterrupt), (several, OSError)])
-def test_a_fit_that_breaks_off_in_any_pass_is_resumed(folders, tmp_path, fit, how, monkeypatch):
-    monkeypatch.setattr(survey, "HELD_BYTES", 0 if fit is single else survey.HELD_BYTES)
+@pytest.mark.parametrize(
+    ("fit", "how", "held", "spread"),
+    [
+        (single, KeyboardInterrupt, False, False),
+        (single, KeyboardInterrupt, False, True),
+        (several, OSError, True, False),
+        (several, OSError, False, True),
+    ],
+    ids=["single", "single, spread candidates", "several", "several, summed, spread candidates"],
+)
+def test_a_fit_that_breaks_off_in_any_pass_is_resumed(folders, tmp_path, fit, how, held, spread, monkeypatch):
+    if not held:
+        monkeypatch.setattr(survey, "HELD_BYTES", 0)
+    if spread:
+        monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 50)
+        monkeypatch.setattr("corank.sampling.N_WINDOWS", 3)
+        monkeypatch.setattr("corank.basis.MIN_CANDIDATES", 30)
+        monkeypatch.setattr("corank.basis.CANDIDATES_PER_BASIS_ROW", 2)
     uninterrupted = Breaks()
     expected = coefficients(fit(folders, uninterrupted, tmp_path / "whole", alpha=1.0))
     for after in range(7, uninterrupted.calls, 9):
@@ -104,22 +119,24 @@ def test_sigterm_ends_like_an_interruption_and_gets_its_handler_back(folders, tm
 
 
 PROGRAM = """
-import sys, time
+import os, signal, sys
 from pathlib import Path
 import numpy as np
 from corank import CoRankRLS, View, scan
 
-rows, others, kept, log, out = map(Path, sys.argv[1:])
+rows, others, kept, log, out = map(Path, sys.argv[1:6])
+last = int(sys.argv[6])
 
-def slowly(features):
+def counted(features):
     with log.open("a") as file:
         file.write(".")
-    time.sleep(0.005)
+    if log.stat().st_size == last:
+        os.kill(os.getpid(), signal.SIGKILL)
     return features
 
 model = CoRankRLS([View(slice(0, 3)), View(slice(3, 6))], basis=15).fit(
-    scan(rows, score="y", query="q", chunk_rows=20).map(slowly),
-    unscored=scan(others, query="q", chunk_rows=5).map(slowly),
+    scan(rows, score="y", query="q", chunk_rows=20).map(counted),
+    unscored=scan(others, query="q", chunk_rows=5).map(counted),
     checkpoint=kept,
 )
 np.save(out, np.concatenate([*model.coef_, model.predict(scan(others, query="q"))]))
@@ -132,27 +149,20 @@ def test_killed_several_times(folders, tmp_path, n_kills):
     (tmp_path / "fit.py").write_text(PROGRAM)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
 
-    def start(name):
+    def run(name, last):
         log = tmp_path / f"{name}.log"
-        log.touch()
         paths = [*folders, tmp_path / name, log, tmp_path / f"{name}.npy"]
-        return subprocess.Popen([sys.executable, tmp_path / "fit.py", *map(str, paths)], env=environment), log
+        command = [sys.executable, tmp_path / "fit.py", *map(str, [*paths, last])]
+        done = subprocess.run(command, env=environment, timeout=120, check=False)
+        return done.returncode, log.stat().st_size
 
-    whole, log = start("whole")
-    assert whole.wait(120) == 0
-    points, kills = random.Random(0), 0
-    while True:
-        process, log = start("broken")
-        target = log.stat().st_size + points.randint(3, 20)
-        while process.poll() is None and (kills == n_kills or log.stat().st_size < target):
-            time.sleep(0.001)
-        if process.poll() is not None:
-            break
-        process.kill()
-        process.wait()
-        kills += 1
-    assert process.returncode == 0
-    assert kills == n_kills
+    status, n_chunks = run("whole", -1)
+    assert status == 0
+    points, read = random.Random(0), 0
+    for _ in range(n_kills):
+        status, read = run("broken", read + points.randint(3, n_chunks // n_kills))
+        assert status == -signal.SIGKILL
+    assert run("broken", -1)[0] == 0
     np.testing.assert_array_equal(np.load(tmp_path / "broken.npy"), np.load(tmp_path / "whole.npy"))
     assert not list((tmp_path / "broken").glob("*.part"))
 
@@ -242,7 +252,8 @@ def test_files_that_are_no_checkpoints_are_refused(folders, tmp_path):
         shutil.rmtree(tmp_path / "kept")
 
 
-def test_a_fit_that_was_refused_leaves_the_folder_to_the_next(folders, tmp_path):
+def test_a_fit_that_was_refused_leaves_the_folder_to_the_next(tmp_path):
+    folders = [write_parts(table(X, Y, QID), tmp_path / "rows", [37], "csv")]
     with pytest.raises(ZeroDivisionError):
         single(folders, Breaks(2, ZeroDivisionError), tmp_path / "kept")  # one call is for the width
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["about.json"]

@@ -95,6 +95,24 @@ def test_several_views(client, folders):
     np.testing.assert_array_equal(model.fit(rows, unscored=others).predict_views(NEW), on_workers)
 
 
+def test_workers_read_features_once_but_for_a_few_row_groups(client, folders, nothing_held, monkeypatch):
+    monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 50)
+    monkeypatch.setattr(survey, "WINDOW_ROWS", 8)
+    monkeypatch.setattr("corank.sampling.N_WINDOWS", 2)
+    monkeypatch.setattr("corank.basis.MIN_CANDIDATES", 20)
+    monkeypatch.setattr("corank.basis.CANDIDATES_PER_BASIS_ROW", 2)
+    models = []
+    for place in (None, client, client):
+        rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=place)
+        models.append(CoRankRLS(VIEWS, 1.0, 0.1, 10).fit(rows))
+    here, first, second = models
+    assert 1 < first.n_readings_ == here.n_readings_ < 2
+    for view_basis, view_expected in zip(first.basis_, here.basis_, strict=True):
+        np.testing.assert_array_equal(view_basis, view_expected)
+    assert_close(first.predict(NEW), here.predict(NEW))
+    np.testing.assert_array_equal(second.predict(NEW), first.predict(NEW))
+
+
 def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
     model = RankRLS(1.0, 20).fit(pd.DataFrame(X, columns=NAMES), Y, qid=QID)
     expected = model.predict(pd.DataFrame(X, columns=NAMES))
@@ -103,7 +121,7 @@ def test_predictions_are_made_and_written_by_workers(client, folders, tmp_path):
     assert model.predict_to(rows, tmp_path / "out", columns=["q"]) == len(X)
     written = list(scan(tmp_path / "out", features=["prediction"], query="q").chunks())
     np.testing.assert_allclose(np.concatenate([chunk.features[:, 0] for chunk in written]), expected, atol=1e-12)
-    with pytest.raises(FileExistsError, match="already there"):
+    with pytest.raises(FileExistsError, match="already exists"):
         model.predict_to(rows, tmp_path / "out")
     assert not list(tmp_path.glob(".corank*"))
 

@@ -1,5 +1,6 @@
 """Scans: whatever the files and chunks, a model from a scan is the model of the rows in memory."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -17,7 +18,9 @@ from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncode
 from corank.metrics import disagreement_error
 from corank.sampling import fold_numbers
 from corank.streaming import group_queries, survey
-from corank.tables import read_table
+from corank.streaming.passes import Passes
+from corank.streaming.sources import ParquetSource
+from corank.tables import TableError, read_table
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
@@ -121,6 +124,125 @@ def test_several_views(learner, ends, more, chunk_rows, tmp_path_factory):
     for view_basis, view_expected in zip(model.basis_, expected.basis_, strict=True):
         np.testing.assert_array_equal(view_basis, view_expected)
     assert model._summary() == expected._summary()
+
+
+# ------------------------------------------------------------------ candidates of large Parquet files, and readings
+
+M, M_SCORES, M_QID = make_rows(n=2_000, seed=3)
+READINGS = {
+    "summed": (lambda: RankRLS(1.0, 10), 0, 1),
+    "tuned": (lambda: RLS(basis=10, gamma="scale"), 0, 1),
+    "columns": (lambda: RankRLS(1.0, "features", kernel="linear"), 0, 1),
+    "held": (lambda: RankRLS(1.0, 10), 2**27, 0),
+    "several": (lambda: CoRankRLS(VIEWS, 1.0, 0.1, 10), 0, 1),
+    "several, tuned": (lambda: CoRLS(VIEWS, basis=10), 0, 1),
+    "several, held": (lambda: CoRankRLS(VIEWS, 1.0, 0.1, 10), 2**27, 1),
+}
+
+
+@pytest.fixture
+def few_candidates(monkeypatch):
+    """Candidates come from five windows of 20 rows, as if there were millions of rows."""
+    monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 500)
+    monkeypatch.setattr(survey, "WINDOW_ROWS", 20)
+    monkeypatch.setattr("corank.sampling.N_WINDOWS", 5)
+    monkeypatch.setattr("corank.basis.MIN_CANDIDATES", 50)
+    monkeypatch.setattr("corank.basis.CANDIDATES_PER_BASIS_ROW", 1)
+
+
+@pytest.fixture
+def rows_read(monkeypatch):
+    """How often the features of every row of a file were read: (n,) per file."""
+    counts, read = {}, ParquetSource._tables
+
+    def counted(source, unit, names, roles, chunk_rows):
+        row = unit.first_row
+        for rows in read(source, unit, names, roles, chunk_rows):
+            if roles.features is not None:
+                whole = counts.setdefault(unit.file.path, np.zeros(len(M), dtype=int))
+                whole[row : row + rows.num_rows] += 1
+            row += rows.num_rows
+            yield rows
+
+    monkeypatch.setattr(ParquetSource, "_tables", counted)
+    return counts
+
+
+@pytest.mark.parametrize("case", READINGS)
+def test_features_of_parquet_are_read_once_but_for_a_few_row_groups(
+    case, few_candidates, rows_read, tmp_path, monkeypatch
+):
+    make, held_bytes, n_sums = READINGS[case]
+    monkeypatch.setattr(survey, "HELD_BYTES", held_bytes)
+    write_parts(table(M, M_SCORES, M_QID), tmp_path, row_group_size=20)
+    model = make().fit(scan(tmp_path, score="y", query="q", chunk_rows=20))
+    (readings,) = rows_read.values()
+    assert readings.max() <= n_sums + 1
+    if held_bytes == 0:
+        assert readings.min() == n_sums
+        assert readings.mean() < n_sums + 0.5
+    assert abs(model.n_readings_ - readings.mean()) < 0.01
+
+
+def test_unscored_rows_of_parquet_are_read_once_but_for_a_few_row_groups(few_candidates, rows_read, tmp_path):
+    write_parts(table(M, None, M_QID), tmp_path, row_group_size=20)
+    others = scan(tmp_path, query="q", chunk_rows=20)
+    CoRankRLS(VIEWS, 1.0, 0.1, 40).fit(pd.DataFrame(X, columns=NAMES), Y, qid=QID, unscored=others)
+    (readings,) = rows_read.values()
+    assert readings.min() == 1
+    assert 1 < readings.mean() < 1.5
+
+
+def test_rows_that_only_csv_files_hold_are_read_twice(nothing_held, tmp_path):
+    write_parts(table(X, Y, QID), tmp_path, kind="csv")
+    assert RankRLS(1.0, 10).fit(scan(tmp_path, score="y", query="q")).n_readings_ == 2
+
+
+def spread_basis(folder, group, chunk_rows, **options):
+    write_parts(table(M, M_SCORES, M_QID), folder, options.pop("ends", ()), row_group_size=group)
+    rows = scan(folder, score="y", query="q", chunk_rows=chunk_rows)
+    return CoRankRLS(VIEWS, 1.0, 0.1, 10).fit(rows)
+
+
+def test_candidates_depend_on_the_rows_alone(few_candidates, nothing_held, tmp_path):
+    expected = spread_basis(tmp_path / "whole", 2_000, 2_000)
+    for group, chunk_rows, ends in ((7, 50, [300]), (100, 33, []), (640, 100, [1, 1_999])):
+        model = spread_basis(tmp_path / f"{group}", group, chunk_rows, ends=ends)
+        for view_basis, view_expected in zip(model.basis_, expected.basis_, strict=True):
+            np.testing.assert_array_equal(view_basis, view_expected)
+        close(model.predict_views(NEW), expected.predict_views(NEW))
+
+
+def test_candidates_of_every_kind_come_with_their_features(few_candidates, nothing_held, tmp_path):
+    write_parts(table(M, M_SCORES, M_QID), tmp_path, [700], row_group_size=60)
+    rows = scan(tmp_path, score="y", query="q", chunk_rows=100)
+    look = survey.run_survey(rows, Passes(), survey.SurveyJob(60, 0, 0, first_number=1_000), "X", contiguous=True)
+    for reservoir, is_scored in ((look.scored, True), (look.unscored, False)):
+        numbers, features = reservoir.rows()
+        assert len(np.unique(numbers)) == 60
+        np.testing.assert_array_equal(features, M[numbers - 1_000])
+        assert np.all(~np.isnan(M_SCORES[numbers - 1_000]) == is_scored)
+        ranks = np.searchsorted(np.flatnonzero(~np.isnan(M_SCORES) == is_scored), numbers - 1_000)
+        count = np.sum(~np.isnan(M_SCORES) == is_scored)
+        np.testing.assert_allclose(np.bincount(5 * ranks // count), 12, atol=1)  # every fifth has its share
+
+
+def test_a_model_of_spread_candidates_is_that_of_memory_with_its_basis(few_candidates, nothing_held, tmp_path):
+    write_parts(table(M, M_SCORES, M_QID), tmp_path, row_group_size=100)
+    model = RankRLS(1.0, 10).fit(scan(tmp_path, score="y", query="q", chunk_rows=100))
+    expected = RankRLS(1.0, model.basis_, gamma=model.gamma_).fit(M, M_SCORES, qid=M_QID)
+    close(model.predict(NEW), expected.predict(NEW))
+
+
+def test_a_bad_cell_of_a_candidate_is_named_by_its_row(few_candidates, nothing_held, tmp_path):
+    bad = M.copy()
+    bad[1_234:, 2] = np.nan
+    write_parts(table(bad, M_SCORES, M_QID), tmp_path, row_group_size=100)
+    with pytest.raises(TableError, match=r"'x2' has no value in data row (\d+)") as error:
+        RankRLS(1.0, 10).fit(scan(tmp_path, score="y", query="q", chunk_rows=100))
+    row = int(re.search(r"data row (\d+)", str(error.value))[1]) - 1
+    assert np.isnan(bad[row, 2])
+    assert not np.isnan(M_SCORES[row])
 
 
 MANY = {
@@ -398,7 +520,7 @@ def test_predictions_of_a_scan(fitted, tmp_path, chunk_rows):
         assert written.column_names == ["q", "x1", "found"]
         np.testing.assert_allclose(written["found"].to_numpy(), expected, atol=1e-12)
         np.testing.assert_array_equal(written["q"].to_numpy(), QID)
-    with pytest.raises(FileExistsError, match="already there"):
+    with pytest.raises(FileExistsError, match="already exists"):
         model.predict_to(rows, tmp_path / "out.csv")
 
 

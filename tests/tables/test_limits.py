@@ -137,6 +137,6 @@ def test_a_long_line_far_down_is_refused_too(tmp_path, monkeypatch):
     path = tmp_path / "long.csv"
     path.write_text("a,b\n" + "1,2\n" * 300 + "1," + "x" * 2**26 + "\n")
     with pytest.raises(
-        TableError, match=r"long.csv has a line of more than .*: if that is meant, set CORANK_MAX_LINE_BYTES"
+        TableError, match=r"long.csv has a line of more than .*: if this is intended, set CORANK_MAX_LINE_BYTES"
     ):
         read_table(path)

@@ -151,7 +151,7 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.csv", "x,y\n\n", "has a header but no rows"),
         ("a.csv", "x,y\n1,2\n3\n4,5\n", r"data row 2 of .*a\.csv has 1 fields, but the header has 2"),
         ("a.csv", "\nx,y\n1,2\n\n3,4,5\n", r"data row 2 of .*a\.csv has 3 fields, but the header has 2"),
-        ("a.csv", "x,y,x\n1,2,3\n", "several columns of one name: 'x'"),
+        ("a.csv", "x,y,x\n1,2,3\n", "several columns with the same name: 'x'"),
         ("a.csv", b"x,y\n1,\xff\n", "not UTF-8 text"),
         ("a.csv", b"x,y\n" + b"1,a\n" * 5_000 + b"1,\xff\n", "column 'y' of .* is not UTF-8 text"),
         ("a.csv", "x,y\n1,2\n".encode("utf-16"), "not UTF-8 text"),
@@ -164,10 +164,11 @@ def test_texts_that_only_resemble_decimal_commas_stay_text(tmp_path: Path, value
         ("a.parquet", b"PAR1 cut off", "cannot be read"),
         ("a.csv", b"PAR1\x15\x04 and more PAR1", r"a\.csv is a Parquet file: rename it to \.parquet"),
         ("a.tsv", b"PAR1\x15\x04 and more PAR1", "is a Parquet file"),
-        ("a.xlsx", "x", r"known endings are \.csv, \.tsv, \.txt, .*\.parquet, \.pq"),
-        ("a.parquet.gz", "x", "known endings"),
-        ("a.gz", "x", "known endings"),
-        ("a", "x", "known endings"),
+        ("a.xlsx", "x", "save it as CSV"),
+        ("a.doc", "x", r"known are \.csv, \.tsv, \.txt, .*\.parquet, \.pq"),
+        ("a.parquet.gz", "x", "no file extension of a table"),
+        ("a.gz", "x", "no file extension of a table"),
+        ("a", "x", "no file extension of a table"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_in_one_sentence(
@@ -276,7 +277,7 @@ def test_lists_become_text_in_csv(tmp_path: Path) -> None:
 
 def test_an_existing_file_is_kept_unless_overwrite_is_true(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "x,y\n1,2\n")
-    with pytest.raises(FileExistsError, match=r"a\.csv is already there: pass overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"a\.csv already exists: pass overwrite=True"):
         write_table({"z": [3]}, path)
     assert path.read_text() == "x,y\n1,2\n"
     write_table({"z": [3]}, path, overwrite=True)
@@ -313,7 +314,7 @@ def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(IsADirectoryError, match="is a folder"):
         check_target(tmp_path / "folder.csv", overwrite=True)
-    with pytest.raises(TableError, match="known endings"):
+    with pytest.raises(TableError, match="no file extension of a table"):
         write_table({"x": [1]}, tmp_path / "a.json")
 
 
@@ -326,8 +327,8 @@ def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
         ({"x": ["\ud800"]}, "column 'x'"),
         ({3: [1]}, "column names must be text, but one is 3"),
         (pd.DataFrame([[1, 2]]), "column names must be text, but one is 0"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns of one name.*'a'"),
-        (pa.table([[1], [2]], names=["a", "a"]), "several columns of one name.*'a'"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns with the same name.*'a'"),
+        (pa.table([[1], [2]], names=["a", "a"]), "several columns with the same name.*'a'"),
         (pd.DataFrame({"x": pd.Series([1, "a"], dtype=object)}), "column 'x'"),
     ],
 )
@@ -423,6 +424,7 @@ def test_svmlight_is_a_table_of_scores_queries_and_numbered_features(tmp_path: P
         "1": [0.5, 0, 4],
         "2": [0, -1000, 0],
         "3": [1, 0, 0],
+        "docid": ["doc a", None, None],
     }
     wider = with_zeros(table, ["1", "4", "colour"])
     assert wider.column_names == [*table.column_names, "4"]
@@ -436,9 +438,9 @@ def test_svmlight_without_queries_has_no_column_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("1 qid:1 1:2\n0 1:3\n", "some lines have no qid:"),
+        ("1 qid:1 1:2\n0 1:3\n", "some lines have no qid"),
         ("a,b\n1,2\n", "it begins with b'a,b"),
-        ("1 1:2\n0 one\n", "is no svmlight file"),
+        ("1 1:2\n0 one\n", "is not an SVMlight file"),
         ("# nothing\n", "has no rows"),
     ],
 )

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from corank.cli.federated import site_of
-from corank.federated import Site
-from corank.federated.flower import client_app
-from corank.federated.settings import read_site
+from corank_federated import Site
+from corank_federated.cli import site_of
+from corank_federated.flower import client_app
+from corank_federated.settings import read_site
 
 
 def _settings(context: Context):

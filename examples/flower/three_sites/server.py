@@ -6,9 +6,9 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from corank.federated import Coordinator
-from corank.federated.flower import FlowerChannel
-from corank.federated.settings import read_coordinator
+from corank_federated import Coordinator
+from corank_federated.flower import FlowerChannel
+from corank_federated.settings import read_coordinator
 
 app = ServerApp()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from corank.average.encoding import AS_GIVEN, ENCODINGS, QUERY_RANKS, RANKS, STANDARD, rows_over_links
-from corank.model_files.packing import storable
+from corank.average.encoding import AS_GIVEN, ENCODINGS, IDENTITY, QUERY_RANKS, RANKS, STANDARD, rows_over_links
+from corank.model_files.packing import ADDED_LATER, storable
 
 Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
 
@@ -21,6 +21,8 @@ STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 HOPS = (2, 16)  # links that columns travel along
 WIDTHS_OF_KINDS = (1.0, 4.0)
 WIDTHS_OVER_LINKS = (1.0, 4.0)
+WIDTHS_BESIDE_ITEMS = (1.0, 4.0)
+SHARE_OF_ITEMS = 0.1  # of the kernel, where item effects stand beside columns
 
 
 @storable("Candidate")
@@ -41,6 +43,8 @@ class Candidate:
     second_order : whether rows are alike that are similar to the same unscored rows, instead of to each other
     hops : over how many links rows see the columns of others; 0 for their own columns alone
     beside : whether the kernel of a row's own columns is added to that of the columns over links
+    identity : the share of the kernel that is 1 for rows of the same item and else 0, beside that of the columns: one
+        effect per item. 1 for item effects alone
     prior : its weight before any score is seen
     """
 
@@ -55,11 +59,12 @@ class Candidate:
     hops: int = 0
     beside: bool = False
     prior: float = 1.0
+    identity: float = field(default=0.0, metadata={ADDED_LATER: True})
 
     @property
     def rows(self) -> str:
         """The name of the matrix whose rows its kernel compares."""
-        return rows_over_links(self.encoding, self.hops)
+        return IDENTITY if self.identity == 1 else rows_over_links(self.encoding, self.hops)
 
     @property
     def needs_unscored(self) -> bool:
@@ -68,6 +73,10 @@ class Candidate:
 
     def describe(self, view_names: Sequence[str] = ()) -> str:
         """The candidate in a few words."""
+        if self.identity == 1:
+            return "one effect per item"
+        if self.identity:
+            return f"{replace(self, identity=0.0).describe(view_names)}, and one effect per item ({self.identity:.0%})"
         text = f"{self.kernel}, {self.encoding} columns"
         if self.kernel in WIDE_KERNELS:
             text = f"{self.kernel} of width {self.width:g}, {self.encoding} columns"
@@ -110,6 +119,11 @@ def check_candidates(candidates: Sequence[Candidate], n_views: int) -> None:
             raise ValueError(f"candidates: second_order goes with neither relevance nor agreement, got {candidate!r}.")
         if candidate.views == "product" and candidate.kernel not in WIDE_KERNELS:
             raise ValueError(f"candidates: a product of views takes an rbf or laplacian kernel, got {candidate!r}.")
+        if not 0 <= candidate.identity <= 1 or (candidate.identity and candidate.needs_unscored):
+            raise ValueError(
+                f"candidates: identity must lie between 0 and 1, and goes with neither second_order nor agreement, got "
+                f"{candidate!r}."
+            )
         if candidate.hops < 0 or (
             candidate.hops and (candidate.views == "agreement" or candidate.encoding == QUERY_RANKS)
         ):
@@ -132,6 +146,7 @@ def default_candidates(
     kinds: Sequence[str] = (),
     agree: bool = False,
     links_prior: float = 0.0,
+    identity: bool = False,
 ) -> list[Candidate]:
     """The candidates of AutoRanker and AutoRegressor where none are given.
 
@@ -143,6 +158,7 @@ def default_candidates(
     kinds : "text", "vector" or "table" (numbers and categories) for every view, where views were found by their kinds
     agree : whether there are unscored rows, for views to agree on and for similarities of the second order
     links_prior : of links alone, and of links beside own columns, over that of own columns; 0 without links
+    identity : whether there is a column that says which item a row is
     """
     if kinds:
         candidates = _candidates_by_kinds(kinds, has_queries=has_queries, agree=agree)
@@ -157,9 +173,27 @@ def default_candidates(
             for beside in (False, True)
             if not (beside and candidate.second_order)
         ]
-    if not kinds and not links_prior:
-        return candidates
-    return _balanced(candidates, links_prior, by_views=len(kinds) > 0)
+    if kinds or links_prior:
+        candidates = _balanced(candidates, links_prior, by_views=len(kinds) > 0)
+    return candidates + _item_candidates(candidates, n_views=len(kinds)) if identity else candidates
+
+
+def _item_candidates(candidates: Sequence[Candidate], n_views: int) -> list[Candidate]:
+    """Candidates with one effect per item: alone, and beside those of the given ones that see all columns.
+
+    Columns, item effects beside columns and item effects alone have the same prior.
+    """
+    total = sum(candidate.prior for candidate in candidates)
+    whole = [
+        candidate
+        for candidate in candidates
+        if candidate.encoding == STANDARD
+        and not (candidate.relevance or candidate.second_order or candidate.hops)
+        and (candidate.kernel == "linear" or (candidate.kernel == "rbf" and candidate.width in WIDTHS_BESIDE_ITEMS))
+        and (candidate.views in ("all", "sum") or (candidate.views == "one" and n_views == 1))
+    ]
+    beside = [replace(candidate, identity=SHARE_OF_ITEMS, prior=total / len(whole)) for candidate in whole]
+    return [Candidate(identity=1.0, prior=total), *beside]
 
 
 def _balanced(candidates: Sequence[Candidate], links_prior: float, *, by_views: bool) -> list[Candidate]:
@@ -182,9 +216,7 @@ def _travels(candidate: Candidate) -> bool:
     return candidate.kernel not in WIDE_KERNELS or candidate.width in WIDTHS_OVER_LINKS
 
 
-def _own_candidates(
-    *, is_csr: bool, has_queries: bool, view_kernels: Sequence[str] = (), agree: bool = False
-) -> list[Candidate]:
+def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[str], agree: bool) -> list[Candidate]:
     """The candidates that see their own columns."""
     encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
     families: tuple[str, ...] = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")

@@ -16,13 +16,14 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from corank._arrays import FloatArray, Index, segment_sum
+from corank._arrays import FloatArray, Index, segment_sum, take
 from corank.model_files.packing import storable
 from corank.solvers.folds import fold_blocks
 
 ALPHAS = 10.0 ** np.linspace(-5, 2.5, 16)  # relative to the mean eigenvalue
 FEW_GROUPS = 32  # whose levels are taken out by a product of matrices
 LEAST_SCALE = 1e-300  # stands for 0 where a logarithm is taken
+LEAST_SIZE = 1e-13  # of a centred kernel over the kernel: what is less is rounding, and tells no rows apart
 
 
 @storable("Units")
@@ -61,10 +62,10 @@ class Units:
             scores=self.scores[units],
             roots=self.roots[units],
             first=self.first[units],
-            second=None if self.second is None else self.second[units],
+            second=take(self.second, units),
             groups=None if self.groups is None else np.unique(self.groups[units], return_inverse=True)[1],
             folds=np.unique(self.folds[units], return_inverse=True)[1],
-            queries=None if self.queries is None else self.queries[units],
+            queries=take(self.queries, units),
         )
 
     def renumbered(self, points: Index) -> Units:
@@ -191,7 +192,9 @@ def solve_kernel(kernel: FloatArray, units: Units, *, with_held_out: bool = True
     """
     matrix = units.matrix(kernel)
     n = len(units)
-    size = max(float(np.trace(matrix)) / n, LEAST_SCALE)
+    size = float(np.trace(matrix)) / n
+    if size <= LEAST_SIZE * float(np.trace(kernel) / len(kernel) * np.mean(units.roots**2)):  # rows are all alike
+        matrix[:], size = 0.0, 1.0
     # Free levels are directions of eigenvalue 0. They get the mean eigenvalue instead, so that they stay apart from
     # small eigenvalues and can be subtracted without loss.
     if units.groups is not None:

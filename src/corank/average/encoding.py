@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from corank._arrays import Array, FloatArray, Index, is_sparse
 from corank.model_files.packing import storable
 
 STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = "standardised", "normal scores", "normal scores within queries", "as given"
 ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, AS_GIVEN)
+IDENTITY = "identity"  # of rows by the item that they are
 
 MAX_KNOTS = 200  # per column of normal scores: finer steps cannot be told apart with few scores
 MAX_RANKED_ENTRIES = 5e7  # of a matrix whose columns are sorted; a larger one is only standardised
@@ -48,7 +48,7 @@ class ScaledColumns:
 
         groups : numbers of the columns that share one scale
         """
-        d = int(X.shape[1])
+        d = X.shape[1]
         if is_sparse(X):
             size = np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
             columns = np.flatnonzero(size > 0)
@@ -144,11 +144,8 @@ class QueryNormalScores:
         """The encoded columns of X: (n, k)."""
         assert queries is not None
         encoded = np.empty((len(X), len(self.columns)))
-        order = np.argsort(queries, kind="stable")
-        starts = np.flatnonzero(np.diff(queries[order], prepend=-1))
-        for rows in np.split(order, starts[1:]):
-            ranks = rankdata(X[np.ix_(rows, self.columns)], axis=0)
-            encoded[rows] = ndtri((ranks - 0.5) / len(rows))
+        for at, column in enumerate(self.columns):
+            encoded[:, at] = ndtri(_ranks_within(queries, X[:, column]))
         return encoded
 
 
@@ -176,7 +173,23 @@ class EncodingBeside:
         return np.hstack([ranked, self.grouped.encode(X, queries)])
 
 
-Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside
+@storable("ItemIdentity")
+@dataclass(frozen=True)
+class ItemIdentity:
+    """The columns that say which item a row is, as they are: no other encoding has them.
+
+    columns : (k,)
+    """
+
+    name: str
+    columns: Index
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The columns of X: (n, k)."""
+        return X[:, self.columns]
+
+
+Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside | ItemIdentity
 
 
 def rows_over_links(encoding: str, hops: int) -> str:
@@ -219,6 +232,20 @@ def fit_encoding(
             scaled = ScaledColumns.fit(X, name, groups=groups)
             encoding = EncodingBeside(name, plain, ranked, scaled.only(grouped))
     return encoding if len(encoding.columns) else None
+
+
+def _ranks_within(queries: Index, values: FloatArray) -> FloatArray:
+    """Ranks among the values (n,) of the same query, as shares of its size between 0 and 1; equal values share a rank."""
+    order = np.lexsort((values, queries))
+    new_query = np.diff(queries[order], prepend=-1) != 0
+    new_value = new_query | (np.diff(values[order], prepend=np.nan) != 0)
+    query_starts, value_starts = np.flatnonzero(new_query), np.flatnonzero(new_value)
+    query_sizes, value_counts = (np.diff(starts, append=len(order)) for starts in (query_starts, value_starts))
+    of_value = np.cumsum(new_query)[value_starts] - 1  # the number of the query of every value
+    shares = (value_starts - query_starts[of_value] + value_counts / 2) / query_sizes[of_value]
+    result = np.empty(len(order))
+    result[order] = np.repeat(shares, value_counts)
+    return result
 
 
 def _limits(X: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -29,7 +29,6 @@ N_BASIS = 500  # rows that span the model beyond
 MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added to those that were observed
-BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
 BASIS_BLOCK_ENTRIES = 2**18  # kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
 LEAST_EIGENVALUE = 1e-8  # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
 SIDES = ((True, True), (False, True), (True, False), (False, False))  # whether rows come with query labels, with links
@@ -61,19 +60,9 @@ class FittedCandidate:
     basis: tuple[FloatArray, FloatArray] | None = None
     means: FloatArray | None = None
 
-    def values(self, points: Distances, unscored: Distances) -> FloatArray:
-        """The function at rows, from their distances to the points and to the unscored rows: (n,)."""
-        if self.means is not None and self.view_coefficients is not None:
-            values = [second_order_features(self.similarities, self.means, unscored) @ self.view_coefficients[0]]
-        elif self.view_coefficients is None:
-            values = [points.kernel(similarity) @ self.coefficients for similarity in self.similarities]
-        else:
-            shares = self.coefficients / len(self.similarities) ** 2
-            values = [
-                points.kernel(similarity) @ shares + unscored.kernel(similarity) @ coefficients
-                for similarity, coefficients in zip(self.similarities, self.view_coefficients, strict=True)
-            ]
-        return np.asarray(np.sum(values, axis=0) + self.level)
+    def variance(self, side: int) -> float:
+        """The prior variance of its function, as it counts on a side."""
+        return self.amplitude * self.multipliers[side] ** 2
 
 
 @dataclass(frozen=True)
@@ -108,7 +97,7 @@ class FittedAverage:
 
 
 def fit_average(
-    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int
+    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int, honest: bool = True
 ) -> FittedAverage:
     """Weigh and fit candidates.
 
@@ -119,25 +108,26 @@ def fit_average(
     units : what is fitted
     ranks : whether only the order counts
     seed : for samples of rows
+    honest : whether held-out predictions of the average are wanted, which take most of the time; else they are NaN
     """
     sampled, sample_space = _sample(space, units, seed)
     with in_one_thread(units.scores):  # many small systems: threads would only wait
         judged = judge(sample_space, candidates, sampled)
         mixtures = _mixtures(judged, sampled, ranks=ranks)
-        folds = coarse_folds(sampled, n_outer_folds(sampled))
+        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
         held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
     factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
     del sample_space  # and its kernels
-    chosen = _carriers(mixtures)
+    fits, chosen = _Fits(judged, mixtures, units), _carriers(mixtures)
     points = np.arange(units.n_points)
     if sampled is units:
-        fitted = [_fit_closed(judged, mixtures, number, units, space) for number in chosen]
+        fitted = [fits.closed(number, space) for number in chosen]
     elif units.n_points <= MAX_DUAL:
-        fitted = _fit_all_dual(judged, mixtures, chosen, units, space)
+        fitted = fits.all_dual(chosen, space)
     else:
         points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
-        heaviest = _heaviest(mixtures, chosen)
-        fitted = _fit_basis(judged, mixtures, heaviest, units, space, points)
+        fitted = fits.on_basis(_heaviest(mixtures, chosen), space, points)
+    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
     weights = mixtures[0].weights
     table = [
         (judgement.candidate, float(w), float(e))
@@ -145,7 +135,7 @@ def fit_average(
     ]
     low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
-        candidates=_normalised(fitted),
+        candidates=[replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted],
         table=sorted(table, key=lambda line: -line[1]),
         points=points,
         base=base_score(units),
@@ -163,11 +153,6 @@ def base_score(units: Units) -> float:
         return 0.0
     weights = units.roots**2
     return float(weights @ units.scores / weights.sum())
-
-
-def n_outer_folds(units: Units) -> int:
-    """Folds that the average is judged by."""
-    return 5 if len(units) < FEW_UNITS else 3
 
 
 def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
@@ -225,47 +210,7 @@ def _heaviest(mixtures: Sequence[Mixture], chosen: Index) -> list[int]:
     return sorted(few, key=lambda number: -mixtures[0].weights[number])
 
 
-def _normalised(fitted: list[FittedCandidate]) -> list[FittedCandidate]:
-    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
-    return [replace(candidate, weights=tuple((candidate.weights / totals).tolist())) for candidate in fitted]
-
-
 # ---------------------------------------------------------------- coefficients
-
-
-def _fitted(
-    judged: Sequence[Judged],
-    mixtures: Sequence[Mixture],
-    number: int,
-    coefficients: FloatArray,
-    space: Space,
-    level: float,
-    basis: tuple[FloatArray, FloatArray] | None = None,
-) -> FittedCandidate:
-    judgement = judged[number]
-    candidate, similarities = judgement.candidate, judgement.similarities
-    view_coefficients = means = None
-    if candidate.second_order:
-        means = space.unscored_means(similarities)
-        features = second_order_features(similarities, means, space.to_unscored)
-        view_coefficients = (features.T @ coefficients)[None, :]
-    if candidate.views == "agreement":
-        agreement = space.agreement(candidate, similarities)
-        view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
-    shares = _alpha_shares(mixtures, number)
-    return FittedCandidate(
-        candidate=candidate,
-        similarities=list(similarities),
-        weights=tuple(float(mixture.weights[number]) for mixture in mixtures),
-        multipliers=tuple(float(mixture.multipliers[number]) for mixture in mixtures),
-        alpha=mean_alpha(judgement, shares),
-        amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
-        coefficients=coefficients,
-        view_coefficients=view_coefficients,
-        level=level,
-        basis=basis,
-        means=means,
-    )
 
 
 def _alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
@@ -301,42 +246,123 @@ def _centre(values: FloatArray, units: Units) -> float:
     return -float(weights @ values[units.first] / weights.sum())
 
 
-def _fit_closed(
-    judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
-) -> FittedCandidate:
-    """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
-    judgement = judged[number]
-    coefficients = units.root_transposed(judgement.form.dual(_alpha_shares(mixtures, number)))
-    kernel = space.kernel(judgement.candidate, judgement.similarities)
-    return _fitted(judged, mixtures, number, coefficients, space, _centre(kernel @ coefficients, units))
+@dataclass(frozen=True)
+class _Fits:
+    """Fits coefficients of candidates, which were judged and weighed on a sample, to units."""
 
+    judged: Sequence[Judged]
+    mixtures: Sequence[Mixture]
+    units: Units
 
-def _fit_all_dual(
-    judged: Sequence[Judged], mixtures: Sequence[Mixture], chosen: Index, units: Units, space: Space
-) -> list[FittedCandidate]:
-    """Fit candidates on all rows, those that are functions of the same distances one after the other."""
+    def _fitted(
+        self,
+        number: int,
+        coefficients: FloatArray,
+        space: Space,
+        level: float,
+        basis: tuple[FloatArray, FloatArray] | None = None,
+    ) -> FittedCandidate:
+        judgement = self.judged[number]
+        candidate, similarities = judgement.candidate, judgement.similarities
+        view_coefficients = means = None
+        if candidate.second_order:
+            means = space.unscored_means(similarities)
+            features = second_order_features(similarities, means, space.to_unscored)
+            view_coefficients = (features.T @ coefficients)[None, :]
+        if candidate.views == "agreement":
+            agreement = space.agreement(candidate, similarities)
+            view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
+        shares = _alpha_shares(self.mixtures, number)
+        return FittedCandidate(
+            candidate=candidate,
+            similarities=list(similarities),
+            weights=tuple(float(mixture.weights[number]) for mixture in self.mixtures),
+            multipliers=tuple(float(mixture.multipliers[number]) for mixture in self.mixtures),
+            alpha=mean_alpha(judgement, shares),
+            amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
+            coefficients=coefficients,
+            view_coefficients=view_coefficients,
+            level=level,
+            basis=basis,
+            means=means,
+        )
 
-    def distances(number: int) -> list[tuple[str, str]]:
-        return [(similarity.sight.name, similarity.kernel) for similarity in judged[number].similarities]
+    def closed(self, number: int, space: Space) -> FittedCandidate:
+        """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
+        units = self.units
+        judgement = self.judged[number]
+        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares(self.mixtures, number)))
+        kernel = space.kernel(judgement.candidate, judgement.similarities)
+        return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
 
-    fitted = {}
-    for _, numbers in groupby(sorted(chosen.tolist(), key=distances), key=distances):
-        shared = space.emptied()
-        for number in numbers:
-            fitted[number] = _fit_dual(judged, mixtures, number, units, shared)
-    return [fitted[number] for number in chosen.tolist()]
+    def all_dual(self, chosen: Index, space: Space) -> list[FittedCandidate]:
+        """Fit candidates on all rows, those that are functions of the same distances one after the other."""
 
+        def distances(number: int) -> list[tuple[str, str]]:
+            return [(similarity.sight.name, similarity.kernel) for similarity in self.judged[number].similarities]
 
-def _fit_dual(
-    judged: Sequence[Judged], mixtures: Sequence[Mixture], number: int, units: Units, space: Space
-) -> FittedCandidate:
-    """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
-    judgement = judged[number]
-    kernel = space.new_kernel(judgement.candidate, judgement.similarities)
-    alpha = mean_alpha(judgement, _alpha_shares(mixtures, number))
-    factor = dual_factor(kernel, units, alpha)
-    coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
-    return _fitted(judged, mixtures, number, coefficients, space, _centre(kernel @ coefficients, units))
+        fitted = {}
+        for _, numbers in groupby(sorted(chosen.tolist(), key=distances), key=distances):
+            shared = space.emptied()
+            for number in numbers:
+                fitted[number] = self._dual(number, shared)
+        return [fitted[number] for number in chosen.tolist()]
+
+    def _dual(self, number: int, space: Space) -> FittedCandidate:
+        """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
+        units = self.units
+        judgement = self.judged[number]
+        kernel = space.new_kernel(judgement.candidate, judgement.similarities)
+        alpha = mean_alpha(judgement, _alpha_shares(self.mixtures, number))
+        factor = dual_factor(kernel, units, alpha)
+        coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
+        return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
+
+    def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
+        """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
+
+        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of the points is the
+        identity, TᵀKT = I and c = T w: the solution for a wide kernel is otherwise lost in rounding. All candidates read the
+        rows together, block by block and query by query.
+        """
+        units = self.units
+        basis = space.take(points)
+        names = {similarity.sight.encoding for number in chosen for similarity in self.judged[number].similarities}
+        sums = {}
+        for number in chosen:
+            kernel = basis.kernel(self.judged[number].candidate, self.judged[number].similarities)
+            sums[number] = BasisSums(kernel, centred=units.groups is not None)
+        order = np.arange(len(units)) if units.groups is None else np.argsort(units.groups, kind="stable")
+        step = BASIS_BLOCK_ENTRIES // len(points)
+
+        def distances(rows: Index) -> tuple[Distances, Distances]:
+            encoded = {name: take(space.scored[name], rows) for name in names}
+            return Distances(encoded, basis.scored), Distances(encoded, basis.unscored)
+
+        for begin in range(0, len(units), step):
+            block = order[begin : begin + step]
+            first = distances(units.first[block])
+            second = None if units.second is None else distances(units.second[block])
+            for number in chosen:
+                judgement = self.judged[number]
+                features = basis.kernel_to_scored(judgement.candidate, judgement.similarities, *first)
+                if second is not None:
+                    features -= basis.kernel_to_scored(judgement.candidate, judgement.similarities, *second)
+                sums[number].add(features, units, block)
+        fitted = []
+        for number, total in sums.items():
+            alpha = mean_alpha(self.judged[number], _alpha_shares(self.mixtures, number))
+            gram, right = total.finished()
+            solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
+            coefficients = total.directions @ solution
+            if units.second is None:
+                level = -total.mean(coefficients) if units.groups is not None else 0.0
+            else:
+                level = _centre(
+                    basis.kernel(self.judged[number].candidate, self.judged[number].similarities) @ coefficients, units
+                )
+            fitted.append(self._fitted(number, coefficients, basis, level, (gram, total.directions)))
+        return fitted
 
 
 def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatArray, bool]:
@@ -344,57 +370,6 @@ def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatAr
     matrix = units.matrix(kernel)
     matrix.flat[:: len(matrix) + 1] += alpha
     return jittered_factor(matrix)
-
-
-def _fit_basis(
-    judged: Sequence[Judged],
-    mixtures: Sequence[Mixture],
-    chosen: Sequence[int],
-    units: Units,
-    space: Space,
-    points: Index,
-) -> list[FittedCandidate]:
-    """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
-
-    The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of the points is the
-    identity, TᵀKT = I and c = T w: the solution for a wide kernel is otherwise lost in rounding. All candidates read the
-    rows together, block by block and query by query.
-    """
-    basis = space.take(points)
-    names = {similarity.sight.encoding for number in chosen for similarity in judged[number].similarities}
-    sums = {}
-    for number in chosen:
-        kernel = basis.kernel(judged[number].candidate, judged[number].similarities)
-        sums[number] = BasisSums(kernel, centred=units.groups is not None)
-    order = np.arange(len(units)) if units.groups is None else np.argsort(units.groups, kind="stable")
-    step = BASIS_BLOCK_ENTRIES // len(points)
-
-    def distances(rows: Index) -> tuple[Distances, Distances]:
-        encoded = {name: take(space.scored[name], rows) for name in names}
-        return Distances(encoded, basis.scored), Distances(encoded, basis.unscored)
-
-    for begin in range(0, len(units), step):
-        block = order[begin : begin + step]
-        first = distances(units.first[block])
-        second = None if units.second is None else distances(units.second[block])
-        for number in chosen:
-            judgement = judged[number]
-            features = basis.kernel_to_scored(judgement.candidate, judgement.similarities, *first)
-            if second is not None:
-                features -= basis.kernel_to_scored(judgement.candidate, judgement.similarities, *second)
-            sums[number].add(features, units, block)
-    fitted = []
-    for number, total in sums.items():
-        alpha = mean_alpha(judged[number], _alpha_shares(mixtures, number))
-        gram, right = total.finished()
-        solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
-        coefficients = total.directions @ solution
-        if units.second is None:
-            level = -total.mean(coefficients) if units.groups is not None else 0.0
-        else:
-            level = _centre(basis.kernel(judged[number].candidate, judged[number].similarities) @ coefficients, units)
-        fitted.append(_fitted(judged, mixtures, number, coefficients, basis, level, (gram, total.directions)))
-    return fitted
 
 
 class BasisSums:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,12 +11,20 @@ import scipy.linalg
 from scipy import sparse
 from scipy.special import ndtr
 
-from corank._arrays import Array, FloatArray, Index, is_sparse, take
+from corank._arrays import Array, FloatArray, Index, in_order, is_sparse, runs_of_rows, take
 from corank.average.candidates import Candidate, check_candidates, default_candidates
 from corank.average.closed_form import LEAST_SCALE, Units
-from corank.average.encoding import QUERY_RANKS, STANDARD, Encoding, fit_encoding, rows_over_links
+from corank.average.encoding import (
+    IDENTITY,
+    QUERY_RANKS,
+    STANDARD,
+    Encoding,
+    ItemIdentity,
+    fit_encoding,
+    rows_over_links,
+)
+from corank.average.expansions import Expansions
 from corank.average.fitting import (
-    BLOCK_ENTRIES,
     FittedAverage,
     FittedCandidate,
     base_score,
@@ -27,13 +35,16 @@ from corank.average.fitting import (
     side_of,
 )
 from corank.average.similarity import Distances, Encoded, Space, row_products, unit_rows, view_positions
+from corank.kernels import squared_norms
 from corank.links import propagated, spread_matrix
 from corank.model_files.packing import storable
+from corank.unscored import stack_rows
 from corank.views import View
 
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
 MAX_KEPT = 20_000  # scored rows that are kept for an update
 MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
+BLOCK_ENTRIES = 2**16  # kernel values at a time: 512 KB, which stay in a cache
 MIN_BLOCK_ROWS = 64
 LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
 LIKELY_LINKS, UNLIKELY_LINKS = 1.0, 0.05  # priors of candidates over links: where linked rows are alike, and where not
@@ -70,12 +81,8 @@ class ScoredTable:
         """The chosen rows, without links; the table itself where they are all of them."""
         if np.array_equal(rows, np.arange(len(self.scores))):
             return self
-        return ScoredTable(
-            take(self.features, rows),
-            self.scores[rows],
-            None if self.queries is None else self.queries[rows],
-            None if self.weights is None else self.weights[rows],
-        )
+        columns = (self.features, self.scores, self.queries, self.weights)
+        return ScoredTable(*(take(values, rows) for values in columns))
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class AverageSettings:
 
     ranks : whether only the order within queries counts
     views : with columns as numbers; kinds : what each of them holds, where they were found and not declared
-    groups : numbers of the columns that share one scale
+    groups : numbers of the columns that share one scale; identity : of those that say which item a row is
     candidates : None for the default list
     """
 
@@ -95,6 +102,52 @@ class AverageSettings:
     groups: Sequence[Index] = ()
     candidates: Sequence[Candidate] | None = None
     seed: int = 0
+    identity: Sequence[int] = ()
+
+    def without_identity(self, features: Array) -> Array:
+        """Features (n, d) in which it does not show which item a row is: encodings leave out columns of one value."""
+        if not self.identity:
+            return features
+        hidden = features.copy()
+        hidden[:, self.identity] = 0.0
+        return hidden
+
+
+class EncodedTable:
+    """All rows of a table by every encoding, each made when it is first asked for, and kept.
+
+    features : (n, d) float64 or CSR; queries : (n,) codes, None without
+    Encodings depend on neither scores nor comparisons: one table serves fits to different ones.
+    """
+
+    def __init__(self, features: Array, queries: Index | None, settings: AverageSettings) -> None:
+        self.features, self._queries, self._settings = features, queries, settings
+        self._encodings: dict[str, Encoding | None] = {}
+        self._rows: dict[str, Array] = {}
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    def encoding(self, name: str) -> Encoding | None:
+        """What columns become, learned from all rows; None where it cannot be had."""
+        if name not in self._encodings:
+            settings = self._settings
+            if name == IDENTITY:
+                fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
+            else:
+                columns = settings.without_identity(self.features)
+                centred, groups = settings.fit_intercept, settings.groups
+                fitted = fit_encoding(name, columns, self._queries, centred=centred, groups=groups)
+            self._encodings[name] = fitted
+        return self._encodings[name]
+
+    def rows(self, name: str) -> Array:
+        """The encoded rows, (n, k); k is 0 where the encoding cannot be had."""
+        if name not in self._rows:
+            encoding = self.encoding(name)
+            none = np.empty((len(self), 0))
+            self._rows[name] = none if encoding is None else encoding.encode(self.features, self._queries)
+        return self._rows[name]
 
 
 @storable("AverageModel")
@@ -132,15 +185,21 @@ class AverageModel:
     def predict(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
         """Predictions (n,). O(n r d), in blocks."""
         side = self._side(queries=queries is not None, links=links is not None)
-        result = np.full(int(features.shape[0]), self.base)
+        return self._means(self._encoder(features, queries, links), features.shape[0], side)
+
+    def predict_encoded(self, table: EncodedTable) -> FloatArray:
+        """Predictions (n,) of rows, without queries and links, that are encoded already."""
+        rows = {encoding.name: table.rows(encoding.name) for encoding in self.encodings}
+        side = self._side(queries=False, links=False)
+        return self._means(lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side)
+
+    def _means(self, encode: Callable[[slice], Encoded], n: int, side: int) -> FloatArray:
         if not self.candidates:
-            return result
+            return np.full(n, self.base)
         used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
-        for rows, encoded in self._blocks(features, queries, links):
-            values = self._values(encoded, used, side)
-            weights = np.asarray([candidate.weights[side] for candidate in used])
-            result[rows] = weights @ values
-        return result
+        weights = np.asarray([candidate.weights[side] for candidate in used])
+        functions = self._functions(used, side)
+        return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
 
     def _side(self, *, queries: bool, links: bool) -> int:
         """The side of rows that come with query labels or links; an error where no candidate can be had from such rows."""
@@ -153,11 +212,15 @@ class AverageModel:
             raise ValueError(f"{missing} must be given: no candidate of this model can do without.")
         return side
 
-    def _values(self, encoded: Encoded, used: Sequence[FittedCandidate], side: int) -> FloatArray:
-        """The prediction of every candidate, within the bounds: (C, n)."""
-        points, unscored = Distances(encoded, self.points), Distances(encoded, self.unscored)
-        values = [candidate.multipliers[side] * candidate.values(points, unscored) for candidate in used]
-        return np.clip(self.base + np.asarray(values), self.low, self.high)
+    def _functions(self, used: Sequence[FittedCandidate], side: int) -> Callable[[Encoded], FloatArray]:
+        """A function that predicts encoded rows by every candidate, within the bounds: (C, n)."""
+        expansions = Expansions(used, self.points, self.unscored)
+        multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
+
+        def values(encoded: Encoded) -> FloatArray:
+            return np.clip(self.base + multipliers * expansions.values(encoded), self.low, self.high)
+
+        return values
 
     def encode(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> dict[str, Array]:
         """Rows by name: by every encoding, those within queries only with query codes, those over links only with links."""
@@ -174,10 +237,10 @@ class AverageModel:
         names = [encoding.name for encoding in self.encodings]
         return {(name, hops) for name in names for hops in self.hops if rows_over_links(name, hops) in self.points}
 
-    def _blocks(
-        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None, width: int = 0
-    ) -> Iterator[tuple[slice, Encoded]]:
-        """Encoded rows in runs whose kernel values fit into a block."""
+    def _encoder(
+        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
+    ) -> Callable[[slice], Encoded]:
+        """A function that encodes a run of rows; columns that depend on other rows are encoded once, for all rows."""
         whole: dict[str, Array] = {
             e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None
         }
@@ -187,17 +250,18 @@ class AverageModel:
             encoded_whole = {e.name: e.encode(features, None) for e in self.encodings if e.name in spread}
             whole |= rows_beyond(encoded_whole, used, links)
         others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
-        n = int(features.shape[0])
-        step = width or max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // 4 // max(1, self._n_points))
-        for begin in range(0, n, step):
-            rows = slice(begin, min(begin + step, n))
+
+        def encode(rows: slice) -> Encoded:
             block = take(features, rows)
             encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
-            yield rows, encoded | {name: matrix[rows] for name, matrix in whole.items()}
+            return encoded | {name: matrix[rows] for name, matrix in whole.items()}
+
+        return encode
 
     @property
-    def _n_points(self) -> int:
-        return len(self.candidates[0].coefficients)
+    def _block_rows(self) -> int:
+        """Rows at a time, whose kernel values fit into a block."""
+        return max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, len(self.candidates[0].coefficients)))
 
     # ---------------------------------------------------------------- uncertainty
 
@@ -214,31 +278,35 @@ class AverageModel:
             self._posteriors[number] = CandidatePosterior.of(self.candidates[number], self._space, self.units)
         return self._posteriors[number]
 
-    def _heaviest(self, side: int) -> tuple[list[int], FloatArray]:
-        """The candidates whose posteriors make up the uncertainty, and their weights, which sum to 1."""
+    def _heaviest(self, side: int) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
+        """The posteriors that make up the uncertainty, their weights, which sum to 1, and what gives their values."""
         order = sorted(range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side])
         chosen = [number for number in order[:MAX_POSTERIORS] if self.candidates[number].weights[side] > 0]
-        weights = np.asarray([self.candidates[number].weights[side] for number in chosen])
-        return chosen, weights / weights.sum()
+        used = [self.candidates[number] for number in chosen]
+        weights = np.asarray([candidate.weights[side] for candidate in used])
+        posteriors = [self._posterior(number) for number in chosen]
+        return posteriors, weights / weights.sum(), self._functions(used, side)
 
     def deviations(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
         """Standard deviations (n,) of new scores of the rows, noise included."""
-        n = int(features.shape[0])
+        n = features.shape[0]
         if not self.candidates:
             return np.full(n, self.least_deviation / LEAST_DEVIATION)
         side = self._side(queries=queries is not None, links=links is not None)
-        chosen, weights = self._heaviest(side)
-        result = np.empty(n)
-        for rows, encoded in self._blocks(features, queries, links):
-            values = self._values(encoded, [self.candidates[number] for number in chosen], side)
-            between = weights @ (values - weights @ values) ** 2
-            within = np.zeros(values.shape[1])
-            for number, weight in zip(chosen, weights, strict=True):
-                candidate = self.candidates[number]
-                scale = candidate.amplitude * candidate.multipliers[side] ** 2
-                within += weight * scale * (self._posterior(number).variances(encoded) + candidate.alpha)
-            result[rows] = self.factor * np.sqrt(within + between)
-        return np.maximum(result, self.least_deviation)
+        posteriors, weights, functions = self._heaviest(side)
+        encode = self._encoder(features, queries, links)
+
+        def deviations(rows: slice) -> FloatArray:
+            encoded = encode(rows)
+            values = functions(encoded)
+            variances = weights @ (values - weights @ values) ** 2
+            distances = Distances(encoded, self.points), Distances(encoded, self.unscored)
+            for posterior, weight in zip(posteriors, weights, strict=True):
+                scale = weight * posterior.fitted.variance(side)
+                variances += scale * (posterior.variances(encoded, *distances) + posterior.fitted.alpha)
+            return self.factor * np.sqrt(variances)
+
+        return np.maximum(_by_rows(deviations, n, self._block_rows), self.least_deviation)
 
     def belief(
         self, features: Array, rows: Index, links: sparse.csr_array | None = None
@@ -248,48 +316,49 @@ class AverageModel:
         side = self._side(queries=False, links=links is not None)
         if not self.candidates:
             return np.full(n, self.base), np.eye(n), 1.0
-        chosen, weights = self._heaviest(side)
+        posteriors, weights, functions = self._heaviest(side)
         if links is None:
             encoded = self.encode(take(features, rows), None)
         else:
             encoded = {name: take(matrix, rows) for name, matrix in self.encode(features, None, links).items()}
-        values = self._values(encoded, [self.candidates[number] for number in chosen], side)
+        values = functions(encoded)
         mean = weights @ values
         covariance = (values - mean).T @ ((values - mean) * weights[:, None])
         noise = 0.0
-        for number, weight in zip(chosen, weights, strict=True):
-            candidate = self.candidates[number]
-            scale = weight * candidate.amplitude * candidate.multipliers[side] ** 2
-            covariance = covariance + scale * self._posterior(number).covariance(encoded)
-            noise += scale * candidate.alpha
+        for posterior, weight in zip(posteriors, weights, strict=True):
+            scale = weight * posterior.fitted.variance(side)
+            covariance = covariance + scale * posterior.covariance(encoded)
+            noise += scale * posterior.fitted.alpha
         return mean, self.factor**2 * covariance, self.factor**2 * noise
 
     def chances(self, first: Array, second: Array, *, observed: bool) -> FloatArray:
         """The probability (n,) that rows of `first` are above those of `second`, row by row."""
-        n = int(first.shape[0])
-        result = np.full(n, 0.5)
+        n = first.shape[0]
         if not self.candidates:
-            return result
+            return np.full(n, 0.5)
         side = self._side(queries=False, links=False)
-        chosen, weights = self._heaviest(side)
-        used = [self.candidates[number] for number in chosen]
-        pairs = zip(
-            self._blocks(first, None, width=MIN_BLOCK_ROWS),
-            self._blocks(second, None, width=MIN_BLOCK_ROWS),
-            strict=True,
-        )
-        for (rows, left), (_, right) in pairs:
-            gaps = self._values(left, used, side) - self._values(right, used, side)
+        posteriors, weights, functions = self._heaviest(side)
+        encode_first, encode_second = self._encoder(first, None), self._encoder(second, None)
+
+        def chances(rows: slice) -> FloatArray:
+            left, right = encode_first(rows), encode_second(rows)
+            gaps = functions(left) - functions(right)
             mean = weights @ gaps
             variance = weights @ (gaps - mean) ** 2
-            for number, weight in zip(chosen, weights, strict=True):
-                candidate = self.candidates[number]
-                scale = weight * candidate.amplitude * candidate.multipliers[side] ** 2
-                variance += scale * self._posterior(number).difference_variances(left, right)
-                variance += scale * 2 * candidate.alpha * observed
+            for posterior, weight in zip(posteriors, weights, strict=True):
+                scale = weight * posterior.fitted.variance(side)
+                variance += scale * posterior.difference_variances(left, right)
+                variance += scale * 2 * posterior.fitted.alpha * observed
             deviation = self.factor * np.sqrt(np.maximum(variance, LEAST_SCALE))
-            result[rows] = ndtr(mean / deviation)
-        return result
+            return ndtr(mean / deviation)
+
+        return _by_rows(chances, n, MIN_BLOCK_ROWS)
+
+
+def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatArray:
+    """Values of n rows, so many rows at a time, in threads: (n,)."""
+    runs = runs_of_rows(n, step)
+    return np.concatenate([np.empty(0), *in_order(values, runs, np.empty(0))])
 
 
 @dataclass(frozen=True)
@@ -336,18 +405,19 @@ class CandidatePosterior:
     def _cross(self, encoded: Encoded) -> FloatArray:
         return self.space.cross_kernel(self.fitted.candidate, self.fitted.similarities, encoded)
 
-    def variances(self, encoded: Encoded) -> FloatArray:
-        """(n,)."""
-        cross = self._cross(encoded)
-        prior = self.space.variances(self.fitted.candidate, self.fitted.similarities, encoded)
-        prior = prior - 2 * cross @ self.mean + self.mean_square
-        return np.maximum(self._explained(prior, cross - self.kernel_mean), 0.0)
+    def variances(self, encoded: Encoded, points: Distances, unscored: Distances) -> FloatArray:
+        """(n,), for the distances of the rows to the points and to the unscored rows."""
+        candidate, similarities = self.fitted.candidate, self.fitted.similarities
+        cross = self.space.kernel_to_scored(candidate, similarities, points, unscored)
+        prior = self.space.variances(candidate, similarities, encoded) - 2 * (cross @ self.mean) + self.mean_square
+        cross -= self.kernel_mean
+        return np.maximum(self._explained(prior, cross), 0.0)
 
     def _explained(self, prior: FloatArray, cross: FloatArray) -> FloatArray:
-        squares: FloatArray = np.sum((cross @ self.root.T) ** 2, axis=1)
+        squares = squared_norms(cross @ self.root.T)
         if self.basis_root is None:
-            return prior - squares
-        outside = np.maximum(prior - np.sum((cross @ self.basis_root.T) ** 2, axis=1), 0.0)
+            return np.asarray(prior - squares)
+        outside = np.maximum(prior - squared_norms(cross @ self.basis_root.T), 0.0)
         return np.asarray(outside + squares)
 
     def covariance(self, encoded: Encoded) -> FloatArray:
@@ -365,20 +435,13 @@ class CandidatePosterior:
     def difference_variances(self, left: Encoded, right: Encoded) -> FloatArray:
         """Variances of the differences between rows of two blocks, row by row: (n,)."""
         candidate, similarities = self.fitted.candidate, self.fitted.similarities
-        joined = {name: stacked_rows(left[name], right[name]) for name in left}
+        joined = {name: stack_rows([left[name], right[name]]) for name in left}
         square = self.space.square_kernel(candidate, similarities, joined)
         n = len(square) // 2
         diagonal = np.diag(square)
         prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
         cross = self._cross(left) - self._cross(right)
         return np.maximum(self._explained(prior, cross), 0.0)
-
-
-def stacked_rows(first: Array, second: Array) -> Array:
-    """Rows of one matrix and then those of another, both dense or both CSR."""
-    if is_sparse(first):
-        return sparse.csr_array(sparse.vstack([first, second]))
-    return np.vstack([first, second])
 
 
 # ---------------------------------------------------------------- from rows to a model
@@ -424,8 +487,10 @@ def comparable(scores: FloatArray, queries: Index | None) -> Index:
     return chosen if len(chosen) else np.arange(len(scores))
 
 
-def fit_table(table: ScoredTable, settings: AverageSettings) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to the scored rows of a table, with encodings from all its rows.
+def fit_table(
+    table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to the scored rows of a table, with encodings from all its rows, made before or here.
 
     The second value is None where there is nothing to learn: one scored row, or scores that are all tied.
     """
@@ -439,41 +504,52 @@ def fit_table(table: ScoredTable, settings: AverageSettings) -> tuple[AverageMod
     candidates = _candidates(
         table.features, settings, has_queries=has_queries, agree=len(unscored) > 0, links_prior=prior
     )
-    space, encodings = _space(table, scored, unscored, candidates, settings)
+    rows = EncodedTable(table.features, queries, settings) if encoded is None else encoded
+    space, encodings = _space(rows, table.links, scored, unscored, candidates, settings)
     chosen = table.take(scored)
     units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
     return fit_space(space, encodings, candidates, units, settings)
 
 
 def fit_items(
-    features: Array, compared: Index, links: sparse.csr_array | None, units: Units, settings: AverageSettings
+    items: EncodedTable,
+    compared: Index,
+    links: sparse.csr_array | None,
+    units: Units,
+    settings: AverageSettings,
+    *,
+    honest: bool,
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to comparisons of some items, with encodings from all of them; units number the compared items."""
-    others = np.setdiff1d(np.arange(int(features.shape[0])), compared)
-    prior = prior_of_links(features, links, settings)
-    candidates = _candidates(features, settings, has_queries=False, agree=len(others) > 0, links_prior=prior)
-    table = ScoredTable(features, np.empty(0), links=links)
-    space, encodings = _space(table, compared, others, candidates, settings)
-    return fit_space(space, encodings, candidates, units, settings)
+    """Fit the average to comparisons of some items, with encodings from all of them.
+
+    units number the compared items; honest : as in `fit_average`
+    """
+    others = np.setdiff1d(np.arange(len(items)), compared)
+    prior = prior_of_links(items.features, links, settings)
+    candidates = _candidates(items.features, settings, has_queries=False, agree=len(others) > 0, links_prior=prior)
+    space, encodings = _space(items, links, compared, others, candidates, settings)
+    return fit_space(space, encodings, candidates, units, settings, honest=honest)
 
 
 def _space(
-    table: ScoredTable, scored: Index, unscored: Index, candidates: Sequence[Candidate], settings: AverageSettings
+    table: EncodedTable,
+    links: sparse.csr_array | None,
+    scored: Index,
+    unscored: Index,
+    candidates: Sequence[Candidate],
+    settings: AverageSettings,
 ) -> tuple[Space, list[Encoding]]:
     """Encoded rows, with encodings learned from all rows of a table."""
-    queries = table.queries if settings.ranks else None
-    names = dict.fromkeys(candidate.encoding for candidate in candidates)
-    centred = settings.fit_intercept
-    fitted = [fit_encoding(name, table.features, queries, centred=centred, groups=settings.groups) for name in names]
-    encodings = [encoding for encoding in fitted if encoding is not None]
-    encoded = {encoding.name: encoding.encode(table.features, queries) for encoding in encodings}
+    names = dict.fromkeys([*(c.encoding for c in candidates), *([IDENTITY] if settings.identity else [])])
+    encodings = [encoding for encoding in map(table.encoding, names) if encoding is not None]
+    encoded = {encoding.name: table.rows(encoding.name) for encoding in encodings}
     travels = {(c.encoding, c.hops) for c in candidates if c.hops and c.encoding in encoded}
-    encoded |= rows_beyond(encoded, travels, table.links)
+    encoded |= rows_beyond(encoded, travels, links)
     if len(unscored) > MAX_AGREEING:
         rng = np.random.default_rng([settings.seed, 3])
         unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
     agreeing = {candidate.rows for candidate in candidates if candidate.needs_unscored}
-    everything = np.array_equal(scored, np.arange(int(table.features.shape[0])))
+    everything = np.array_equal(scored, np.arange(len(table)))
     space = Space(
         {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
         {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
@@ -488,8 +564,10 @@ def fit_space(
     candidates: Sequence[Candidate],
     units: Units,
     settings: AverageSettings,
+    *,
+    honest: bool = True,
 ) -> tuple[AverageModel, FittedAverage | None]:
-    """Fit the average to units between encoded rows."""
+    """Fit the average to units between encoded rows; honest : as in `fit_average`."""
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
     constant = AverageModel(
         encodings=list(encodings),
@@ -510,7 +588,7 @@ def fit_space(
     tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
     if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
         return constant, None
-    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed)
+    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest)
     judged = average.residuals[np.isfinite(average.residuals)]  # and one as large as the spread, should all be zero
     size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
     model = replace(
@@ -566,7 +644,7 @@ def prior_of_links(features: Array, links: sparse.csr_array | None, settings: Av
     chosen = rng.choice(pairs.nnz, min(pairs.nnz, MAX_JUDGED_LINKS), replace=False)
     first, second = pairs.row[chosen], pairs.col[chosen]
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    encoding = fit_encoding(STANDARD, take(features, used), None, groups=settings.groups)
+    encoding = fit_encoding(STANDARD, settings.without_identity(take(features, used)), None, groups=settings.groups)
     if encoding is None:
         return UNLIKELY_LINKS
     rows = unit_rows(encoding.encode(take(features, used), None))
@@ -583,6 +661,11 @@ def _candidates(
         check_candidates(settings.candidates, len(settings.views))
         if not links_prior and all(candidate.hops for candidate in settings.candidates):
             raise ValueError("candidates: all of them see columns over links, but links= is not given.")
+        if not settings.identity and any(candidate.identity for candidate in settings.candidates):
+            raise ValueError(
+                "candidates: identity needs a column that says which item a row is, as in "
+                "encoder=TableEncoder(identity=['name'])."
+            )
         return list(settings.candidates)
     kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
     return default_candidates(
@@ -592,6 +675,7 @@ def _candidates(
         kinds=settings.kinds,
         agree=agree,
         links_prior=links_prior,
+        identity=len(settings.identity) > 0,
     )
 
 
@@ -604,7 +688,7 @@ def extended(
     units = model.units
     rows = table.scored
     encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
-    scored = {name: stacked_rows(matrix, take(encoded[name], rows)) for name, matrix in model.scored.items()}
+    scored = {name: stack_rows([matrix, take(encoded[name], rows)]) for name, matrix in model.scored.items()}
     new = table.take(rows)
     n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
     queries = None

@@ -21,14 +21,21 @@ from scipy import sparse
 from corank._arrays import Array, FloatArray, Index, is_sparse, take
 from corank.average.candidates import Candidate
 from corank.average.closed_form import Units
-from corank.average.encoding import Encoding
+from corank.average.encoding import IDENTITY, Encoding
 from corank.kernels import manhattan_distances, product, squared_norms
 from corank.model_files.packing import storable
 
 Encoded: TypeAlias = Mapping[str, Array]  # rows by the name of their encoding
 
-METRICS = {"linear": "product", "cosine": "cosine", "rbf": "squared distance", "laplacian": "distance"}
+METRICS = {
+    "linear": "product",
+    "cosine": "cosine",
+    "rbf": "squared distance",
+    "laplacian": "distance",
+    IDENTITY: "same item",
+}
 LEAST_DISTANCE = 1e-150  # stands for 0 where widths are divided by it
+LEAST_RELEVANCE = 1e-9  # of a column: less is rounding, as where there are two scored rows
 MAX_MEDIAN_ROWS = 400  # whose distances to each other are looked at for widths
 
 
@@ -77,7 +84,7 @@ class Distances:
         self._seen: dict[tuple[str, str], FloatArray] = {}
 
     def values(self, sight: Sight, kernel: str) -> FloatArray:
-        """What the kernel is a function of: inner products, cosines, squared or city-block distances (n, r)."""
+        """What the kernel is a function of: products, cosines, distances, or whether rows are the same item (n, r)."""
         key = (sight.name, METRICS[kernel])
         if key not in self._seen:
             left = sight.rows(self.left)
@@ -90,13 +97,17 @@ class Distances:
         values = self.values(similarity.sight, similarity.kernel)
         if similarity.kernel in ("rbf", "laplacian"):
             scaled = values * -similarity.gamma
-            return np.exp(scaled, out=scaled)
+            np.exp(scaled, out=scaled)
+            return scaled if similarity.scale == 1 else similarity.scale * scaled
         return similarity.scale * values
 
 
 def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
     if kernel == "laplacian":
         return np.asarray(manhattan_distances(left, right))
+    if kernel == IDENTITY:
+        columns = [np.equal.outer(first, second) for first, second in zip(left.T, right.T, strict=True)]
+        return np.asarray(np.logical_and.reduce(columns), dtype=np.float64)
     if kernel == "cosine":
         same = left is right
         left = unit_rows(left)
@@ -128,7 +139,7 @@ def own_kernel(similarity: Similarity, rows: Encoded) -> FloatArray:
     norms: FloatArray = squared_norms(seen)
     if similarity.kernel == "linear":
         return similarity.scale * norms
-    return np.where(norms > 0, 1.0, 0.0) if similarity.kernel == "cosine" else np.ones(len(norms))
+    return np.where((norms > 0) | (similarity.kernel != "cosine"), similarity.scale, 0.0)
 
 
 @dataclass(frozen=True)
@@ -209,6 +220,8 @@ class Space:
             return False
         if candidate.needs_unscored and candidate.rows not in self.unscored:
             return False
+        if candidate.identity and IDENTITY not in self.scored:
+            return False
         if candidate.views == "all":
             return True
         columns = self.view_columns[candidate.encoding]
@@ -227,6 +240,13 @@ class Space:
 
         factors : (k,) relevance of the encoded columns, for candidates that are scaled by it
         """
+        if candidate.identity:
+            same_item = Similarity(Sight(IDENTITY, IDENTITY), IDENTITY, 0.0, candidate.identity)
+            if candidate.identity == 1:
+                return [same_item]
+            parts = self.similarities(replace(candidate, identity=0.0), factors)
+            share = (1 - candidate.identity) / len(parts)
+            return [*(replace(part, scale=share * part.scale) for part in parts), same_item]
         if candidate.beside:
             own = replace(candidate, hops=0, beside=False)
             return [*self.similarities(own), *self.similarities(replace(candidate, beside=False))]
@@ -391,7 +411,8 @@ def relevance(units: Units, rows: FloatArray) -> FloatArray:
     columns = units.root(rows)
     lengths = np.sqrt(np.sum(columns**2, axis=0)) * np.sqrt(np.sum(units.targets**2))
     correlations = (columns.T @ units.targets) / np.maximum(lengths, LEAST_DISTANCE)
-    factors = np.maximum(correlations**2 - 1 / max(units.n_free, 1), 0.0)
+    beyond_chance = correlations**2 - 1 / max(units.n_free, 1)
+    factors = np.where(beyond_chance > LEAST_RELEVANCE, beyond_chance, 0.0)
     return factors if factors.any() else np.ones(len(factors))
 
 

@@ -1,4 +1,4 @@
-"""What candidates weigh: by held-out errors and evidence (regression), or by held-out errors alone (ranking)."""
+"""What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors (ranking)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from corank._arrays import FloatArray, Index, Mask
 from corank.average.candidates import Candidate
@@ -18,6 +18,7 @@ N_CROSS_FITS = (5, 3)  # folds in which relevance is computed without the rows t
 MANY_UNITS = 150
 LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
 ALMOST_RIGHT = 0.2  # of the variance of the scores: an error with which the order is right; what is below it is chance
+ROUNDING = 1e-9  # relative difference of errors that says nothing
 BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
 
 
@@ -38,8 +39,9 @@ class Judged:
 
     @property
     def best(self) -> int:
-        """The alpha of least held-out error."""
-        return int(np.argmin(self.errors))
+        """The alpha of least held-out error; the middle one of several, as where no two comparisons share an item."""
+        least = np.flatnonzero(~(self.errors > (1 + ROUNDING) * self.errors.min()))
+        return int(least[len(least) // 2])
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,10 @@ def _relevances(space: Space, candidates: Sequence[Candidate], units: Units) -> 
 
 def _cut(held_out: FloatArray, units: Units) -> FloatArray:
     """Held-out predictions within the bounds; of whole queries none farther from 0 than the range of the scores."""
+    low, high = bounds(units)
     if units.whole:
-        low, high = bounds(units)
-        reach = units.roots[:, None] * (high - low)
-        return np.clip(held_out, -reach, reach)
-    limits = bounds(units)
-    return np.clip(held_out, units.roots[:, None] * limits[0], units.roots[:, None] * limits[1])
+        low, high = low - high, high - low
+    return np.clip(held_out, units.roots[:, None] * low, units.roots[:, None] * high)
 
 
 def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[Candidate, FloatArray]:
@@ -145,7 +145,7 @@ def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | 
     """The weights of the candidates that are allowed.
 
     ranks : whether only the order within queries counts: then predictions are divided by their spread, and evidence,
-        whose noise is not that of grades, has no say; nor has it where scores are marks, of two values
+        whose noise is not that of grades, has a say on item effects alone; none where scores are marks, of two values
     """
     mask = np.ones(len(judged), dtype=bool) if allowed is None else allowed
     if ranks:
@@ -177,12 +177,14 @@ def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture
     squares = (truth - slopes[:, None] * scaled) ** 2
     errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
     weights = _error_weights(judged, errors + ALMOST_RIGHT * _variance(units), units, usable)
+    weights = _items_by_evidence(judged, weights)
     weights = weights * _belief(judged, squares, errors, units, weights, usable)
     combined = weights @ scaled
     square = float(np.mean(combined**2))
     slope = float(np.mean(combined * truth)) / max(square, LEAST_SCALE)
     least = LEAST_SLOPE * np.sqrt(np.mean(truth**2) / max(square, LEAST_SCALE))
-    multipliers = np.where(usable, max(slope, least) / np.where(usable, spreads, 1.0), 0.0)
+    size = max(slope, least) if square > 0 else 1.0  # nothing is predicted of any unit that is held out
+    multipliers = np.where(usable, size / np.where(usable, spreads, 1.0), 0.0)
     shares = np.zeros((len(judged), len(judged[0].errors)))
     shares[np.arange(len(judged)), [c.best for c in judged]] = weights
     return Mixture(shares, multipliers, errors)
@@ -196,7 +198,22 @@ def _error_weights(judged: Sequence[Judged], errors: FloatArray, units: Units, m
     """Prior · (error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
     exponent = np.sqrt(int(units.folds.max()) + 1)
     logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST_SCALE))
-    return np.asarray(softmax(np.where(mask, logarithms, -np.inf)))
+    return softmax(np.where(mask, logarithms, -np.inf))
+
+
+def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatArray:
+    """Weights (C,) of which that of item effects alone is multiplied by their evidence over that of the others.
+
+    Held-out errors say too little about them: of few answers, most are about items that no other answer is about.
+    """
+    alone = np.asarray([c.candidate.identity == 1 for c in judged]) & (weights > 0)
+    others = ~alone & (weights > 0)
+    if not alone.any() or not others.any():
+        return weights
+    evidence = logsumexp([c.form.log_evidence for c in judged], axis=1)
+    mean = logsumexp(evidence[others], b=weights[others] / weights[others].sum())
+    logarithms = np.log(np.maximum(weights, LEAST_SCALE)) + np.where(alone, evidence - mean, 0.0)
+    return softmax(np.where(weights > 0, logarithms, -np.inf))
 
 
 def _belief(
@@ -219,7 +236,8 @@ def _belief(
     first = int(np.flatnonzero(agreeing)[np.argmin(errors[agreeing])])
     second = int(np.flatnonzero(plain)[np.argmin(errors[plain])])
     gaps = np.bincount(units.folds, squares[first] - squares[second])
-    against = gaps.sum() > np.sqrt(len(gaps)) * gaps.std()
+    rounding = ROUNDING * squares[second].sum()
+    against = gaps.sum() > max(np.sqrt(len(gaps)) * gaps.std(), rounding)
     total = float(weights[agreeing].sum())
     share = 0.0 if against else max(total, BELIEF)
     factors = np.where(agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE))

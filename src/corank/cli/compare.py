@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +12,27 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank._messages import count
-from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, views_of_columns
-from corank.cli.console import command, grid, note, show, show_json, typed_command, working
-from corank.cli.files import check_report_output, readable, svmlight_columns, title_of
-from corank.cli.links import LinkTable, check_named, check_single_table, file_of, link_table
+from corank._messages import count, measured
+from corank.cli.columns import id_roles, learned_columns, note_kinds, views_of_columns
+from corank.cli.console import bold, command, dim, grid, note, show, show_json, typed_command, working
+from corank.cli.files import check_report_output, readable, title_of
+from corank.cli.items import Step
+from corank.cli.links import LinkTable, check_named
 from corank.cli.options import (
-    AsJson,
-    Baseline,
-    CategoryColumns,
-    CompareReport,
-    CompareTable,
-    Curves,
+    TABLE,
+    CommonOptions,
     Directed,
-    DroppedColumns,
-    FeatureColumns,
-    Force,
-    Fresh,
-    InputFormat,
-    ItemColumn,
-    Jobs,
-    KeptFits,
-    LinkColumns,
-    LinksFile,
-    MaxScored,
-    MaxUnscored,
-    MeasureName,
-    Methods,
-    NumberColumns,
-    QueryColumn,
-    Quiet,
-    Repeats,
-    ScoreColumn,
-    ScoredShare,
-    Seed,
-    TextColumns,
-    ViewColumns,
+    File,
+    KindOptions,
+    LinkOptions,
+    RoleOptions,
+    Unlabelled,
+    Word,
+    Words,
+    argument,
     check_views,
+    flag,
+    option,
 )
 from corank.datasets import load_jokes, make_ranking
 from corank.experiments import ComparisonResult, Items, Protocol
@@ -64,103 +48,111 @@ BUILT_IN = "the built-in jokes"
 ARGUMENTS = ("scored_share", "repeats", "max_scored", "max_unscored", "measure", "seed", "methods", "baseline")
 
 
+@dataclass(frozen=True)
+class MethodOptions:
+    """What is compared."""
+
+    methods: Words = option(
+        "Methods to compare, such as ridge,rankrls,lightgbm. Default: ridge, corank's main learners, a Gaussian process, a forest, and LightGBM (or "
+        "else XGBoost) if installed."
+    )
+    baseline: Word = option("Method that the others are tested against. Default: ridge.")
+    jobs: int | None = option("How many fits run at the same time. Default: one per core.")
+    keep: File = option("Folder for finished fits. Default: in the user's cache.")
+    fresh: bool = flag("Do not reuse fits of an earlier run.")
+
+    @property
+    def names(self) -> list[str] | None:
+        """The methods one by one, or None."""
+        return [name.strip() for names in self.methods or [] for name in names.split(",") if name.strip()] or None
+
+
+@dataclass(frozen=True)
+class ProtocolOptions:
+    """How they are compared."""
+
+    measure: Word = option("disagreement, ndcg or rmse. Default: disagreement with --query, rmse without.")
+    scored_share: float | None = option(
+        "Share of the training queries (without --query: rows) that keep their scores. Default: 0.1, or all if most rows "
+        "are unscored."
+    )
+    repeats: int = option(
+        "How often test, scored and unscored queries (without --query: rows) are drawn.", default=20, shown=True
+    )
+    max_scored: int = option("Maximum number of scored rows in one fit.", default=300, shown=True)
+    max_unscored: int = option("Maximum number of unscored rows in one fit.", default=600, shown=True)
+    curves: bool = option("Also fit on fewer rows, for learning curves.", default=True, shown=True)
+    seed: int = option("Seed of all random draws.", default=0, shown=True)
+
+
 def compare(
     context: typer.Context,
-    file: CompareTable = None,
-    score: ScoreColumn = None,
-    query: QueryColumn = None,
-    methods: Methods = None,
-    baseline: Baseline = None,
-    measure: MeasureName = None,
-    scored_share: ScoredShare = None,
-    repeats: Repeats = 20,
-    features: FeatureColumns = None,
-    drop: DroppedColumns = None,
-    text: TextColumns = None,
-    category: CategoryColumns = None,
-    number: NumberColumns = None,
-    id: ItemColumn = None,
-    links: LinksFile = None,
-    link_columns: LinkColumns = None,
+    *,
+    file: File = argument(f"Table of items: {TABLE}. Default: the built-in jokes.", default=None),
+    roles: RoleOptions,
+    unlabelled: Unlabelled = None,
+    compared: MethodOptions,
+    rules: ProtocolOptions,
+    chosen: KindOptions,
+    links: LinkOptions,
     directed: Directed = False,
-    view: ViewColumns = None,
-    format: InputFormat = None,
-    report: CompareReport = None,
-    max_scored: MaxScored = 300,
-    max_unscored: MaxUnscored = 600,
-    curves: Curves = True,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    keep: KeptFits = None,
-    fresh: Fresh = False,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    report: File = option("Also write everything as one HTML page, NAME.html."),
+    common: CommonOptions,
 ) -> None:
     """Say which method is best on a table, by how much, and whether unscored rows help.
 
     Scores of test rows, and of most training rows, are hidden from the methods.
-    Interrupted, the same command goes on where it stopped.
+    If interrupted, the same command continues where it stopped.
     """
-    source = None if file is None else readable(context, file, format)
+    source = None if file is None else readable(context, file, common.format)
     if source is not None:
-        score, query = svmlight_columns(source, score, query)
-    if file is not None and score is None:
+        roles = roles.in_file(source)
+    if file is not None and roles.score is None:
         raise ValueError("missing option '--score', the column with the scores")
-    check_views(view or [])
-    if file is None and (score or query or features or drop or text or category or number or id or links or view):
-        raise ValueError("say which table: corank compare FILE --score COLUMN")
-    linked = link_table(context, links, link_columns, directed=directed)
+    check_views(chosen.view)
+    if file is None and any((*vars(roles).values(), *vars(chosen).values(), links.links)):
+        raise ValueError("options about columns need a table: corank compare FILE --score COLUMN")
+    linked = links.opened(context).table(directed=directed)
     if linked is not None and source is not None:
-        check_single_table(linked, source)
-        check_named(id)
-    check_report_output(report, source, file_of(linked), force=force)
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+        linked.check_single(source)
+        check_named(roles.id)
+    check_report_output(report, source, None if linked is None else linked.file, force=common.force)
+    if compared.jobs is not None and compared.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {compared.jobs}")
     try:
-        with working(quiet=quiet) as step:
+        with working(quiet=common.quiet) as step:
             step("reading the data")
-            limits: Any = {"max_scored": max_scored, "max_unscored": max_unscored}
-            measured: Any = {"measure": measure, "seed": seed}
-            protocol = Protocol(scored_share, repeats, curves=curves, **limits, **measured)
-            columns: list[dict[str, str]] = []
-            if source is None:
-                items = _built_in()
-            else:
-                assert score is not None
-                roles = {"score": score, "query": query, "id": id}
-                kinds = AskedKinds(text or [], category or [], number or [])
-                items, columns = _read(source, roles, features or [], drop or [], kinds, view or [], linked, step)
-                _check_enough(items, source, score, query)
-        names = None if not methods else [name.strip() for text in methods for name in text.split(",") if name.strip()]
+            rules_given: Any = vars(rules)
+            protocol = Protocol(**rules_given)
+            items, columns = _built_in() if source is None else _read(source, roles, unlabelled, chosen, linked, step)
         comparison = compare_methods(
             items,
-            names,
+            compared.names,
             protocol,
-            baseline=baseline,
-            processes=jobs or os.cpu_count() or 1,
-            keep=keep or _cache(),
-            fresh=fresh,
-            progress=shown_on(Console(stderr=True, quiet=quiet), "comparing", lines=False),
+            baseline=compared.baseline,
+            processes=compared.jobs or os.cpu_count() or 1,
+            keep=compared.keep or _cache(),
+            fresh=compared.fresh,
+            progress=shown_on(Console(stderr=True, quiet=common.quiet), "comparing"),
         )
     except JobsFailed as error:
-        raise ValueError(f"{error}; --methods leaves a method out, and the other fits are kept") from error
+        raise ValueError(f"{error}; leave the method out with --methods: the other fits are kept") from error
     except ValueError as error:
         raise ValueError(_as_options(str(error))) from error
     except KeyboardInterrupt:
-        note("finished fits are kept: the same command goes on from there")
+        note("finished fits are kept: the same command continues from there")
         raise
     title = BUILT_IN if file is None else title_of(file)
     if report is not None:
         from corank.report import write_report
 
-        with working(quiet=quiet) as step:
+        with working(quiet=common.quiet) as step:
             step(f"writing {report.name}")
             about: Any = {"title": f"Which method is best on {title}?", "columns": columns}
-            write_report(comparison, report, command=typed_command("compare"), overwrite=force, **about)
-    if as_json:
+            write_report(comparison, report, command=typed_command("compare"), overwrite=common.force, **about)
+    if common.as_json:
         show_json(comparison.to_dict())
-    elif report is None or not quiet:
+    elif report is None or not common.quiet:
         _show_comparison(comparison, title)
         if report is None:
             show(command("add --report report.html", "For intervals, curves and the model: "))
@@ -172,58 +164,52 @@ def compare(
 
 
 def _read(
-    file: Path,
-    roles: dict[str, str | None],
-    wanted: list[str],
-    dropped: list[str],
-    kinds: AskedKinds,
-    views: list[str],
-    links: LinkTable | None,
-    step: Callable[[str], None],
+    file: Path, roles: RoleOptions, unlabelled: float | None, chosen: KindOptions, links: LinkTable | None, step: Step
 ) -> tuple[Items, list[dict[str, str]]]:
-    """The items of a table, and what becomes of its columns."""
-    score, query = roles["score"], roles["query"]
-    assert score is not None
+    """A table as items, and what becomes of its columns."""
+    assert roles.score is not None
     step(f"reading {file.name}")
-    text = [name for name in (query, roles["id"]) if name is not None]
-    table = read_table(file, text=[*text, *kinds.read_as_text])
-    y = score_column(table, score)
-    labels = None if query is None else query_column(table, query)
-    names = feature_columns(table, roles, wanted, dropped)
-    encoder = kinds.encoder(table, names).fit(
-        table.select(names)
-    )  # says what becomes of columns; every fit has its own
+    columns = {"score": roles.score, "query": roles.query, **id_roles(roles.id)}
+    stays_text = [name for role, name in columns.items() if name is not None and role != "score"]
+    table = read_table(file, text=[*stays_text, *chosen.read_as_text])
+    y = score_column(table, roles.score, unlabelled)
+    labels = None if roles.query is None else query_column(table, roles.query)
+    names, encoder = learned_columns(table, columns, chosen)
+    encoder.fit(table.select(names))  # says what becomes of columns; every fit has its own
     note_kinds(encoder)
-    note_ids(table, encoder)
     if np.isnan(y).all():
-        raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare by")
+        raise ValueError(f"score column {roles.score!r} of {file} is empty: there is nothing to compare by")
     joining = None
     if links is not None:
-        joining = links.between(table, check_named(roles["id"]), file)
-        note("links are used by AutoRanker and AutoRegressor; the other methods know the columns alone")
-    declared = views_of_columns(views, names)
-    items = Items(table.select(names), y, labels, declared, encoder=encoder.with_these_kinds(), links=joining)
+        joining = links.between(table, check_named(columns["id"]), file)
+        note("links are used by AutoRanker and AutoRegressor; the other methods use only the columns")
+    views = views_of_columns(chosen.view or [], names)
+    items = Items(table.select(names), y, labels, views, encoder=encoder.with_these_kinds(), links=joining)
+    _check_enough(items, file, roles)
     return items, encoder.summary()
 
 
-def _built_in() -> Items:
+def _built_in() -> tuple[Items, list[dict[str, str]]]:
     try:
-        return read_items(load_jokes())
+        return read_items(load_jokes()), []
     except FileNotFoundError:
-        note("the joke ratings are not part of this installation (they are in the sources): made-up data instead")
-        return read_items(make_ranking(n_queries=200, query_size=40, noise=0.5, random_state=0))
+        note(
+            "the joke ratings are not part of this installation (they are in the sources): generated data is used instead"
+        )
+        return read_items(make_ranking(n_queries=200, query_size=40, noise=0.5, random_state=0)), []
 
 
-def _check_enough(items: Items, file: Path, score: str, query: str | None) -> None:
+def _check_enough(items: Items, file: Path, roles: RoleOptions) -> None:
     """Refuse, by the names of the columns, a table on which no test could say anything."""
     units = len(testable(items))
-    if query is not None and units < FEWEST_QUERIES:
+    if roles.query is not None and units < FEWEST_QUERIES:
         raise ValueError(
-            f"only {count(units, 'value')} of {query!r} {'has' if units == 1 else 'have'} two rows with different "
-            f"{score!r} in {file}: at least {FEWEST_QUERIES} are needed; leave out --query to compare all rows"
+            f"only {count(units, 'value')} of {roles.query!r} {'has' if units == 1 else 'have'} two rows with different "
+            f"{roles.score!r} in {file}: at least {FEWEST_QUERIES} are needed; leave out --query to compare all rows"
         )
-    if query is None and units < FEWEST_ROWS:
-        raise ValueError(f"{file} has {count(units, 'score')} in {score!r}: comparing methods takes {FEWEST_ROWS}")
+    if roles.query is None and units < FEWEST_ROWS:
+        scores = count(units, "score")
+        raise ValueError(f"{file} has only {scores} in {roles.score!r}: at least {FEWEST_ROWS} are needed")
 
 
 def _as_options(message: str) -> str:
@@ -249,7 +235,7 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
     rows = {row.method: row for row in comparison.rows()}
     measure = TITLES[comparison.measure]
     head = ("method", measure, "gain", "p", "fit")
-    table = grid(f"{count(len(rows), 'method')} on {name}", head, right=head[1:], last="verdict")
+    lines = []
     for method in comparison.ranked():
         row, against = rows[method], rows[method].against
         estimate = row.estimates[comparison.measure]
@@ -257,19 +243,24 @@ def _show_comparison(comparison: ComparisonResult, name: str) -> None:
         gain, p, verdict = "", "", "baseline"
         if against is not None:
             p = chance(against.p_corrected).removeprefix("p = ").removeprefix("p ")
-            gain, verdict = f"{against.gain.mean:+.4f}", against.verdict
+            gain, verdict = measured(against.gain.mean, "+"), against.verdict
         style = {"better": "bold green", "worse": "yellow"}.get(verdict, "")
-        seconds = f"{row.fit_seconds:.2f} s"
-        table.add_row(Text(row.title), f"{estimate.mean:.4f}", gain, p, seconds, Text(verdict, style=style))
+        cells = (row.title, measured(estimate.mean), gain, p, f"{row.fit_seconds:.2f} s")
+        lines.append((*cells, Text(verdict, style=style)))
     answer, *others = comparison.verdict()
-    show(table, Text(f"{measure} decides: {READING[comparison.measure]}", style="dim"))
-    show(Text(), Text(answer, style="bold"), *(Text(line) for line in others if "unscored rows" in line))
-    for method, reason in comparison.failed.items():
-        show(Text(f"Left out: {method}: {reason}", style="yellow"))
+    title = f"{count(len(rows), 'method')} on {name}"
+    show(
+        grid(title, head, lines, right=head[1:], last="verdict"),
+        dim(f"{measure} decides: {READING[comparison.measure]}"),
+        Text(),
+        bold(answer),
+        *(Text(line) for line in others if "unscored rows" in line),
+        *(Text(f"Left out: {name}: {reason}", style="yellow") for name, reason in comparison.failed.items()),
+    )
     protocol = comparison.protocol
     whole = [record.result for record in comparison.records if record.draw.scored == record.draw.unscored == 1]
     scored = np.mean([result["n_scored"] for result in whole])
     done = f"{count(protocol.repeats, 'repeat')}, about {scored:,.0f} scored rows in training"
     if comparison.is_capped:
         done += f", fewer than {protocol.share(comparison.items):.0%} of them (--max-scored {protocol.max_scored})"
-    show(Text(done, style="dim"))
+    show(dim(done))

@@ -1,5 +1,5 @@
-"""Comparisons and items by their names: who beat whom, the answered questions of `corank suggest`, and tables that name
-the items which another table describes.
+"""Comparisons and items by their names: who beat whom, the answered questions of `corank suggest`, files of answers, and
+tables that name the items which another table describes.
 """
 
 from __future__ import annotations
@@ -11,17 +11,32 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from corank._arrays import FloatArray, Index, Mask
+from corank._messages import count
+from corank.cli.console import note
+from corank.column_kinds import rows_by_name
+from corank.interview.answers import (
+    COLUMNS,
+    SCORE,
+    SKIP,
+    TIE,
+    AnswerLog,
+    is_answers_file,
+    mean_scores,
+    pair_outcomes,
+    read_answers,
+    running_scores,
+)
 from corank.tables import TableError, column, numbers, plain, read_table
 
 WINNER, LOSER = "winner", "loser"
 FIRST, SECOND = "first", "second"  # of a question
-TIE = "tie"
 HOW_TO_TIE = (
-    "give a tie as two rows, a win for each, or with --method difference as a margin of 0; the word is understood only "
-    "in the answered questions of corank suggest"
+    "write a tie as two rows, a win for each, or with --method difference as a margin of 0; the word tie is understood "
+    "only in answered questions of corank suggest"
 )
+LEFT_OUT = {"unanswered": "not answered", "skipped": "skipped", "undone": "taken back"}  # questions → in words
 
 
 # ---- items by their names
@@ -33,20 +48,12 @@ class NamedItems:
     def __init__(self, file: Path, name: str, table: pa.Table) -> None:
         self.file, self.name = file, name
         self.labels = labels(table, name, "item", file)
-        self._rows: dict[str, int] = {}
-        for row, label in enumerate(self.labels):
-            if label is None:
-                raise TableError(f"column {name!r} of {file} has no value in data row {row + 1}: every item needs one")
-            if self._rows.setdefault(label, row) != row:
-                raise TableError(
-                    f"{label!r} stands in data rows {self._rows[label] + 1} and {row + 1} of {file}: "
-                    f"every item needs a name of its own in column {name!r}"
-                )
+        self._rows = rows_by_name(self.labels, name, f" of {file}")
 
     def __contains__(self, label: str) -> bool:
         return label in self._rows
 
-    def rows_of(self, wanted: Sequence[str | None], file: Path, name: str) -> NDArray[np.int64]:
+    def rows_of(self, wanted: Sequence[str | None], file: Path, name: str) -> Index:
         """The rows that the column `name` of another file means: (n,)."""
         rows = np.array([self._rows.get(label or "", -1) for label in wanted], dtype=np.int64)
         if (rows < 0).any():
@@ -55,23 +62,13 @@ class NamedItems:
             if label is None:
                 raise TableError(f"column {name!r} of {file} has no value in data row {at + 1}")
             remedy = f": {HOW_TO_TIE}" if label.lower() == TIE else ""
-            raise TableError(
-                f"{label!r} in data row {at + 1} of {file} is no item of {self.file}, by column {self.name!r}{remedy}"
-            )
+            raise TableError(f"{label!r} in {_place(file, at)} is not in column {self.name!r} of {self.file}{remedy}")
         return rows
 
 
-def joined(answers: pa.Table, file: Path, items_file: Path, item: str, text: Iterable[str]) -> pa.Table:
-    """Answers with the columns of the items they name; where both have a column, that of the answers.
-
-    `text`: columns of the items that stay text.
-    """
-    table = read_table(items_file, text=[*text, item])
-    rows = NamedItems(items_file, item, table).rows_of(labels(answers, item, "item", file), file, item)
-    columns: dict[str, Any] = {}
-    for source in (table.take(pa.array(rows)), answers):
-        columns |= zip(source.column_names, source.columns, strict=True)
-    return pa.table(columns)
+def _place(file: Path, row: int) -> str:
+    """Where a row of comparisons or scores stands; a file of answers has other lines too, so its rows have no number."""
+    return f"an answer of {file}" if is_answers_file(file) else f"data row {row + 1} of {file}"
 
 
 def labels(table: pa.Table, name: str, role: str, file: Path) -> list[str | None]:
@@ -102,11 +99,27 @@ class PairColumns:
     margin: str | None = None
     count: str | None = None
 
+    @property
+    def first_given(self) -> str | None:
+        """Which of them is given, if any."""
+        return next((role for role, name in vars(self).items() if name is not None), None)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The two columns that name items; without a loser, these are asked about."""
+        return (FIRST, SECOND) if self.loser is None else (self.winner or WINNER, self.loser)
+
     @classmethod
     def remembered(cls, model: Any) -> PairColumns:
         """The names that a model remembers from its fit."""
         table = model.table_ or {}
         return cls(*(table.get(role) for role in ("winner", "loser", "margin", "count")))
+
+    def in_file(self, file: Path) -> PairColumns:
+        """The names that one of several files has: of each role the first of those given with commas between."""
+        there = () if is_answers_file(file) else column_names_of(file)
+        names = ([] if value is None else [value, *map(str.strip, value.split(","))] for value in vars(self).values())
+        return PairColumns(*(next((name for name in given if name in there), None) for given in names))
 
     def completed(self, table: pa.Table, remembered: PairColumns, *, to_learn: bool) -> PairColumns:
         """Names for this table, by default those remembered from before.
@@ -143,14 +156,14 @@ class ReadPairs:
     winners, losers : (p,) rows
     margins : (p,) by how much, or None
     counts : (p,) how often, or None
-    questions : how many questions were answered and not, and how many of the answers are ties; None where the table
-        says who beat whom
+    questions : how many questions were answered and how many of the answers are ties, how many were left out (keys
+        of `LEFT_OUT`) and, of a file of answers, how many lines are broken; None where the table says who beat whom
     """
 
-    winners: NDArray[np.int64]
-    losers: NDArray[np.int64]
-    margins: NDArray[np.float64] | None = None
-    counts: NDArray[np.float64] | None = None
+    winners: Index
+    losers: Index
+    margins: FloatArray | None
+    counts: FloatArray | None = None
     questions: dict[str, int] | None = None
 
     @property
@@ -162,6 +175,21 @@ class ReadPairs:
     def n_items(self) -> int:
         """How many items were compared."""
         return len(np.unique(np.concatenate([self.winners, self.losers])))
+
+    @classmethod
+    def joined(cls, tables: Sequence[ReadPairs]) -> ReadPairs:
+        """The comparisons of several tables; a win is by 1, and once, where a table does not say it and others do."""
+        if len(tables) == 1:
+            return tables[0]
+        winners, losers = (np.concatenate([getattr(table, side) for table in tables]) for side in ("winners", "losers"))
+        others: list[Any] = []
+        for name in ("margins", "counts"):
+            values = [getattr(table, name) for table in tables]
+            ones = [
+                np.ones(len(table.winners)) if own is None else own for table, own in zip(tables, values, strict=True)
+            ]
+            others.append(None if all(own is None for own in values) else np.concatenate(ones))
+        return cls(winners, losers, *others)
 
     def arguments(self) -> dict[str, Any]:
         """What a learner's `fit_comparisons` and `update_comparisons` take beside the items."""
@@ -180,70 +208,60 @@ class Outcomes:
     first, second : (n_rows,) rows of the items; the winners and losers where the table says who beat whom
     won : (n_rows,) 1 where the first has won, 0 where the second, 0.5 for a tie, NaN where not answered
     margins, counts : (n_rows,) as they stand, or None
+    questions : of a file of answers as in `ReadPairs`, else None
     """
 
     file: Path
     table: pa.Table
     names: PairColumns
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    won: NDArray[np.float64]
-    margins: NDArray[np.float64] | None
-    counts: NDArray[np.float64] | None
+    first: Index
+    second: Index
+    won: FloatArray
+    margins: FloatArray | None
+    counts: FloatArray | None
+    questions: dict[str, int] | None = None
 
     @property
-    def are_questions(self) -> bool:
-        """Whether the table asks which of two is better, rather than saying who beat whom."""
-        return self.names.loser is None
-
-    @property
-    def sides(self) -> tuple[str, str]:
-        """Names of the two columns that name items."""
-        return _sides(self.names)
-
-    @property
-    def answered(self) -> NDArray[np.int64]:
+    def answered(self) -> Index:
         """The rows with an answer."""
         return np.flatnonzero(~np.isnan(self.won))
 
-    def counts_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def counts_of(self, rows: Index) -> FloatArray | None:
         """How often the comparisons of these rows were made, checked; None where the table does not say."""
         if self.counts is None:
             return None
         counts = self.counts[rows]
         whole = (counts >= 1) & (counts == np.round(counts))
-        demand = f"column {self.names.count!r} must hold whole numbers from 1, how often it was so"
+        demand = f"column {self.names.count!r} must hold whole numbers from 1: how often the comparison was made"
         _check(whole, rows, self.file, demand)
         return counts
-
-
-def _sides(names: PairColumns) -> tuple[str, str]:
-    return (FIRST, SECOND) if names.loser is None else (names.winner or WINNER, names.loser)
 
 
 def read_outcomes(
     file: Path,
     items: NamedItems,
     given: PairColumns,
-    remembered: PairColumns = UNNAMED,
+    remembered: PairColumns,
     *,
-    query: tuple[str, NDArray[np.int64]] | None = None,
+    query: tuple[str, Index] | None,
     to_learn: bool = True,
 ) -> Outcomes:
     """Read comparisons, with or without answers.
 
     Parameters
     ----------
-    file : path of a table
+    file : path of a table, or of a file of answers
     items : what is compared
     given, remembered : names of its columns, as given now and before; `winner` and `loser` by default
     query : name of the query column and (n_items,) the query of each item, which must be the same for both, or None
     to_learn : whether there must be answers
     """
+    if is_answers_file(file):
+        return _outcomes_of_answers(file, items, given, query)
     named = [name for columns in (given, remembered) for name in (columns.winner, columns.loser) if name]
     table = read_table(file, text=[FIRST, SECOND, WINNER, LOSER, *named])
     names = given.completed(table, remembered, to_learn=to_learn)
-    sides, asks = _sides(names), names.loser is None
+    sides, asks = names.sides, names.loser is None
     roles = ("item", "item") if asks else ("winner", "loser")
     left, right = (labels(table, side, role, file) for side, role in zip(sides, roles, strict=True))
     first, second = items.rows_of(left, file, sides[0]), items.rows_of(right, file, sides[1])
@@ -270,7 +288,7 @@ def read_pairs(
     remembered: PairColumns = UNNAMED,
     *,
     with_margins: bool,
-    query: tuple[str, NDArray[np.int64]] | None = None,
+    query: tuple[str, Index] | None = None,
 ) -> ReadPairs:
     """Read comparisons to learn from and check each; questions without an answer are left out.
 
@@ -287,13 +305,13 @@ def read_pairs(
     margins = outcomes.margins
     if with_margins and (margins is not None or tied.any()):
         margins = np.where(tied, 0.0, 1.0 if margins is None else margins[rows])
-        demand = f"column {outcomes.names.margin!r} must hold 0 or more, by how much the winner won"
+        demand = f"column {outcomes.names.margin!r} must hold numbers from 0: by how much the winner won"
         _check(margins >= 0, rows, file, demand)
         if not margins.any():
             raise TableError(f"all comparisons of {file} are ties: there is nothing to learn")
     counts = outcomes.counts_of(rows)
-    questions = None
-    if outcomes.are_questions:
+    questions = outcomes.questions
+    if questions is None and outcomes.names.loser is None:
         questions = {"answers": len(rows), "ties": int(tied.sum()), "unanswered": len(outcomes.won) - len(rows)}
     if tied.any() and not with_margins:
         winners, losers = np.concatenate([winners, losers[tied]]), np.concatenate([losers, winners[tied]])
@@ -308,7 +326,7 @@ def _read_answers(
     items: NamedItems,
     file: Path,
     name: str,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Who has won, as in `Outcomes`. Names of items come before the words first, second and tie."""
     won = np.full(len(answers), np.nan)
     for row, (answer, left, right) in enumerate(zip(answers, first, second, strict=True)):
@@ -319,8 +337,8 @@ def _read_answers(
             value = {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}.get(answer.lower())
         if value is None:
             raise TableError(
-                f"data row {row + 1} of {file}: column {name!r} must say which of the two has won, {left!r} or {right!r} "
-                f"(or {TIE!r}), but says {answer!r}; empty = not answered"
+                f"data row {row + 1} of {file}: column {name!r} must name the winner, {left!r}, {right!r} or {TIE!r}, but has "
+                f"{answer!r}; leave it empty without an answer"
             )
         won[row] = value
     return won
@@ -331,9 +349,129 @@ def _check_queries(file: Path, items: NamedItems, first: Any, second: Any, name:
     if apart.any():
         at = int(np.argmax(apart))
         labels_of_pair = f"{items.labels[first[at]]!r} with {items.labels[second[at]]!r}"
-        raise TableError(f"data row {at + 1} of {file} compares {labels_of_pair}, which differ in {name!r}")
+        raise TableError(f"{_place(file, at)} compares {labels_of_pair}, which differ in the query column {name!r}")
 
 
-def _check(sound: NDArray[np.bool_], rows: NDArray[np.int64], file: Path, demand: str) -> None:
+def _check(sound: Mask, rows: Index, file: Path, demand: str) -> None:
     if not sound.all():
         raise TableError(f"data row {rows[int(np.argmin(sound))] + 1} of {file}: {demand}")
+
+
+# ---- files of answers
+
+
+def column_names_of(file: Path) -> list[str]:
+    """Names of the columns of a table of comparisons or a file of answers."""
+    return list(COLUMNS) if is_answers_file(file) else read_table(file).column_names
+
+
+def holds_comparisons(file: Path) -> bool:
+    """Whether a file of answers compares items, rather than scoring them."""
+    return any(answer.kind != SCORE for answer in read_answers(file).answers)
+
+
+def read_scores(file: Path, items: Path | None, item: str | None, score: str, text: Iterable[str]) -> pa.Table:
+    """Read a table with scores; of a file of answers the columns `item` and `score`, one row per item: the mean of the last
+    scores that people gave it.
+
+    `items` and `item`: the table that describes the items, and what their names are called, None where not given.
+    """
+    if not is_answers_file(file):
+        return read_table(file, text=text)
+    if items is None or item is None:
+        raise TableError(
+            f"{file} holds answers about items: name the table that describes them with --items, and its column of names "
+            "with --id"
+        )
+    scores = mean_scores(_log_of(file).answers)
+    if not scores:
+        raise TableError(f"{file} has comparisons but no scores: give it as --comparisons {file}")
+    return pa.table({item: [name.strip() for name in scores], score: list(scores.values())})
+
+
+def _outcomes_of_answers(
+    file: Path, items: NamedItems, given: PairColumns, query: tuple[str, Index] | None
+) -> Outcomes:
+    """The comparisons that answers imply, the better item first; what was skipped or taken back is left out."""
+    if given.first_given is not None:
+        raise ValueError(f"--{given.first_given} does not go with {file}: the columns of a file of answers are known")
+    log = _log_of(file)
+    answers = [answer for answer in log.answers if answer.kind != SCORE and answer.answer != SKIP]
+    if not answers:
+        raise TableError(
+            f"{file} has scores but no comparisons: use corank fit {file} --items TABLE --id COLUMN --score score"
+        )
+    outcomes = pair_outcomes(answers)
+    left, right = [name.strip() for name, _, _ in outcomes], [name.strip() for _, name, _ in outcomes]
+    won = np.array([value for _, _, value in outcomes])
+    first, second = items.rows_of(left, file, FIRST), items.rows_of(right, file, SECOND)
+    if query is not None:
+        _check_queries(file, items, first, second, *query)
+    winners = [TIE if tied else name for name, tied in zip(left, won == 0.5, strict=True)]
+    questions = {
+        "answers": len(answers),
+        "ties": sum(answer.answer == TIE for answer in answers),
+        "skipped": sum(answer.answer == SKIP for answer in log.answers),
+        "undone": log.undone,
+        "broken": len(log.broken),
+    }
+    table = pa.table({FIRST: left, SECOND: right, WINNER: winners})
+    return Outcomes(file, table, PairColumns(WINNER), first, second, won, None, None, questions)
+
+
+def pairs_taken_back(file: Path, items: NamedItems, *, with_margins: bool) -> list[ReadPairs]:
+    """What each answer that was taken back had said, in the form of `read_pairs`; items that are gone are left out."""
+    if not is_answers_file(file):
+        return []
+    taken_back = []
+    for answer in read_answers(file).taken_back:
+        pairs = [(*pair, 1.0) for pair in answer.comparisons()]
+        for first, second in answer.ties():
+            pairs += [(first, second, 0.0)] if with_margins else [(first, second, 1.0), (second, first, 1.0)]
+        pairs = [(first.strip(), second.strip(), margin) for first, second, margin in pairs]
+        pairs = [pair for pair in pairs if pair[0] in items and pair[1] in items]
+        winners = items.rows_of([first for first, _, _ in pairs], file, FIRST)
+        losers = items.rows_of([second for _, second, _ in pairs], file, SECOND)
+        taken_back.append(ReadPairs(winners, losers, np.array([margin for _, _, margin in pairs])))
+    return taken_back
+
+
+def scores_taken_back(file: Path) -> list[tuple[str, float]]:
+    """Names and scores of items that a file of answers has given at some time and gives no more."""
+    if not is_answers_file(file):
+        return []
+    log = read_answers(file)
+    now = set(mean_scores(log.answers).items())
+    everything = sorted([*log.answers, *log.taken_back], key=lambda answer: answer.number)
+    gone = {pair for answers in (log.answers, everything) for pair in running_scores(answers)} - now
+    return sorted((name.strip(), score) for name, score in gone)
+
+
+def _log_of(file: Path) -> AnswerLog:
+    """A file of answers, with notes about what is left out of it."""
+    log = read_answers(file)
+    note_broken_lines(log, file)
+    if not log.answers:
+        undone = " that were not taken back" if log.undone else ""
+        raise TableError(f"{file} has no answers{undone}: collect some with corank ask")
+    if len({answer.kind == SCORE for answer in log.answers}) > 1:
+        note(f"{file} holds both scores and comparisons: only one of them is used at a time")
+    return log
+
+
+def note_broken_lines(log: AnswerLog, file: Path) -> None:
+    """Say how many lines of a file of answers are left out because they cannot be read."""
+    if log.broken:
+        lines = count(len(log.broken), "line")
+        note(
+            f"left out: {lines} of {file} that cannot be read, such as line {log.broken[0]}, perhaps cut off while writing"
+        )
+
+
+def answers_in_words(questions: dict[str, int], tie: str = "") -> str:
+    """How many questions were answered, and what was left out; `tie` says what a tie counts for."""
+    words = count(questions["answers"], "answer")
+    if questions["ties"]:
+        words += f" ({count(questions['ties'], 'tie')}{tie})"
+    left_out = [f"{questions[key]:,} {meaning}" for key, meaning in LEFT_OUT.items() if questions.get(key)]
+    return ", ".join([words, *left_out])

@@ -11,11 +11,14 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cached_property, partial, wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 from unicodedata import category
 
 import typer
@@ -26,25 +29,51 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from corank._messages import did_you_mean, in_bytes
+from corank._messages import did_you_mean, in_bytes, near_names
 from corank.cli.files import Spool
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMANDS = {  # name → the first line of its help; the file of that name is imported when the command is called
     "demo": "Mark ten built-in items and rank hundreds of others: from plain columns, from text, from links.",
     "fit": "Learn from a table and save the model.",
     "rank": "Rank the items of a table, within each query: 1 is the best.",
+    "predict": "Predict the score of every row of a table, and keep the order of the rows.",
+    "ask": "Ask which of two items is better, on a page that shows the ranking as it settles.",
+    "explain": "Say why one item is above another: by column, by view, and by what the model learned from.",
     "suggest": "Say what to ask next: the questions whose answers teach the model most.",
     "update": "Add newly scored rows, or comparisons, to a model.",
     "evaluate": "Say how well a model ranks rows whose scores are known, or predicts comparisons.",
     "compare": "Say which method is best on a table, by how much, and whether unscored rows help.",
-    "inspect": "Show what a model is, how it was fitted and, where it has few atoms, each of them.",
+    "inspect": "Show what a model is, how it was fitted and, if it has few atoms, each of them.",
     "info": "Show what is installed.",
-    "federated": "Learn together with other sites, none of which shows its data.",
 }
-FILES = {"info": "inspect"}  # commands whose file has another name
-REPRODUCE = "reproduce"
+WITHOUT_FITS = (
+    "rank",
+    "predict",
+    "explain",
+    "suggest",
+    "evaluate",
+    "inspect",
+    "info",
+)  # commands that do not wait for scikit-learn
+FILES = {"info": "inspect", "predict": "rank"}  # commands whose file has another name
+OTHER_WORDS = {  # what people call a command elsewhere
+    **dict.fromkeys(("sort", "order", "top"), "rank"),
+    **dict.fromkeys(("train", "learn", "model"), "fit"),
+    **dict.fromkeys(("test", "eval", "validate", "metrics"), "evaluate"),
+    **dict.fromkeys(("show", "describe", "summary"), "inspect"),
+    **dict.fromkeys(("benchmark", "cv"), "compare"),
+    **dict.fromkeys(("add", "answer"), "update"),
+    **dict.fromkeys(("version", "doctor"), "info"),
+}
+EXTRAS = ("ask",)  # commands that need an extra of their name
+DISTRIBUTIONS = {"federated": "corank-federated"}  # commands that are known to come with another distribution
+PLUGINS = "corank.commands"  # the group of entry points that add commands: functions, or typer.Typer of several
+HELP, REPRODUCE = "help", "reproduce"
 WHERE_STUDIES_ARE = (
-    "`corank reproduce` is no part of the package any more: the studies are in the folder studies of corank's sources. "
+    "`corank reproduce` is no longer part of the package: the studies are in the folder studies of corank's sources. "
     "There, run python -m studies NAME --data DIR; python -m studies --list names them"
 )
 
@@ -63,7 +92,7 @@ _NUMBER = re.compile(r"\bGive (amplitude|gamma|noise) a number")
 
 
 class Commands(TyperGroup):
-    """The commands, with errors as one sentence and warnings as notes; `--debug` may stand anywhere."""
+    """The commands, with errors as one sentence and warnings as notes; `--debug` and `--no-header` may stand anywhere."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -71,30 +100,69 @@ class Commands(TyperGroup):
             name: TyperCommand(name, help=text) for name, text in COMMANDS.items()
         }  # as the help lists them
 
+    @cached_property
+    def plugins(self) -> dict[str, EntryPoint]:
+        """Commands that other distributions bring, by name: looked for where corank has no command of that name."""
+        from importlib.metadata import entry_points
+
+        return {point.name: point for point in entry_points(group=PLUGINS) if point.name not in COMMANDS}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands, as the help lists them."""
+        return [*self.commands, *sorted(self.plugins)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command as the help shows it; of one that another distribution brings, the line is that distribution's."""
+        if cmd_name in self.commands or cmd_name not in self.plugins:
+            return self.commands.get(cmd_name)
+        distribution = self.plugins[cmd_name].dist
+        return TyperCommand(cmd_name, help=distribution.metadata["Summary"] if distribution else None)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, imported now, and its arguments."""
         if args[0] == REPRODUCE:  # until 0.3
             raise ValueError(WHERE_STUDIES_ARE)
+        if args[0] not in self.commands and args[0] not in self.plugins and not args[0].startswith("-"):
+            if args[0] in DISTRIBUTIONS:
+                raise ValueError(f"{args[0]} is a distribution of its own: pip install {DISTRIBUTIONS[args[0]]}")
+            names = self.list_commands(ctx)
+            meant = OTHER_WORDS.get(args[0].lower()) or next(iter(near_names(args[0], names, 1)), None)
+            guess = f"; did you mean corank {meant}?" if meant else "."
+            raise ValueError(f"there is no command {args[0]!r}{guess} The commands are {', '.join(names)}")
         name, _, others = super().resolve_command(ctx, args)
         assert name is not None
-        try:
-            command = getattr(import_module(f"corank.cli.{FILES.get(name, name)}"), name)
-        except ModuleNotFoundError as error:
-            if name != "federated":
-                raise
-            raise ValueError(f"federated needs {error.name}: pip install 'corank[federated]'") from error
+        command = self._imported(name)
         app = command if isinstance(command, typer.Typer) else typer.Typer(pretty_exceptions_enable=False)
         if app is not command:
-            app.command(name)(command)
+            app.command(name)(expanded(command))
         return name, typer.main.get_command(app), others
+
+    def _imported(self, name: str) -> Any:
+        """The function of a command, or the typer.Typer of its own commands."""
+        plugin = None if name in self.commands else self.plugins[name]
+        try:
+            if plugin is not None:
+                return plugin.load()
+            return getattr(import_module(f"corank.cli.{FILES.get(name, name)}"), name)
+        except ModuleNotFoundError as error:
+            if plugin is not None and plugin.dist is not None:
+                distribution = plugin.dist.name
+            elif name in EXTRAS:
+                distribution = f"'corank[{name}]'"
+            else:
+                raise
+            raise ValueError(f"{name} needs {error.name}: pip install {distribution}") from error
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
         """Run a command line and exit."""
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
-        arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
+        spool = Spool(has_headers="--no-header" not in arguments)
+        arguments = [argument for argument in arguments if argument not in ("--debug", "--no-header")] or ["--help"]
+        arguments = _with_repeated_option(arguments, "--comparisons")
+        if arguments[0] == HELP:  # corank help fit
+            arguments = [*arguments[1:], "--help"]
         _open_closed_streams()
-        spool = Spool()
         more |= {"standalone_mode": False, "obj": spool}
         try:
             with warnings_as_notes(as_usual=debug):
@@ -113,6 +181,64 @@ class Commands(TyperGroup):
         if code == INTERRUPTED:
             _say("interrupted", "red")
         sys.exit(_flushed(code if isinstance(code, int) else 0))
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for each field of its groups: of parameters, and their fields, whose type is a dataclass."""
+    defaults = {name: parameter.default for name, parameter in signature(command).parameters.items()}
+    parameters = list(_options_of(command, defaults))
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        command(**_grouped(command, defaults, values))
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _options_of(owner: Any, defaults: dict[str, Any]) -> Iterator[Parameter]:
+    """The options that a command or a group has, one by one; `defaults` of its parameters or fields."""
+    for name, kind in get_type_hints(owner, include_extras=True).items():
+        if name not in defaults:  # what a command returns
+            continue
+        default = defaults[name]
+        if is_dataclass(kind):
+            yield from _options_of(kind, _defaults_of(kind))
+            continue
+        if getattr(default, "default", None) is False and not default.param_decls:  # a flag has no --no-…
+            default.param_decls = (f"--{name.replace('_', '-')}",)
+        default = Parameter.empty if default is MISSING else default
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _grouped(owner: Any, names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a command or a group, from the values of all options."""
+    kinds: dict[str, Any] = get_type_hints(owner)
+    groups = {name: kinds[name] for name in names if is_dataclass(kinds[name])}
+    made = {name: kind(**_grouped(kind, _defaults_of(kind), values)) for name, kind in groups.items()}
+    return {name: made[name] if name in made else values[name] for name in names}
+
+
+def _defaults_of(group: Any) -> dict[str, Any]:
+    return {field.name: field.default for field in fields(group)}
+
+
+def _with_repeated_option(arguments: list[str], option: str) -> list[str]:
+    """Arguments in which an option that is followed by several values is given once for each: --option a --option b.
+
+    Only where the table comes first, as else it may be the second value.
+    """
+    repeated: list[str] = []
+    n_values = 0  # of the option, up to here
+    for at, argument in enumerate(arguments):
+        if argument.startswith("-"):
+            n_values = int(argument == option and at > 1 and not arguments[1].startswith("-"))
+        elif n_values:
+            n_values += 1
+            repeated += [option] * (n_values > 2)
+        repeated.append(argument)
+    return repeated
 
 
 def _open_closed_streams() -> None:
@@ -142,7 +268,7 @@ def _flushed(code: int) -> int:
 def sentence(error: Exception) -> str:
     """What went wrong, for someone at a terminal."""
     if isinstance(error, UsageError):
-        message = _with_guess(error.format_message().replace(": Value error, ", ": "))
+        message = _with_guess(error.format_message().replace(": Value error, ", ": ")) or "A command is missing."
         command = error.ctx.command_path if error.ctx else "corank"
         return f"{_lower(message.rstrip('.'))}{' See' if message.endswith('?') else '; see'} {command} --help"
     if isinstance(error, MemoryError):
@@ -200,7 +326,7 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def warnings_as_notes(*, as_usual: bool = False) -> Iterator[None]:
+def warnings_as_notes(*, as_usual: bool) -> Iterator[None]:
     """Show warnings meant for users as notes of one line, each once, and no others.
 
     `as_usual`: only the notes of commands are shown so, and warnings as Python shows them.
@@ -288,20 +414,48 @@ def facts(title: str, sentences: dict[str, str]) -> Table:
     return table
 
 
-def grid(title: str, columns: Sequence[str], *, right: Sequence[str] = (), last: str | None = None) -> Table:
-    """An empty table with a header; `right` names the columns of numbers, `last` a column of text after the others."""
-    table = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK)
-    for column in columns:
-        justify: Any = "right" if column in right else "left"
-        table.add_column(visible(column), justify=justify, no_wrap=True, overflow="ellipsis", max_width=32)
+def grid(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]] = (),
+    *,
+    right: Sequence[str] = (),
+    last: str | None = None,
+) -> Table:
+    """A table with a header; `right` names the columns of numbers, which are never cut, `last` a column of text after them."""
+    table, rows = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK), list(rows)
+    for at, column in enumerate(columns):
+        shape: dict[str, Any] = {"justify": "left"}
+        if column in right:
+            shape = {
+                "justify": "right",
+                "min_width": max(len(str(entry)) for entry in (column, *(row[at] for row in rows))),
+            }
+        table.add_column(visible(column), no_wrap=True, overflow="ellipsis", max_width=32, **shape)
     if last is not None:
         table.add_column(last, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(entry) if isinstance(entry, str) else entry for entry in row))
     return table
+
+
+def cell(value: Any) -> str:
+    """A value in a cell of a table."""
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+dim = partial(Text, style="dim")
+bold = partial(Text, style="bold")
 
 
 def command(line: str, before: str = "Next: ") -> Text:
     """What to run next, in one line however long it is."""
     return Text.assemble(before, (line, "bold"), no_wrap=True, overflow="ignore")
+
+
+def width_of_screen() -> int:
+    """Letters per line."""
+    return Console().width
 
 
 def show(*results: Any) -> None:

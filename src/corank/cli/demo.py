@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -21,10 +20,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from corank._arrays import FloatArray, Index
 from corank.auto import AutoRegressor
 from corank.cli.console import command, grid, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
-from corank.cli.options import AsJson, DemoOut, DemoReport, Force, Quiet
+from corank.cli.options import AsJson, File, Force, Quiet, option
 from corank.datasets import ProposalData, load_peps
 from corank.encoder import TableEncoder
 from corank.links import Links, read_links
@@ -42,14 +42,14 @@ COMMANDS = (
     "corank suggest items.corank items.csv --links links.csv --out questions.csv",
 )
 OWN_FILE = (
-    "items.csv has a row per item: text, numbers, dates, categories, and a mark or rating that is empty for most. "
-    "links.csv has two columns of items that belong together; leave out --links without it."
+    "items.csv has a row per item: text, numbers, dates, categories, and a mark or rating that is empty for most items. "
+    "links.csv has two columns of items that belong together; if you have none, leave out --links."
 )
 
 
 def demo(
-    out: DemoOut = None,
-    report: DemoReport = None,
+    out: File = option("Save the model here."),
+    report: File = option("Also write everything as one HTML page, NAME.html."),
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -106,12 +106,12 @@ class DemoItems:
     """
 
     data: ProposalData
-    truth: NDArray[np.float64]
+    truth: FloatArray
     links: Links
     encoder: TableEncoder
-    features: NDArray[np.float64]
+    features: FloatArray
     plain_encoder: TableEncoder
-    plain_features: NDArray[np.float64]
+    plain_features: FloatArray
     tfidf: Any
 
     @classmethod
@@ -131,37 +131,36 @@ class DemoItems:
             tfidf=TfidfVectorizer().fit_transform(texts),
         )
 
-    def with_marks(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def with_marks(self, rows: Index) -> FloatArray:
         """Scores of all items: the truth where they are marked, else NaN."""
         scores = np.full(len(self.truth), np.nan)
         scores[rows] = self.truth[rows]
         return scores
 
-    def fit(self, rows: NDArray[np.int64]) -> AutoRegressor:
+    def fit(self, rows: Index) -> AutoRegressor:
         """A model that knows everything about all items, and the marks of some."""
         model = AutoRegressor(encoder=self.encoder).fit(self.features, self.with_marks(rows), links=self.links)
         model.table_ = {"score": "mark", "id": "pep", "links": "mutual"}
         return model
 
-    def predict(self, model: AutoRegressor) -> NDArray[np.float64]:
+    def predict(self, model: AutoRegressor) -> FloatArray:
         """Scores of all items by a model of `fit`."""
         return np.asarray(model.predict(self.features, links=self.links))
 
-    def error(self, predictions: NDArray[np.float64], marked: NDArray[np.int64]) -> float:
+    def error(self, predictions: FloatArray, marked: Index) -> float:
         """Share of pairs in the wrong order among the items that are not marked."""
         others = np.setdiff1d(np.arange(len(self.truth)), marked)
         return float(disagreement_error(self.truth[others], predictions[others]))
 
-    def first(self, predictions: NDArray[np.float64], marked: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first(self, predictions: FloatArray, marked: Index) -> Index:
         """The items that come first among those that are not marked."""
         order = np.argsort(-predictions, kind="stable")
         return order[~np.isin(order, marked)][:N_FIRST]
 
-    def titles(self, rows: Sequence[int] | NDArray[np.int64]) -> list[tuple[str, str, str]]:
-        """Number, title and whether it has the topic, of some items."""
-        about = ("no", "yes")
+    def titles(self, rows: Sequence[int] | Index) -> list[tuple[str, str, str]]:
+        """Number, whether it has the topic, and title of some items."""
         return [
-            (str(self.data.ids[row]), self.data.X["title"][int(row)].as_py(), about[int(self.truth[row])])
+            (str(self.data.ids[row]), "yes" if self.truth[row] else "no", self.data.X["title"][int(row)].as_py())
             for row in rows
         ]
 
@@ -180,8 +179,8 @@ class MarkedDraw:
     model : what was learned from text and links
     """
 
-    marked: NDArray[np.int64]
-    predictions: dict[str, NDArray[np.float64]]
+    marked: Index
+    predictions: dict[str, FloatArray]
     model: AutoRegressor
 
 
@@ -196,7 +195,7 @@ class DemoQuestions:
     error_before, error_after : share of them that is in the wrong order without and with the answers
     """
 
-    asked: NDArray[np.int64]
+    asked: Index
     n_pairs: int
     error_before: float
     error_after: float
@@ -226,7 +225,7 @@ def next_questions(items: DemoItems, draw: MarkedDraw) -> DemoQuestions:
     return DemoQuestions(asked, n_inside * n_outside, error_before, error_after)
 
 
-def _plain_predictions(items: DemoItems, marked: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def _plain_predictions(items: DemoItems, marked: Index) -> dict[str, FloatArray]:
     """What is learned without text, from the text of the marked items alone, and from that of all."""
     scores, rows = items.with_marks(marked), items.data.X.take(marked)
     plain = AutoRegressor(encoder=items.plain_encoder).fit(items.plain_features, scores)
@@ -240,12 +239,22 @@ def _plain_predictions(items: DemoItems, marked: NDArray[np.int64]) -> dict[str,
     }
 
 
-def _usual_predictions(items: DemoItems, marked: NDArray[np.int64]) -> NDArray[np.float64]:
+def _usual_predictions(items: DemoItems, marked: Index) -> FloatArray:
     model = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
     return np.asarray(model.decision_function(items.tfidf))
 
 
 # ---- what came out
+
+
+@dataclass(frozen=True)
+class DemoTable:
+    """A table under a heading, and a remark below it."""
+
+    title: str
+    head: list[str]
+    rows: Sequence[Sequence[str]]
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -278,26 +287,35 @@ class DemoStory:
             for name in self.draws[0].predictions
         }
 
-    def rows(self) -> list[tuple[str, str, str]]:
-        """One row per way of ranking: its error and its hits, means over draws."""
-        hits = self.hits
-        return [(name, _percent(errors), f"{np.mean(hits[name]):.1f}") for name, errors in self.errors.items()]
+    def tables(self, n_first: int) -> list[DemoTable]:
+        """Marks, the first items, errors and questions, as a terminal and a page show them."""
+        draw, items, hits, about = self.draws[0], self.items, self.hits, f"about {SUBJECT}"
+        first = items.titles(items.first(draw.predictions[LINKED], draw.marked)[:n_first])
+        errors = [(name, _percent(errors), f"{np.mean(hits[name]):.1f}") for name, errors in self.errors.items()]
+        head = [f"learned from {N_MARKS} marks and", "wrong pairs", f"in the first {N_FIRST}"]
+        ranked = [(str(at), *row) for at, row in enumerate(first, 1)]
+        return [
+            DemoTable("What you marked", ["pep", "you care", "title"], items.titles(draw.marked)),
+            DemoTable(f"The other {self.n_others}, best first", ["", "pep", about, "title"], ranked),
+            DemoTable("What each kind of column adds", head, errors, self.reading()),
+            DemoTable("What to ask next", ["pep", about, "title"], items.titles(self.questions.asked), self.asking()),
+        ]
 
     def opening(self) -> str:
         """What was done."""
         return (
-            f"Say you care about {SUBJECT}. Of {len(self.items.truth)} Python Enhancement Proposals you marked "
+            f"Suppose you care about {SUBJECT}. Of {len(self.items.truth)} Python Enhancement Proposals you marked "
             f"{N_MARKS}: {N_MARKS // 2} that you care about and as many that you do not. corank ranks the other "
-            f"{self.n_others}. The topic that their authors gave them, which no model sees, says how well."
+            f"{self.n_others}. How well is measured by the topic that their authors gave them, which no model sees."
         )
 
     def reading(self) -> str:
         """How the table is to be read."""
         return (
-            f"Wrong pairs: the share of pairs of one about {SUBJECT} and one not that are in the wrong order (50 % is "
-            f"chance); then how many of the {N_FIRST} on top are about {SUBJECT}. Means of {len(self.draws)} draws of "
-            f"{N_MARKS} marks. Text and citations of all proposals were known when the model was fitted, as they are "
-            "when a table of items is ranked."
+            f"Wrong pairs: of all pairs of a proposal about {SUBJECT} and another one, the share in the wrong order (50 % "
+            f"is chance). Last column: how many of the first {N_FIRST} are about {SUBJECT}. Means over {len(self.draws)} "
+            f"random sets of {N_MARKS} marks. Text and citations of all proposals were known to the model, as they are "
+            "when you rank a table of items."
         )
 
     def asking(self) -> str:
@@ -305,7 +323,7 @@ class DemoStory:
         questions = self.questions
         before, after = (error * questions.n_pairs for error in (questions.error_before, questions.error_after))
         return (
-            f"These are the items whose marks say most about all others. With the {N_QUESTIONS} answers {after:,.0f} of "
+            f"Marking these items would teach the model most. With these {N_QUESTIONS} answers {after:,.0f} of "
             f"{questions.n_pairs:,} pairs are in the wrong order, without them {before:,.0f}."
         )
 
@@ -314,8 +332,8 @@ class DemoStory:
         errors = {name: _percent(values) for name, values in self.errors.items()}
         hits = float(np.mean(self.hits[LINKED]))
         return (
-            f"With {N_MARKS} marks, {hits:.0f} of the {N_FIRST} proposals on top are about {SUBJECT}. The text of items "
-            f"without a mark takes the share of wrong pairs from {errors[MARKED]} to {errors[ALL]}, citations to "
+            f"With {N_MARKS} marks, {hits:.0f} of the first {N_FIRST} proposals are about {SUBJECT}. The text of unmarked "
+            f"items lowers the share of wrong pairs from {errors[MARKED]} to {errors[ALL]}, citations lower it to "
             f"{errors[LINKED]}."
         )
 
@@ -336,7 +354,7 @@ class DemoStory:
             f"of_first_{N_FIRST}": hits,
             **{
                 name: [
-                    {"pep": int(pep), "title": title, "about": about} for pep, title, about in self.items.titles(rows)
+                    {"pep": int(pep), "title": title, "about": about} for pep, about, title in self.items.titles(rows)
                 ]
                 for name, rows in lists.items()
             },
@@ -351,48 +369,22 @@ def _percent(errors: Sequence[float]) -> str:
 
 def _show_story(story: DemoStory, out: Path | None, report: Path | None, seconds: float) -> None:
     """What was done, what came out, and which commands do the same with another table."""
-    draw, items = story.draws[0], story.items
-    head = ["wrong pairs", f"of the first {N_FIRST}"]
-    errors = grid("", [f"learned from {N_MARKS} marks and", *head], right=head)
-    for name, error, hits in story.rows():
-        style = "bold green" if name == LINKED else "dim" if name == USUAL else ""
-        errors.add_row(Text(name, style=style), Text(error, style=style), Text(hits, style=style))
-    first = items.first(draw.predictions[LINKED], draw.marked)[:N_SHOWN]
-    about = f"about {SUBJECT}"
-    show(
-        Text(story.opening()),
-        _titles(["you care", "pep"], [(care, pep, title) for pep, title, care in items.titles(draw.marked)]),
-        Text(f"The other {story.n_others}, best first:"),
-        _titles(["", "pep", about], [(str(at), *row) for at, row in enumerate(_turned(items.titles(first)), 1)]),
-        Text("What each kind of column adds:"),
-        errors,
-        Text(story.reading()),
-        Text(),
-        Text("What to ask next:"),
-        _titles(["pep", about], _turned(items.titles(story.questions.asked))),
-        Text(f"{story.asking()} ({seconds:.0f} s)"),
-        Text(),
-        Text(f"The same with a table of your own. {OWN_FILE}"),
-        *(command(line, "  ") for line in COMMANDS),
-    )
+    styles = {LINKED: "bold green", USUAL: "dim"}
+    show(Text(f"{story.opening()}\n"))
+    for table in story.tables(N_SHOWN):
+        last = "title" if "title" in table.head else None
+        head = table.head if last is None else table.head[:-1]
+        rows = [[Text(cell, style=styles.get(row[0], "")) for cell in row] for row in table.rows]
+        shown = grid("", head, rows, right=["pep", *(head[1:] if last is None else [])], last=last)
+        show(Text(f"{table.title}:"), shown, *([Text(f"{table.remark}\n")] if table.remark else []))
+    show(Text(f"The same with a table of your own. {OWN_FILE}"), *(command(line, "  ") for line in COMMANDS))
+    show(Text(f"({seconds:.0f} s)"))
     if out is not None:
         show(Text(f"The model is saved as {out} ({size_of(out)})."))
     if report is None:
         show(command("corank demo --report demo.html", "As a page, with figures: "))
     else:
         show(Text.assemble("The page, to open in a browser: ", (str(report), "bold")))
-
-
-def _turned(titles: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Rows with the title last."""
-    return [(pep, about, title) for pep, title, about in titles]
-
-
-def _titles(head: list[str], rows: Sequence[Sequence[str]]) -> Any:
-    table = grid("", head, right=["pep"], last="title")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
 
 
 # ---- the page
@@ -402,41 +394,19 @@ def _write_page(path: Path, story: DemoStory, *, force: bool) -> None:
     from corank.report.model import model_parts  # with matplotlib, which is slow to import
     from corank.report.page import Section, code, origins, page, table, text, verdict, write
 
-    draw, items = story.draws[0], story.items
-    about = f"about {SUBJECT}"
-    head = [f"learned from {N_MARKS} marks and", "wrong pairs", f"of the first {N_FIRST}"]
-    first = items.titles(items.first(draw.predictions[LINKED], draw.marked))
-    ranked = [[str(at), *row] for at, row in enumerate(first, 1)]
-    sections = [
-        Section("What you marked", [_title_table("Marks of the first draw", "you care", items.titles(draw.marked))]),
-        Section(
-            "What comes first",
-            [
-                table(
-                    f"The first of the other {story.n_others}", ["", "pep", "title", about], ranked, text_columns=(2, 3)
-                )
-            ],
-        ),
-        Section(
-            "What each kind of column adds",
-            [_error_figure(story), table("Means over draws", head, story.rows()), text(story.reading())],
-        ),
-        Section(
-            "What to ask next",
-            [_title_table("Questions", about, items.titles(story.questions.asked)), text(story.asking())],
-        ),
-        Section("The model", model_parts(draw.model)),
+    sections = []
+    for shown in story.tables(N_FIRST):
+        text_columns = [at for at, name in enumerate(shown.head) if name not in ("pep", *shown.head[:1])]
+        figures = [] if "wrong pairs" not in shown.head else [_error_figure(story)]
+        listed = table(shown.title, shown.head, shown.rows, text_columns=[] if figures else text_columns)
+        sections.append(Section(shown.title, [*figures, listed, *([text(shown.remark)] if shown.remark else [])]))
+    sections += [
+        Section("The model", model_parts(story.draws[0].model)),
         Section("With a table of your own", [text(OWN_FILE), code("\n".join(COMMANDS))]),
         Section("How it was made", origins(typed_command("demo"))),
     ]
     lead = [verdict(story.finding(), []), text(story.opening())]
     write(page("You marked ten; here are the others you will care about", lead, sections), path, overwrite=force)
-
-
-def _title_table(caption: str, about: str, titles: list[tuple[str, str, str]]) -> str:
-    from corank.report.page import table
-
-    return table(caption, ["pep", "title", about], titles, text_columns=(1, 2))
 
 
 def _error_figure(story: DemoStory) -> str:

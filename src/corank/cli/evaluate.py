@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,60 +10,45 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import typer
-from numpy.typing import NDArray
 from rich.text import Text
-from sklearn.base import is_regressor
-from sklearn.metrics import r2_score
 
-from corank._messages import count
-from corank.cli.columns import features_of, queries_of, result_names, text_columns
+from corank._arrays import FloatArray, Index, NumpyArray
+from corank._messages import count, measured
+from corank._scikit_learn import is_regressor
+from corank.cli.columns import features_of, remembered, result_names, text_columns, unlabelled_score
 from corank.cli.comparisons import (
     FIRST,
     LOSER,
     SECOND,
-    UNNAMED,
     WINNER,
     NamedItems,
     Outcomes,
     PairColumns,
-    joined,
+    ReadPairs,
+    holds_comparisons,
+    labels,
     read_outcomes,
 )
-from corank.cli.console import grid, is_big, show, show_json, working
-from corank.cli.files import (
-    DASH,
-    check_model_and_table,
-    check_printed,
-    check_table_output,
-    readable,
-    readable_or_none,
-    title_of,
-    write_result,
-)
-from corank.cli.links import LinkTable, as_argument, check_single_table, file_of, link_table, links_for, with_scores
+from corank.cli.console import bold, cell, dim, facts, grid, is_big, note, show, show_json, working
+from corank.cli.files import DASH, title_of
+from corank.cli.items import ItemTable, OpenedTables, Step, named_by
+from corank.cli.known_answers import are_new, pair_marks, row_marks
+from corank.cli.links import as_argument, links_for, read_scored_items
 from corank.cli.options import (
-    AsJson,
-    CountInFit,
-    EvaluateOut,
-    EvaluateTable,
-    Force,
-    InputFormat,
-    ItemInFit,
-    LinkColumns,
-    LinksFile,
-    LoserInFit,
-    MarginInFit,
+    TABLE,
+    File,
+    ItemsTable,
+    LinkOptions,
     ModelFile,
-    NamedItemsTable,
-    OutputFormat,
-    QueryInFit,
-    Quiet,
-    ScoreInFit,
+    PairsInFit,
+    ScoresInFit,
     ShuffleQueries,
-    SpreadsheetSafe,
-    WinnerInFit,
+    TableOutput,
+    argument,
+    option,
 )
-from corank.describe import learned_from_comparisons
+from corank.describe import Facts, describe, in_words, learned_from_comparisons
+from corank.interview.answers import is_answers_file
 from corank.metrics import calibration_error, disagreement_error, ndcg
 from corank.model_files import load
 from corank.tables import query_column, read_table, score_column
@@ -73,6 +58,8 @@ SHOWN_PAIRS = 20
 READING = {  # measure → its title, and how to read it
     "disagreement": ("disagreement", "share of pairs in the wrong order: 0 is perfect, 0.5 is chance"),
     "ndcg_at_10": ("NDCG@10", "gain of the first ten beside the best possible: 1 is perfect"),
+    "rmse": ("RMSE", "root mean squared error, in the unit of the scores"),
+    "mae": ("MAE", "mean absolute error, in the unit of the scores"),
     "r2": ("R²", "share of the spread of scores that is explained: 1 is perfect, 0 no better than their mean"),
     "right_order": (
         "right order",
@@ -88,56 +75,50 @@ READING = {  # measure → its title, and how to read it
 
 def evaluate(
     context: typer.Context,
+    *,
     model: ModelFile,
-    file: EvaluateTable,
-    items: NamedItemsTable = None,
-    out: EvaluateOut = None,
-    score: ScoreInFit = None,
-    query: QueryInFit = None,
-    id: ItemInFit = None,
-    winner: WinnerInFit = None,
-    loser: LoserInFit = None,
-    margin: MarginInFit = None,
-    times: CountInFit = None,
-    links: LinksFile = None,
-    link_columns: LinkColumns = None,
+    file: Path = argument(
+        f"Table of items with scores: {TABLE}; or a folder or pattern of such files. With --items a table of "
+        "comparisons: who beat whom, or pairs first,second."
+    ),
+    items: ItemsTable = None,
+    out: File = option(
+        "Where to write the comparisons with the probability that the first item, or the winner, wins; - prints them."
+    ),
+    roles: ScoresInFit,
+    pairs: PairsInFit,
+    links: LinkOptions,
     shuffle_queries: ShuffleQueries = False,
-    format: InputFormat = None,
-    out_format: OutputFormat = None,
-    spreadsheet_safe: SpreadsheetSafe = False,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    output: TableOutput,
 ) -> None:
     """Say how well a model ranks rows whose scores are known, or predicts comparisons.
 
-    Of comparisons, ties and those without an outcome are left out.
-    A table of nothing but pairs, first and second, is shown with
-    the probability that the first wins, where the model knows it.
+    Ties and comparisons without an outcome are left out.
+    For a table of nothing but pairs, first and second, the probability
+    that the first wins is shown, if the model knows it.
     """
-    check_model_and_table("evaluate", model, file)
-    check_printed(out, out_format, as_json=as_json)
-    source, items_table = readable(context, file, format), readable_or_none(context, items)
-    linked = link_table(context, links, link_columns)
-    check_single_table(linked, source)
-    check_table_output(out, source, items_table, file_of(linked), force=force)
-    pair_columns = PairColumns(winner, loser, margin, times)
+    tables = OpenedTables.open(context, model, file, output, links, items)
+    output.check(out, *tables.paths)
     expectations = None
-    with working(quiet=quiet, status=not is_big(source)) as step:
+    with working(quiet=output.quiet, status=not is_big(tables.file)) as step:
         step(f"reading {title_of(file)}")
         learner = load(model)
-        result: dict[str, Any] = {"model": str(model), "method": type(learner).__name__}
-        if _holds_comparisons(learner, source, items_table, score, pair_columns):
-            expectations = _expect(learner, source, items_table, id, query, pair_columns, linked, step)
+        result: Facts = {"model": str(model), "method": type(learner).__name__}
+        if _holds_comparisons(learner, tables, roles.score, pairs):
+            expectations = _expect(learner, tables, roles, pairs, step)
             result |= expectations.measures()
+            n_seen = expectations.number_seen(learner)
+            if n_seen:
+                result["seen_in_training"] = n_seen
+                fitted_on = f"the model was fitted on {count(n_seen, 'comparison')} in {title_of(file)}"
+                note(f"{fitted_on}: its predictions of these say nothing about new ones")
             if out is not None:
-                write_result(expectations.table(), out, out_format, force=force, safe=spreadsheet_safe)
+                output.write(expectations.table(), out)
         elif out is not None:
-            raise ValueError("--out is for comparisons: for scores use corank rank, which writes them")
+            raise ValueError("--out is for comparisons: to write predicted scores, use corank predict")
         else:
-            columns = {"score": score, "query": query, "id": id}
-            result |= _measure_scores(learner, source, items_table, columns, linked, step, shuffles=shuffle_queries)
-    if as_json:
+            result |= _measure_scores(learner, tables, roles, step, shuffles=shuffle_queries)
+    if output.as_json:
         show_json(result)
     elif expectations is None:
         _show_scores(result, file)
@@ -145,15 +126,16 @@ def evaluate(
         _show_comparisons(result, expectations, file, out)
 
 
-def _show_measures(title: str, result: dict[str, Any]) -> None:
-    table = grid("", ("measure", "value", "±"), right=("value", "±"), last="how to read it")
+def _show_measures(title: str, result: Facts) -> None:
+    rows = []
     for measure, (name, reading) in READING.items():
         if result.get(measure) is not None:
             value, error = result[measure]["value"], result[measure].get("standard_error")
-            table.add_row(name, f"{value:.4f}", "" if error is None else f"{error:.4f}", reading)
+            rows.append((name, measured(value), "" if error is None else measured(error), reading))
         elif measure in result:
-            table.add_row(name, "–", "", f"left out: {result[f'{measure}_left_out']}")
-    show(Text(title, style="bold"), table)
+            rows.append((name, "–", "", f"left out: {result[f'{measure}_left_out']}"))
+    head = ("measure", "value", "±")
+    show(bold(title), grid("", head, rows, right=head[1:], last="how to read it"))
 
 
 def _mean(values: Any) -> dict[str, float | None] | None:
@@ -168,30 +150,27 @@ def _mean(values: Any) -> dict[str, float | None] | None:
 # ---- scores
 
 
-def _measure_scores(
-    model: Any,
-    file: Path,
-    items: Path | None,
-    columns: dict[str, str | None],
-    links: LinkTable | None,
-    step: Callable[[str], None],
-    *,
-    shuffles: bool,
-) -> dict[str, Any]:
-    columns = {role: name or (model.table_ or {}).get(role) for role, name in columns.items()}
-    score = columns["score"]
+def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: Step, *, shuffles: bool) -> Facts:
+    file, query = tables.file, roles.query or remembered(model, "query")
+    score = roles.score or remembered(model, "score")
     if score is None:
-        raise ValueError("the model does not remember a score column: say which with --score")
-    if is_big(file) and items is None and links is None:
+        raise ValueError("the model does not remember a score column: name it with --score")
+    if is_big(file) and tables.items is None and tables.links is None:
         from corank.cli.large_files import scored_rows
 
-        y, predicted, queries = scored_rows(model, file, score, columns["query"], shuffles=shuffles)
-        n_rows = None
+        y, predicted, queries = scored_rows(model, file, score, query, shuffles=shuffles)
+        n_rows, new = None, np.ones(len(y), dtype=bool)
     else:
-        y, predicted, queries, n_rows = _scored_rows(model, file, items, columns, links, step)
+        y, predicted, queries, new, n_rows = _scored_rows(model, tables, score, query, roles.id, step)
     if len(y) == 0:
-        raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to compare with")
-    result: dict[str, Any] = {
+        raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to evaluate")
+    n_seen = int(np.count_nonzero(~new))
+    if n_seen and _can_be_compared(y[new], None if queries is None else queries[new]):
+        fitted_on = f"the model was fitted on {count(n_seen, 'scored row')} of {file}"
+        note(f"{fitted_on}: they are left out, as they do not show how good it is on new rows")
+        y, predicted, queries = y[new], predicted[new], None if queries is None else queries[new]
+        n_seen = 0
+    result: Facts = {
         "rows": n_rows,
         "scored": len(y),
         "queries": None if queries is None else len(np.unique(queries)),
@@ -201,58 +180,71 @@ def _measure_scores(
     if result["ndcg_at_10"] is None:
         result["ndcg_at_10_left_out"] = "negative scores" if y.min() < 0 else "no positive scores"
     if result["disagreement"] is None:
-        raise ValueError(f"there is nothing to compare: no query of {file} has two rows with different scores")
+        raise ValueError(f"no query of {file} has two rows with different scores: there is nothing to evaluate")
     if is_regressor(model):
-        result["r2"] = {"value": float(r2_score(y, predicted))}
+        errors = predicted - y
+        result["rmse"] = {"value": float(np.sqrt(np.mean(errors**2)))}
+        result["mae"] = _mean(np.abs(errors))
+        result["r2"] = {"value": float(1 - np.sum(errors**2) / np.sum((y - y.mean()) ** 2))}
+    if n_seen:
+        result["seen_in_training"] = n_seen
+        result["held_out_error"] = in_words(describe(model)).get("held-out error", "not known")
+        fitted_on = f"the model was fitted on {n_seen:,} of these {count(len(y), 'row')}"
+        note(f"{fitted_on}: its errors there say nothing about new rows")
     return result
 
 
-def _scored_rows(
-    model: Any,
-    file: Path,
-    items: Path | None,
-    columns: dict[str, str | None],
-    links: LinkTable | None,
-    step: Callable[[str], None],
-) -> tuple[Any, Any, Any, int]:
-    """Scores, predictions and query labels of the rows that have a score, and the number of all rows.
+def _can_be_compared(y: FloatArray, queries: NumpyArray | None) -> bool:
+    """Whether two rows of a query have different scores."""
+    return len(y) > 1 and bool(np.isfinite(disagreement_error(y, y, qid=queries, average=False)).any())
 
-    The columns of the items may stand in another table. With links, unscored rows are predicted too: others take after
+
+def _scored_rows(
+    model: Any, tables: OpenedTables, score: str, query: str | None, item: str | None, step: Step
+) -> tuple[Any, Any, Any, Any, int]:
+    """Scores, predictions and query labels of the rows that have a score, whether each is new to the model, and the
+    number of all rows.
+
+    The columns of the items may stand in another table. With links, unscored rows are predicted too: others resemble
     them.
     """
-    score, query, item = columns["score"], columns["query"], columns["id"]
-    assert score is not None
-    text = text_columns(model, query, item)
-    table = read_table(file, text=text)
-    if items is not None:
-        if item is None:
-            raise ValueError("the model does not remember which column names the items: say which with --item")
-        if links is None:
-            table = joined(table, file, items, item, text)
-        else:
-            table = with_scores(table, file, items, item, score, text)
-    y = score_column(table, score)
+    item = item or remembered(model, "id")
+    if tables.items is not None:
+        item = named_by(model, item)
+    text, every_item = text_columns(model, query, item), tables.links is not None
+    table = read_scored_items(tables.file, tables.items, item, score, text, every_item=every_item)
+    y = score_column(table, score, unlabelled_score(model))
     scored = ~np.isnan(y)
     if not scored.any():
-        return y[scored], y[scored], None, len(table)
-    joining = links_for(model, links, table, item, items or file)
-    labels = None if query is None else query_column(table, query)
+        return y[scored], y[scored], None, scored[scored], len(table)
+    joining = links_for(model, tables.links, table, item, tables.items or tables.file)
     step(f"evaluating on {count(int(scored.sum()), 'scored row')}")
     rows = scored if joining is None else np.ones(len(table), dtype=bool)
-    features = features_of(model, table.filter(rows))
-    more = as_argument(joining)
-    if hasattr(model, "reason_") and labels is not None:
-        more["qid"] = labels[rows]
-    predicted = np.asarray(model.predict(features, **more))[scored[rows]]
-    return y[scored], predicted, None if labels is None else labels[scored], len(table)
+    queries = None if query is None else query_column(table, query)[rows]
+    table, y, scored = table.filter(rows), y[rows], scored[rows]
+    features, more = features_of(model, table), as_argument(joining)
+    if hasattr(model, "reason_") and queries is not None:
+        more["qid"] = queries
+    predicted = np.asarray(model.predict(features, **more))[scored]
+    names = None
+    if item is not None and item in table.column_names:
+        names = labels(table, item, "item", tables.file)
+    marks = row_marks(names, features, y, queries)
+    new = are_new(marks, model) if marks else np.ones(len(predicted), dtype=bool)
+    return y[scored], predicted, None if queries is None else queries[scored], new, len(rows)
 
 
-def _show_scores(result: dict[str, Any], file: Path) -> None:
+def _show_scores(result: Facts, file: Path) -> None:
     rows = f"{count(result['scored'], 'scored row')} of {title_of(file)}"
     queries = "" if result["queries"] is None else f", {count(result['queries'], 'query', 'queries')}"
-    _show_measures(f"{result['method']} on {rows}{queries}", result)
+    title = f"{result['method']} on {rows}{queries}"
+    if "seen_in_training" in result:
+        seen = f"{result['seen_in_training']:,} of {count(result['scored'], 'row')}"
+        show(facts(title, {"seen in training": seen, "held-out error": result["held_out_error"]}))
+        return
+    _show_measures(title, result)
     if result["queries"] is None:
-        show(Text("all rows as one query; --query COLUMN compares within groups", style="dim"))
+        show(dim("all rows as one query; --query COLUMN compares within groups"))
 
 
 # ---- comparisons
@@ -265,25 +257,27 @@ class ExpectedOutcomes:
     Attributes
     ----------
     outcomes : the table
+    names : of the items
     differences : (n_rows,) score of the first less that of the second
     chances : (n_rows,) probability that the first wins one more comparison, or None
     """
 
     outcomes: Outcomes
-    differences: NDArray[np.float64]
-    chances: NDArray[np.float64] | None
+    names: Sequence[str | None]
+    differences: FloatArray
+    chances: FloatArray | None
 
     def table(self) -> pa.Table:
         """The table with what the model expects beside it, in the last columns."""
         table = self.outcomes.table
-        chance = f"{FIRST if self.outcomes.are_questions else WINNER}_wins"
+        chance = f"{FIRST if self.outcomes.names.loser is None else WINNER}_wins"
         results = {**({} if self.chances is None else {chance: self.chances}), "difference": self.differences}
         names = result_names(list(results), table.column_names)
         for name, values in zip(names, results.values(), strict=True):
             table = table.append_column(name, pa.array(values))
         return table
 
-    def measures(self) -> dict[str, Any]:
+    def measures(self) -> Facts:
         """The measures, each with its standard error over comparisons; none where no comparison has an outcome.
 
         Ties have no winner and are left out. A difference of 0 is right by half.
@@ -294,7 +288,7 @@ class ExpectedOutcomes:
         decided = answered[won[answered] != 0.5]
         counts = self.outcomes.counts_of(decided)
         rows = decided if counts is None else np.repeat(decided, counts.astype(np.int64))
-        result: dict[str, Any] = {
+        result: Facts = {
             "comparisons": len(rows),
             "ties": len(answered) - len(decided),
             "unanswered": len(won) - len(answered),
@@ -309,7 +303,17 @@ class ExpectedOutcomes:
             result["calibration_error"] = {"value": self._calibration_error(won[rows], rows)}
         return result
 
-    def _calibration_error(self, won: NDArray[np.float64], rows: NDArray[np.int64]) -> float:
+    def number_seen(self, model: Any) -> int:
+        """How many of the comparisons with a winner the model was fitted on."""
+        outcomes = self.outcomes
+        rows = np.flatnonzero((outcomes.won == 0) | (outcomes.won == 1))
+        first_won = outcomes.won[rows] == 1
+        sides = outcomes.first[rows], outcomes.second[rows]
+        margins, counts = (None if values is None else values[rows] for values in (outcomes.margins, outcomes.counts))
+        pairs = ReadPairs(np.where(first_won, *sides), np.where(first_won, *sides[::-1]), margins, counts)
+        return int(np.count_nonzero(~are_new(pair_marks(self.names, pairs), model)))
+
+    def _calibration_error(self, won: FloatArray, rows: Index) -> float:
         """Calibration of the favourites, as who is named first may depend on who won; of equals the earlier item."""
         assert self.chances is not None
         chance = self.chances[rows]
@@ -318,54 +322,40 @@ class ExpectedOutcomes:
         return calibration_error(np.where(favoured, won, 1 - won), np.where(favoured, chance, 1 - chance))
 
 
-def _holds_comparisons(model: Any, file: Path, items: Path | None, score: str | None, given: PairColumns) -> bool:
+def _holds_comparisons(model: Any, tables: OpenedTables, score: str | None, given: PairColumns) -> bool:
     """Whether a table holds comparisons: its columns are given as such, the model was fitted on comparisons, or a row
     names two items and has no score.
     """
-    if given != UNNAMED:
-        return True
-    if score is not None:
-        return False
-    if learned_from_comparisons(model) or items is None:
+    if given.first_given is not None or score is not None:
+        return given.first_given is not None
+    if learned_from_comparisons(model) or tables.items is None:
         return learned_from_comparisons(model)
-    there = set(read_table(file).column_names)
+    if is_answers_file(tables.file):
+        return holds_comparisons(tables.file)
+    there = set(read_table(tables.file).column_names)
     pairs = {FIRST, SECOND} <= there or {WINNER, LOSER} <= there
-    return pairs and (model.table_ or {}).get("score") not in there
+    return pairs and remembered(model, "score") not in there
 
 
-def _expect(
-    model: Any,
-    file: Path,
-    items: Path | None,
-    item: str | None,
-    query: str | None,
-    given: PairColumns,
-    links: LinkTable | None,
-    step: Callable[[str], None],
-) -> ExpectedOutcomes:
-    """What a model expects of the comparisons of a table; names of columns are None where they are not given."""
-    remembered = model.table_ or {}
-    if items is None:
-        raise ValueError(f"{file} compares items: say which table describes them with --items")
-    item = item or remembered.get("id")
-    if item is None:
-        raise ValueError("the model does not remember which column names the items: say which with --item")
-    by = query or remembered.get("query")
-    table = read_table(items, text=text_columns(model, item, by))
-    by, codes = queries_of(table, items, by, asked=query is not None, otherwise="any two items are compared")
-    named, queries = NamedItems(items, item, table), None if by is None else (by, codes)
-    outcomes = read_outcomes(file, named, given, PairColumns.remembered(model), query=queries, to_learn=False)
+def _expect(model: Any, tables: OpenedTables, roles: ScoresInFit, given: PairColumns, step: Step) -> ExpectedOutcomes:
+    """What a model expects of the comparisons of a table."""
+    if tables.items is None:
+        raise ValueError(f"{tables.file} compares items: name the table that describes them with --items")
+    item = named_by(model, roles.id)
+    items = ItemTable.read(model, tables.items, roles.query, item, otherwise="any two items are compared")
+    named = NamedItems(tables.items, item, items.table)
+    query = None if items.query is None else (items.query, items.queries)
+    outcomes = read_outcomes(tables.file, named, given, PairColumns.remembered(model), query=query, to_learn=False)
     step(f"evaluating on {count(len(outcomes.won), 'comparison')}")
-    features = features_of(model, table)
-    first, second = outcomes.first, outcomes.second
-    joining = links_for(model, links, table, item, items)
+    features, first, second = items.features, outcomes.first, outcomes.second
+    joining = items.links(tables.links, item)
     scores, chances = np.asarray(model.predict(features, **as_argument(joining))), None
     if hasattr(model, "predict_comparison") and joining is None:
         chances = np.asarray(model.predict_comparison(features[first], features[second], observed=True))
-    return ExpectedOutcomes(outcomes, scores[first] - scores[second], chances)
+    return ExpectedOutcomes(outcomes, named.labels, scores[first] - scores[second], chances)
 
 
-def _show_comparisons(result: dict[str, Any], expectations: ExpectedOutcomes, file: Path, out: Path | None) -> None:
+def _show_comparisons(result: Facts, expectations: ExpectedOutcomes, file: Path, out: Path | None) -> None:
     """The measures, or what is expected of each pair where there is nothing to measure."""
     if result["comparisons"]:
         left_out = [count(result["ties"], "tie")] if result["ties"] else []
@@ -380,13 +370,16 @@ def _show_comparisons(result: dict[str, Any], expectations: ExpectedOutcomes, fi
 
 
 def _show_pairs(expectations: ExpectedOutcomes, method: str, file: Path) -> None:
-    pairs, sides = expectations.table(), expectations.outcomes.sides
+    pairs, sides = expectations.table(), expectations.outcomes.names.sides
     results = pairs.column_names[-1 if expectations.chances is None else -2 :]
     titles = [name.replace("_", " ") for name in results]
-    table = grid("", [*sides, *titles], right=titles)
-    for row in pairs.slice(0, SHOWN_PAIRS).to_pylist():
-        cells = [f"{row[name]:.0%}" if name.endswith("_wins") else f"{row[name]:.4g}" for name in results]
-        table.add_row(*(Text(cell) for cell in [*(str(row[side]) for side in sides), *cells]))
-    title = f"What {method} expects of {count(len(pairs), 'pair')} of {title_of(file)}"
+    rows = [
+        [
+            *(str(row[side]) for side in sides),
+            *(f"{row[name]:.0%}" if name.endswith("_wins") else cell(row[name]) for name in results),
+        ]
+        for row in pairs.slice(0, SHOWN_PAIRS).to_pylist()
+    ]
+    title = f"What {method} expects of {count(len(pairs), 'pair')} in {title_of(file)}"
     more = f"and {len(pairs) - SHOWN_PAIRS:,} more; " if len(pairs) > SHOWN_PAIRS else ""
-    show(Text(title, style="bold"), table, Text(f"{more}--out FILE writes them", style="dim"))
+    show(bold(title), grid("", [*sides, *titles], rows, right=titles), dim(f"{more}--out FILE writes them all"))

@@ -5,6 +5,7 @@ before any work, of files that must not or cannot be written.
 from __future__ import annotations
 
 import glob
+import gzip
 import os
 import shlex
 import shutil
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from corank.cli.options import Format, OutFormat
 
 DASH = Path("-")
+BOM = b"\xef\xbb\xbf"  # that some programs write at the beginning of a text
 STANDARD_INPUT = "standard input"
 
 
@@ -28,7 +30,8 @@ STANDARD_INPUT = "standard input"
 class Spool:
     """A folder, kept while a command runs, in which every table has an ending that says what it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_headers: bool = True) -> None:
+        self.has_headers = has_headers
         self._folder: TemporaryDirectory[str] | None = None
         self._given_names: dict[str, str] = {}  # path in the folder → name that the user gave
 
@@ -68,6 +71,21 @@ class Spool:
         path.symlink_to(file.resolve())
         return path
 
+    def with_header(self, file: Path) -> Path:
+        """A CSV or TSV file with a header that numbers its columns."""
+        from corank.tables.read import csv_layout, first_row
+
+        layout = csv_layout(file)
+        n_columns = len(first_row(file, layout))
+        header = (layout.separator.join(str(number) for number in range(1, n_columns + 1)) + "\n").encode()
+        path = self._place(file.name, self._given_names.get(str(file), str(file)))
+        with file.open("rb") as rows, path.open("wb") as target:
+            target.write(gzip.compress(header) if file.suffix.lower() == ".gz" else header)
+            beginning = rows.read(len(BOM))
+            target.write(b"" if beginning == BOM else beginning)
+            shutil.copyfileobj(rows, target)
+        return path
+
     def _place(self, name: str, given_name: str) -> Path:
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="corank-")
@@ -89,8 +107,22 @@ class Spool:
 
 
 def readable(context: typer.Context, file: Path, format: Format | None = None) -> Path:
+    """The table to read: with an ending that says what it is, and with a header."""
+    from corank.tables import TableError, format_of_file
+
+    path = with_ending(context, file, format)
+    spool: Spool = context.obj
+    if spool.has_headers:
+        return path
+    if not path.is_file() or format_of_file(path) != "csv":
+        raise TableError(f"--no-header goes with a single CSV or TSV file, not with {file}")
+    return spool.with_header(path)
+
+
+def with_ending(context: typer.Context, file: Path, format: Format | None = None) -> Path:
     """The file to read: as it was given, or with an ending where it has none or came on standard input."""
-    from corank.tables import FORMATS, TableError, is_table_name
+    from corank.tables import FORMATS, TableError, is_table_name, kind_of_file
+    from corank.tables.read import SPREADSHEETS
 
     spool: Spool = context.obj
     if file == DASH:
@@ -100,7 +132,7 @@ def readable(context: typer.Context, file: Path, format: Format | None = None) -
     several = file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
     if format is not None and several:
         raise ValueError(
-            f"--format goes with one table, but {file} is a folder or a pattern: its files say it by their endings"
+            f"--format goes with a single table, but {file} is a folder or a pattern, whose files are read by extension"
         )
     if several or file.suffix.lower() == ".corank":
         return file
@@ -109,32 +141,40 @@ def readable(context: typer.Context, file: Path, format: Format | None = None) -
             raise TableError(f"there is no file {file}")
         same = file.name.lower().removesuffix(".gz").endswith(FORMATS[format])
         return file if same else spool.link(file, format)
+    if file.suffix.lower() in SPREADSHEETS:
+        kind_of_file(file)  # says what to do
     if file.is_file() and not is_table_name(file):
-        raise TableError(f"{file} does not end like a table (.csv, .parquet, …): say what it is with --format")
+        raise TableError(f"{file} has no file extension of a table (.csv, .parquet, …): give its format with --format")
     return file
 
 
 def readable_or_none(context: typer.Context, file: Path | None) -> Path | None:
     """A second table to read, where there is one; its ending or, on standard input, its first bytes say what it is."""
-    return None if file is None else readable(context, file)
+    return None if file is None else with_ending(context, file)
 
 
 def svmlight_columns(
-    file: Path, score: str | None, query: str | None, *, compared: bool = False
-) -> tuple[str | None, str | None]:
-    """The score and query columns; those of an SVMlight file where no score column is given."""
+    file: Path, score: str | None, query: str | None, item: str | None, *, compared: bool
+) -> tuple[str | None, str | None, str | None]:
+    """The score, query and id columns; those of an SVMlight file where none are given."""
     from corank.streaming.sources import find_files
     from corank.tables import is_svmlight, is_table_name
-    from corank.tables.read import QUERY, SCORE, has_queries
+    from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
 
-    if score is not None or compared:
-        return score, query
+    if file.is_dir() and (score is not None or compared):
+        return score, query, item
     if file.is_dir():
         files, kind = find_files(file, None)
         file, svmlight = Path(files[0].path), kind == "svmlight"
     else:
         svmlight = file.is_file() and is_table_name(file) and is_svmlight(file)
-    return (SCORE, query or (QUERY if has_queries(file) else None)) if svmlight else (score, query)
+    if not svmlight:
+        return score, query, item
+    if item is None and has_comments(next(lines_of(file, 1), [])):
+        item = DOCUMENT
+    if score is None and not compared:
+        score, query = SCORE, query or (QUERY if has_queries(file) else None)
+    return score, query, item
 
 
 def title_of(file: Path) -> str:
@@ -167,14 +207,16 @@ def write_result(table: Any, out: Path, format: OutFormat | None, *, force: bool
     sys.stdout.buffer.flush()
 
 
-def check_printed(out: Path | None, format: OutFormat | None, *, as_json: bool = False) -> None:
+def check_printed(out: Path | None, format: OutFormat | None, *, as_json: bool) -> None:
     """Refuse options about printing that do not go together."""
     if format is not None and out != DASH:
         raise ValueError(
-            "--out-format is for --out -; a file is written by its ending, such as .csv, .parquet or .jsonl"
+            "--out-format goes with --out -; the format of a file follows from its extension: .csv, .parquet, .jsonl"
         )
     if as_json and out == DASH:
-        raise ValueError("--json and --out - would both be printed: choose one, or --out-format jsonl")
+        raise ValueError(
+            "--json and --out - would both print the result: choose one of them, or --out - --out-format jsonl"
+        )
 
 
 def check_output(path: Path, *sources: Path | None, force: bool, option: str = "--out") -> None:
@@ -185,7 +227,7 @@ def check_output(path: Path, *sources: Path | None, force: bool, option: str = "
         return
     for source in sources:
         if source is not None and path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(f"{option} {path} is the file that is read: choose another name")
+            raise ValueError(f"{option} {path} is also an input file: choose another name")
     check_target(path, overwrite=force)
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"{path} cannot be written: no permission in the folder {path.parent}")
@@ -198,7 +240,7 @@ def check_table_output(path: Path | None, *sources: Path | None, force: bool) ->
     if path is None:
         return
     if path != DASH and not path.is_dir() and (not is_table_name(path) or kind_of_file(path)[0] in SVMLIGHT):
-        raise ValueError(f"--out {path}: a table that is written ends with .csv, .tsv, .parquet or .jsonl")
+        raise ValueError(f"--out {path}: the file extension must be .csv, .tsv, .parquet or .jsonl")
     check_output(path, *sources, force=force)
 
 
@@ -207,17 +249,19 @@ def check_report_output(path: Path | None, *sources: Path | None, force: bool) -
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report {path} is a page: call it {path.with_suffix('.html')}")
+        raise ValueError(f"--report {path}: the report is an HTML page, so call it {path.with_suffix('.html')}")
     check_output(path, *sources, force=force, option="--report")
 
 
-def check_model_output(path: Path, *sources: Path | None, force: bool) -> None:
+def check_model_output(path: Path, *sources: Path | None, force: bool, option: str = "--out") -> None:
     """Refuse a model that cannot be written, also one that is called like a table."""
     from corank.tables import is_table_name
 
     if path == DASH:
-        raise ValueError("--out - does not go with a model, which is a file: call it NAME.corank")
+        raise ValueError(f"{option} -: a model cannot be printed; give a file name such as NAME.corank")
     if is_table_name(path):
         better = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).with_suffix(".corank")
-        raise ValueError(f"--out {path} is a model file, but ends like a table: call it {better}")
-    check_output(path, *sources, force=force)
+        raise ValueError(
+            f"{option} {path}: this is the file extension of a table, but a model is saved; call it {better}"
+        )
+    check_output(path, *sources, force=force, option=option)

@@ -8,97 +8,90 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import typer
-from numpy.typing import NDArray
 from rich.text import Text
 
-from corank._arrays import check_device
+from corank._arrays import FloatArray, Index, check_device
 from corank._messages import count
-from corank.cli.columns import AskedKinds, feature_columns, note_ids, note_kinds, note_sparse_numbers, views_of
-from corank.cli.comparisons import FIRST, LOSER, SECOND, WINNER, NamedItems, PairColumns, ReadPairs, joined, read_pairs
-from corank.cli.console import command, facts, note, show, show_json, size_of, typed_command, working
+from corank.cli.columns import id_roles, learned_columns, note_kinds, note_repeated_ids, note_sparse_numbers, views_of
+from corank.cli.comparisons import (
+    FIRST,
+    LOSER,
+    SECOND,
+    WINNER,
+    NamedItems,
+    PairColumns,
+    ReadPairs,
+    answers_in_words,
+    column_names_of,
+    labels,
+    read_pairs,
+)
+from corank.cli.console import (
+    command,
+    dim,
+    facts,
+    is_big,
+    is_several,
+    note,
+    show,
+    show_json,
+    size_of,
+    typed_command,
+    working,
+)
 from corank.cli.files import (
     DASH,
     check_model_output,
     check_report_output,
     readable,
     readable_or_none,
-    svmlight_columns,
     title_of,
+    with_ending,
 )
-from corank.cli.links import LinkTable, as_argument, check_named, file_of, link_table, with_scores
+from corank.cli.items import Step
+from corank.cli.known_answers import MARKS, pair_marks, row_marks
+from corank.cli.links import LinkTable, as_argument, check_named, read_scored_items
 from corank.cli.options import (
     AGREEING,
     AUTO,
-    BY_EVIDENCE,
+    COMPARISONS,
     LEARNERS,
     RANKERS,
-    Alpha,
-    Amplitude,
-    AsJson,
-    Atoms,
-    BasisRows,
-    CategoryColumns,
-    CheckpointFolder,
-    Comparisons,
-    Components,
-    CountColumn,
-    DaskAddress,
-    Device,
+    TABLE,
+    CommonOptions,
     Directed,
-    DroppedColumns,
-    Effect,
-    FeatureColumns,
-    FitItems,
-    FitOut,
-    FitReport,
-    FitTable,
-    Force,
-    Gamma,
-    InputFormat,
-    ItemColumn,
-    Kernel,
-    LinkColumns,
-    LinksFile,
-    LoserColumn,
-    MarginColumn,
+    File,
+    KindOptions,
+    LearnerOptions,
+    LinkOptions,
     MethodName,
-    MethodOption,
-    Noise,
-    NumberColumns,
-    QueryColumn,
-    Quiet,
-    ScoreColumn,
-    ShuffleQueries,
-    TextColumns,
-    UnscoredRows,
-    ViewColumns,
-    WeightingOption,
-    WinnerColumn,
+    PairOptions,
+    PassOptions,
+    RoleOptions,
+    Unlabelled,
+    argument,
     check_goes_with,
     check_views,
-    check_what_to_learn_from,
-    is_streamed,
-    method_options,
-    number_or_text,
+    option,
 )
 from corank.cli.show import columns_table, widths_table
-from corank.describe import COIN_TOSSES, describe, in_words
+from corank.describe import COIN_TOSSES, Facts, describe, in_words
 from corank.encoder import TableEncoder
-from corank.kernels import WITH_GAMMA
+from corank.interpretation import FEWEST_UNITS, ColumnEffect, column_effects
+from corank.interview.answers import is_answers_file
 from corank.learners.registry import learner_class
 from corank.links import Links
 from corank.rows import encode_queries
-from corank.tables import TableError, column, is_number, query_column, read_table, score_column
+from corank.tables import TableError, is_number, query_column, read_table, score_column
 
-MAX_ROWS_TO_TUNE_GAMMA = 1_500  # scored rows or comparisons for which seven kernel widths are tried in seconds
 NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
 CHECKS_EFFECT = "checking whether unscored rows help"
 FUNCTION_FACTS = ("features", "feature_names", "average", "candidates")
@@ -106,183 +99,138 @@ TUNING_FACTS = ("gamma_chosen", "gammas_tried")
 SIZE_FACTS = ("alpha", "agreement", "n_components", "n_atoms", "amplitude", "noise", "log_evidence", COIN_TOSSES)
 HELD_OUT_FACTS = ("held_out_error", "held_out_standard_error", "held_out_constant")
 
-Step = Callable[[str], None]  # is called with the step that begins
-
 
 # ---- the command
 
 
+@dataclass(frozen=True)
+class TrainingFiles:
+    """What is learned from."""
+
+    file: Path = argument(
+        f"Table of items: {TABLE}. A folder or pattern of such files does not have to fit into memory."
+    )
+    unlabelled: Unlabelled = None
+    items: File = option("Table that describes the items that FILE scores, by the names in --id.")
+    comparisons: list[Path] | None = option(
+        "Table of who beat whom, by the names in --id, instead of --score; also the answered questions of `corank "
+        "suggest` and the answers of `corank ask`. Several tables are combined. A tie: two rows, a win for each, or with "
+        "--method difference a margin of 0.",
+        panel=COMPARISONS,
+    )
+
+
 def fit(
     context: typer.Context,
-    file: FitTable,
-    out: FitOut,
-    score: ScoreColumn = None,
-    query: QueryColumn = None,
-    method: MethodOption = MethodName.auto,
-    features: FeatureColumns = None,
-    drop: DroppedColumns = None,
-    text: TextColumns = None,
-    category: CategoryColumns = None,
-    number: NumberColumns = None,
-    id: ItemColumn = None,
-    items: FitItems = None,
-    kernel: Kernel = "rbf",
-    gamma: Gamma = "auto",
-    basis: BasisRows = None,
-    alpha: Alpha = None,
-    components: Components = None,
-    atoms: Atoms = None,
-    amplitude: Amplitude = None,
-    noise: Noise = None,
-    device: Device = None,
-    weighting: WeightingOption = None,
-    comparisons: Comparisons = None,
-    winner: WinnerColumn = None,
-    loser: LoserColumn = None,
-    margin: MarginColumn = None,
-    times: CountColumn = None,
-    links: LinksFile = None,
-    link_columns: LinkColumns = None,
-    directed: Directed = False,
-    view: ViewColumns = None,
-    unscored: UnscoredRows = None,
-    checkpoint: CheckpointFolder = None,
-    dask: DaskAddress = None,
-    shuffle_queries: ShuffleQueries = False,
-    effect: Effect = True,
-    report: FitReport = None,
-    format: InputFormat = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    out: Path = option("Where to save the model, usually NAME.corank.", default=...),
+    request: FitRequest,
+    report: File = option("Also write an HTML page about the model, NAME.html."),
+    common: CommonOptions,
 ) -> None:
     """Learn from a table and save the model.
 
     All queries share one scoring function, learned from the features.
     The query column says which rows compete and is not a feature.
     To learn one person's taste, fit on that person's rows, without --query.
-    In place of scores, --comparisons takes a second table: who beat whom.
+    Instead of scores, --comparisons takes a second table: who beat whom.
     """
-    pair_columns = {"winner": winner, "loser": loser, "margin": margin, "count": times}
-    table = readable(context, file, format)
-    score, query = svmlight_columns(table, score, query, compared=comparisons is not None)
-    check_what_to_learn_from(score, id, items, comparisons, pair_columns, method)
-    items_table, comparisons_table = readable_or_none(context, items), readable_or_none(context, comparisons)
-    linked = link_table(context, links, link_columns, directed=directed)
-    if linked is not None:
-        check_named(id)
-    check_model_output(out, table, items_table, comparisons_table, file_of(linked), force=force)
-    check_report_output(report, table, force=force)
-    if kernel == "precomputed":
-        raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use Python for it")
-    passes = {"unscored": unscored, "checkpoint": checkpoint, "dask": dask}
-    for name, value in {"view": view or None, **passes}.items():
-        if value is not None:
-            check_goes_with(name, method)
-    check_views(view or [])
-    if device is not None:
-        check_device(device)
-    request = FitRequest(
-        table=table,
-        items=items_table,
-        comparisons=comparisons_table,
-        links=linked,
-        columns={"score": score, "query": query, "id": id},
-        pair_columns=PairColumns(**pair_columns),
-        features=features or [],
-        dropped=drop or [],
-        kinds=AskedKinds(text or [], category or [], number or []),
-        views=view or [],
-        method=method,
-        automatic=kernel == "rbf" and gamma == "auto" and not any((basis, alpha, weighting)),
-        streamed=is_streamed(table, {"items": items, "comparisons": comparisons, "links": links}, passes),
-        passes={**passes, "shuffle_queries": shuffle_queries},
-        device=device,
-        checks_effect=effect,
-    )
-    limited = {"weighting": weighting, "basis": basis, "alpha": alpha, "components": components, "atoms": atoms}
-    limited |= {"amplitude": amplitude, "noise": noise}
-
+    given, name = request, title_of(request.files.file)
+    request = given.opened(context, common.format)
+    check_model_output(out, *request.paths, force=common.force)
+    check_report_output(report, request.files.file, force=common.force)
+    request.check()
     began = time.perf_counter()
-    with working(quiet=quiet, status=not request.streamed) as step:
-        step(f"reading {title_of(file)}")
+    with working(quiet=common.quiet, status=not request.is_streamed) as step:
+        step(f"reading {name}")
         request = request.with_method()
-        request.check_links()
-        options = method_options(request.method, limited, request.plain_method)
-        request = replace(request, settings={"kernel": kernel, "gamma": number_or_text(gamma), **options})
-        model = _fitted(request, step)
+        model, effects = _fitted(request, step, wants_effects=report is not None)
         description = describe(model)
         result = _result(model, description, out, time.perf_counter() - began)
         _note_no_better(result)
-        title = f"{result['method']} fitted on {title_of(file)}"
+        title = f"{result['method']} fitted on {name}"
         sentences = _sentences(description, result)
         if report is not None:
             from corank.report import write_model_report  # slow to import
 
             step(f"writing {report.name}")
-            about = {"summary": sentences, "columns": result["columns"], "command": typed_command("fit")}
-            write_model_report(model, report, title=title, overwrite=force, **about)
+            about: Any = {"summary": sentences, "columns": result["columns"], "effects": effects}
+            about |= {"command": typed_command("fit"), "overwrite": common.force}
+            write_model_report(model, report, title=title, **about)
         step(f"writing {out.name}")
         try:
-            model.save(out, overwrite=force)
+            model.save(out, overwrite=common.force)
         except BaseException:
             if report is not None:
                 report.unlink()
             raise
-    if as_json:
+    if common.as_json:
         show_json(result)
-    elif not quiet:
+    elif not common.quiet:
         columns = [columns_table(result["columns"])] if result["columns"] else []
         saved = {"saved as": f"{out} ({size_of(out)})"}
         show(facts(title, sentences | saved), *columns, *widths_table(result))
-        show(*_next_commands(result, items or file, out, links, joined=items is not None))
+        show(*_next_commands(result, given, out))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitRequest:
-    """What is to be fitted, on what.
+    """What is to be fitted, on what: the options of `corank fit`, of which `opened` gives those with files to read."""
 
-    Attributes
-    ----------
-    table : path of a table of items
-    items : path of a table that describes the items which `table` scores, or None where that does it
-    comparisons : path of a table of comparisons, which takes the place of a score column, or None
-    links : table of links between the items, or None
-    columns : names of the score, query and id columns, None where there is none
-    pair_columns : names of the columns of the table of comparisons
-    features, dropped, views : names and patterns of columns, as in `feature_columns` and `views_of`
-    kinds : names of columns whose kind is given
-    method : the learner; auto is the average of many models
-    automatic : whether no setting is given that belongs to a single learner
-    streamed : whether rows are read in passes
-    passes : unscored rows, checkpoint, Dask scheduler and whether queries are brought together, for rows in passes
-    device : where to compute, or None
-    checks_effect : whether to find out if unscored rows helped
-    settings : parameters of the learner
-    """
+    roles: RoleOptions
+    method: MethodName = option(
+        "auto averages many models, weighted by their held-out errors; it ranks with --query or --comparisons and "
+        "predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) rank; rls, kpcr "
+        "and matching predict scores; corankrls and corls make several views agree on unscored rows; preference and difference (from who "
+        "won, or by how much) say how certain they are and what to ask next.",
+        default=AUTO,
+        metavar="NAME",
+        shown=True,
+    )
+    chosen: KindOptions
+    files: TrainingFiles
+    learner: LearnerOptions
+    pairs: PairOptions
+    link_options: LinkOptions
+    directed: Directed = False
+    passes: PassOptions
 
-    table: Path
-    items: Path | None
-    comparisons: Path | None
-    links: LinkTable | None
-    columns: dict[str, str | None]
-    pair_columns: PairColumns
-    features: Sequence[str]
-    dropped: Sequence[str]
-    kinds: AskedKinds
-    views: Sequence[str]
-    method: MethodName
-    automatic: bool
-    streamed: bool
-    passes: dict[str, Any]
-    device: str | None
-    checks_effect: bool
-    settings: dict[str, Any] = field(default_factory=dict)
+    def opened(self, context: typer.Context, format: Any) -> FitRequest:
+        """The request with tables that can be read, and columns of an SVMlight file; options must say what to learn."""
+        file, compared = readable(context, self.files.file, format), self.files.comparisons or []
+        request = replace(self, roles=self.roles.in_file(file, compared=bool(compared)))
+        request._check_what_to_learn_from()
+        items = readable_or_none(context, self.files.items)
+        comparisons = [with_ending(context, path) for path in compared]
+        files = replace(self.files, file=file, items=items, comparisons=comparisons)
+        return replace(request, files=files, link_options=self.link_options.opened(context))
+
+    @property
+    def links(self) -> LinkTable | None:
+        """The table of links between the items, or None."""
+        return self.link_options.table(directed=self.directed)
+
+    @property
+    def paths(self) -> list[Path | None]:
+        """All tables that are read."""
+        files = self.files
+        return [files.file, files.items, *(files.comparisons or []), None if self.links is None else self.links.file]
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """Names of the score, query and id columns, None where there is none; of several ids also `id 2`, …"""
+        return {"score": self.roles.score, "query": self.roles.query, **id_roles(self.roles.id)}
+
+    @property
+    def labelled(self) -> list[str]:
+        """Columns that stay text when a file is read."""
+        names = [name for role, name in self.columns.items() if name is not None and role != "score"]
+        return [*names, *self.chosen.read_as_text]
 
     @property
     def ranks(self) -> bool:
         """Whether the order counts, with queries or comparisons; else scores are predicted."""
-        return self.columns["query"] is not None or self.comparisons is not None
+        return self.roles.query is not None or bool(self.files.comparisons)
 
     @property
     def plain_method(self) -> MethodName:
@@ -290,30 +238,89 @@ class FitRequest:
         return MethodName.rankrls if self.ranks else MethodName.rls
 
     @property
-    def has_views(self) -> bool:
-        """Whether views or more unscored rows are given, which asks for a learner with views."""
-        return bool(self.views) or self.passes["unscored"] is not None
+    def settings(self) -> dict[str, Any]:
+        """Parameters of the learner."""
+        return self.learner.for_method(self.method, self.plain_method)
+
+    @property
+    def second_table(self) -> str | None:
+        """Which option names a table that is read into memory with the first, if any."""
+        tables = {"items": self.files.items, "comparisons": self.files.comparisons, "links": self.links}
+        return next((name for name, value in tables.items() if value), None)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether rows are read in passes."""
+        return self.second_table is None and (bool(self.passes.given) or is_big(self.files.file))
+
+    def _check_what_to_learn_from(self) -> None:
+        """Refuse options that do not go together."""
+        files, roles = self.files, self.roles
+        if files.items is not None and files.comparisons:
+            raise ValueError("--items is for scores: with --comparisons the first table describes the items")
+        if (files.items is not None or files.comparisons) and roles.id is None:
+            option = "--comparisons" if files.comparisons else "--items"
+            raise ValueError(f"{option} needs --id, the column that names the items")
+        if not files.comparisons:
+            if self.pairs.first_given is not None:
+                raise ValueError(f"--{self.pairs.first_given} needs a table of comparisons: name it with --comparisons")
+            if roles.score is None:
+                raise ValueError(
+                    "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
+                )
+            return
+        if roles.score is not None:
+            raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
+        check_goes_with("comparisons", self.method)
+        if self.pairs.margin is not None and self.method is MethodName.preference:
+            raise ValueError(
+                "--margin does not go with --method preference, which learns only from who won; use --method difference"
+            )
+
+    def check(self) -> None:
+        """Refuse options that do not go together; second tables are read into memory, so not in passes."""
+        if self.links is not None:
+            check_named(self.roles.id)
+        if self.learner.kernel == "precomputed":
+            raise ValueError("--kernel precomputed needs a kernel matrix, not a table: use corank from Python")
+        for name in [*(["view"] if self.chosen.view else []), *self.passes.given]:
+            check_goes_with(name, self.method)
+        check_views(self.chosen.view)
+        if self.learner.device is not None:
+            check_device(self.learner.device)
+        second, file = self.second_table, self.files.file
+        if second is not None and self.passes.given:
+            raise ValueError(
+                f"--{next(iter(self.passes.given))} does not go with --{second}, which is read into memory"
+            )
+        if second is not None and is_several(file):
+            raise ValueError(f"--{second} goes with a single table, but {file} is a folder or a pattern")
+        if self.is_streamed and self.files.unlabelled is not None:
+            raise ValueError("--unlabelled does not go with rows that are read in passes: write nan for such scores")
 
     def with_method(self) -> FitRequest:
         """The request with its learner: auto is one learner where rows are read in passes or its settings are given."""
-        if self.method is not AUTO or (self.automatic and not self.streamed):
-            return self
-        agreeing = MethodName.corankrls if self.ranks else MethodName.corls
-        method = agreeing if self.has_views else self.plain_method
-        if self.streamed:
-            other = "" if self.has_views else f"; --method {agreeing} learns from unscored rows too"
-            note(f"rows are read in passes, so no models are averaged: this is --method {method}{other}")
-        else:
-            note(f"settings of a single learner are given, so no models are averaged: this is --method {method}")
-        return replace(self, method=method)
-
-    def check_links(self) -> None:
-        """Refuse links where models are not averaged: a single learner has no place for them."""
-        if self.links is not None and self.method is not AUTO:
+        request, streamed = self, self.is_streamed
+        if self.method is AUTO and (streamed or self.learner.are_of_one_learner):
+            agreeing = MethodName.corankrls if self.ranks else MethodName.corls
+            has_views = bool(self.chosen.view) or self.passes.unscored is not None
+            request = replace(self, method=agreeing if has_views else self.plain_method)
+            why = "rows are read in passes" if streamed else "settings of a single learner are given"
+            other = f"; --method {agreeing} learns from unscored rows too" if streamed and not has_views else ""
+            note(f"{why}, so models are not averaged: this is --method {request.method}{other}")
+        if self.links is not None and request.method is not AUTO:
             raise ValueError(
-                f"--links is used by the default method, not by --method {self.method}: leave out its options, or put "
-                "corank.LinkEncoder in a pipeline in Python"
+                f"--links goes with the default method, not with --method {request.method}: leave out settings of a "
+                "single learner, or use corank.LinkEncoder in a pipeline in Python"
             )
+        _ = request.settings  # refuses those of other methods before any work
+        return request
+
+    def read_views(self, encoder: TableEncoder | None, names: Sequence[str]) -> Any:
+        """The views that are given, else two halves of the columns; those of a single learner have its kernel."""
+        settings = {} if self.method is AUTO else self.settings
+        kernel = {name: settings[name] for name in ("kernel", "gamma") if name in settings}
+        return views_of(self.chosen.view or [], encoder, names, **kernel)
 
 
 # ---- rows to learn from
@@ -325,27 +332,26 @@ class TrainingTable:
 
     Attributes
     ----------
-    file : path of the table
-    columns : names of the score, query and id columns, None where there is none
-    features : (n_rows, n_features)
+    request : what it was read for
+    encoder, features : (n_rows, n_features) and what made them
     scores : (n_rows,), NaN where unscored; None where comparisons take their place
     queries : (n_rows,) numbers of the queries, or None
     names : what the id column calls the rows, or None
     pairs, pair_columns : the comparisons and the names of their columns, or None
-    links, link_kind : links between the rows, and whether they are mutual, or None
+    marks : of the scores or comparisons, by which they are recognised
+    links : links between the rows, or None
     """
 
-    file: Path
-    columns: dict[str, str | None]
+    request: FitRequest
     encoder: TableEncoder
-    features: NDArray[np.float64]
-    scores: NDArray[np.float64] | None
-    queries: NDArray[np.int64] | None
-    names: Sequence[str] | None
+    features: FloatArray
+    scores: FloatArray | None
+    queries: Index | None
+    names: Sequence[str | None] | None
     pairs: ReadPairs | None
     pair_columns: PairColumns | None
-    links: Links | None = None
-    link_kind: str | None = None
+    marks: Sequence[str]
+    links: Links | None
 
     @property
     def n_scored(self) -> int:
@@ -364,20 +370,15 @@ class TrainingTable:
     def remembered(self) -> dict[str, str | int | None]:
         """What a model file keeps of the table."""
         queries = None if self.queries is None else len(np.unique(self.queries))
-        counts = {**self.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
-        if self.link_kind is not None:
-            counts["links"] = self.link_kind
+        counts = {**self.request.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        counts[MARKS] = "".join(self.marks) or None
+        if self.request.files.unlabelled is not None:
+            counts["unlabelled"] = repr(self.request.files.unlabelled)
+        if self.request.links is not None:
+            counts["links"] = self.request.links.kind
         if self.pairs is None or self.pair_columns is None:
             return counts
         return {**counts, **asdict(self.pair_columns), "comparisons": self.pairs.number}
-
-    def automatic_gamma(self, method: MethodName, kernel: str) -> str:
-        """How a learner chooses its kernel width where none is given."""
-        if method in BY_EVIDENCE:
-            return "tune"
-        size = self.n_scored if self.pairs is None else max(self.n_scored, len(self.pairs.winners))
-        tunes = kernel in WITH_GAMMA and size <= MAX_ROWS_TO_TUNE_GAMMA and method not in AGREEING
-        return "tune" if tunes else "scale"
 
     def fit(self, model: Any) -> None:
         """Fit a model on the table."""
@@ -391,19 +392,20 @@ class TrainingTable:
         """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""
         if self.scores is None:
             return
-        score, query = self.columns["score"], self.columns["query"] if ranks else None
+        score, query = self.request.columns["score"], self.request.columns["query"] if ranks else None
+        column = f"score column {score!r} of {self.request.files.file}"
         if self.n_scored == 0:
-            raise TableError(f"score column {score!r} of {self.file} is empty: there is nothing to learn from")
+            raise TableError(f"{column} is empty: there is nothing to learn from")
         if self.n_scored == 1:
-            raise TableError(f"score column {score!r} of {self.file} has a single score: at least two are needed")
+            raise TableError(f"{column} has a single score: at least two are needed")
         queries = np.zeros(len(self.scores)) if query is None or self.queries is None else self.queries
         scored = ~np.isnan(self.scores)
         order = np.lexsort((self.scores[scored], queries[scored]))
         compete = np.diff(queries[scored][order]) == 0
         if not compete.any():
             raise TableError(
-                f"no two rows of one {query!r} have a score in {score!r}, so none can be compared: "
-                "leave out --query to compare all rows"
+                f"no two rows with the same {query!r} have a score in {score!r}, so none can be compared: leave out --query "
+                "to compare all rows"
             )
         if not np.any(compete & (np.diff(self.scores[scored][order]) != 0)):
             within = "" if query is None else f" within every {query!r}"
@@ -412,111 +414,116 @@ class TrainingTable:
 
 def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     """Read what there is to learn from and encode the features."""
-    columns, file = request.columns, request.table
+    columns, files, file = request.columns, request.files, request.files.file
     score, query, item = columns["score"], columns["query"], columns["id"]
-    text = [*(name for name in (query, item) if name is not None), *request.kinds.read_as_text]
-    table = read_table(file, text=text)
-    if request.items is not None:
-        assert item is not None
-        if request.links is None:
-            table = joined(table, file, request.items, item, text)
-        else:
-            assert score is not None
-            table = with_scores(table, file, request.items, item, score, text)
-    scores = None if score is None else score_column(table, score)
-    if request.comparisons is not None and query is not None:
-        _check_query_column(table, request.comparisons, query, file)
-    queries = None if query is None else np.asarray(encode_queries(query_column(table, query), len(table))[0])
-    pairs, pair_columns = (None, None) if request.comparisons is None else _read_comparisons(request, table, queries)
-    names = None if item is None else [str(name) for name in column(table, item, "id").to_pylist()]
-    features = feature_columns(table, columns, request.features, request.dropped)
+    if score is None:
+        table = read_table(file, text=request.labelled)
+    else:
+        every_item = request.links is not None or is_answers_file(file)
+        table = read_scored_items(file, files.items, item, score, request.labelled, every_item=every_item)
+    scores = None if score is None else score_column(table, score, files.unlabelled)
+    if query is not None:
+        _check_query_column(table, files, query)
+    query_labels = None if query is None else query_column(table, query)
+    queries = None if query_labels is None else np.asarray(encode_queries(query_labels, len(table))[0])
+    pairs, pair_columns = _read_comparisons(request, table, queries) if files.comparisons else (None, None)
+    names = None if item is None else labels(table, item, "id", file)
+    identity = item if pairs is not None and request.method is AUTO else None
+    features, encoder = learned_columns(table, columns, request.chosen, identity)
+    if names is not None and item is not None and pairs is None:
+        note_repeated_ids(names, queries, item)
     step(f"encoding {count(len(table), 'row')}")
-    encoder = request.kinds.encoder(table, features)
     numbers: Any = encoder.fit_transform(table.select(features))
     note_kinds(encoder)
-    note_ids(table, encoder)
     if pairs is not None:
         note_sparse_numbers(table, encoder)
-    if request.device is not None:
+        marks = pair_marks(names or [], pairs)
+    else:
+        assert scores is not None
+        marks = row_marks(names, numbers, scores, query_labels)
+    if request.learner.device is not None:
         from torch import as_tensor
 
-        numbers = as_tensor(np.asarray(numbers), device=request.device)
-    links, kind = None, None
+        numbers = as_tensor(np.asarray(numbers), device=request.learner.device)
+    links = None
     if request.links is not None:
-        assert item is not None
         step(f"reading {request.links.file.name}")
-        links, kind = request.links.between(table, item, request.items or file), request.links.kind
-    return TrainingTable(file, columns, encoder, numbers, scores, queries, names, pairs, pair_columns, links, kind)
+        links = request.links.between(table, check_named(item), files.items or file)
+    return TrainingTable(request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links)
 
 
-def _check_query_column(table: pa.Table, comparisons: Path, query: str, file: Path) -> None:
-    if query not in table.column_names and query in read_table(comparisons).column_names:
+def _check_query_column(table: pa.Table, files: TrainingFiles, query: str) -> None:
+    other = next((other for other in files.comparisons or [] if query in column_names_of(other)), None)
+    if query not in table.column_names and other is not None:
         raise TableError(
-            f"column {query!r} is in {comparisons}, but --query must be a column of the items, {file}: it says which items "
-            "compete; who answered cannot be learned from"
+            f"--query {query!r}: this column is in {other}, but it must be in the table of items, {files.file}, as it says which "
+            "items compete; who gave an answer is not learned from"
         )
 
 
-def _read_comparisons(
-    request: FitRequest, table: pa.Table, queries: NDArray[np.int64] | None
-) -> tuple[ReadPairs, PairColumns]:
-    """The comparisons, and what their columns are called."""
-    file, item, query = request.comparisons, request.columns["id"], request.columns["query"]
-    assert file is not None
+def _read_comparisons(request: FitRequest, table: pa.Table, queries: Index | None) -> tuple[ReadPairs, PairColumns]:
+    """The comparisons of all tables, and what their columns are called, in the first of them that is no file of answers."""
+    item, query = request.columns["id"], request.columns["query"]
     assert item is not None
-    pairs = read_pairs(
-        file,
-        NamedItems(request.table, item, table),
-        request.pair_columns,
-        with_margins=request.method is not MethodName.preference,
-        query=None if query is None or queries is None else (query, queries),
-    )
-    given = request.pair_columns
-    names = replace(given, winner=given.winner or WINNER, loser=given.loser or LOSER)
-    if request.method is MethodName.difference and names.margin is None:
-        taken = {names.winner, names.loser, names.count, FIRST, SECOND}
-        schema = read_table(file).schema
-        numeric = [entry.name for entry in schema if entry.name not in taken and is_number(entry.type)]
-        remedy = f"; --margin {shlex.quote(numeric[0])} would take column {numeric[0]!r}" if numeric else ""
-        note(f"no --margin: every win counts as 1{remedy}")
-    return pairs, names
+    items, files = NamedItems(request.files.file, item, table), request.files.comparisons or []
+    with_margins = request.method is not MethodName.preference
+    within = None if query is None or queries is None else (query, queries)
+    tables, all_names = [], []
+    for file in files:
+        given = PairColumns(**vars(request.pairs)) if len(files) == 1 else request.pairs.in_file(file)
+        pairs = read_pairs(file, items, given, with_margins=with_margins, query=within)
+        tables.append(pairs)
+        names = replace(given, winner=given.winner or WINNER, loser=given.loser or LOSER)
+        if is_answers_file(file):
+            assert pairs.questions is not None
+            note(f"{title_of(file)}: {answers_in_words(pairs.questions)}")
+            continue
+        all_names.append(names)
+        if request.method is MethodName.difference and names.margin is None:
+            taken = {names.winner, names.loser, names.count, FIRST, SECOND}
+            schema = read_table(file).schema
+            numeric = [entry.name for entry in schema if entry.name not in taken and is_number(entry.type)]
+            remedy = f"; --margin {shlex.quote(numeric[0])} would take column {numeric[0]!r}" if numeric else ""
+            note(f"no --margin: every win counts as 1{remedy}")
+    return ReadPairs.joined(tables), next(iter(all_names), PairColumns(WINNER, LOSER))
 
 
 # ---- the learner
 
 
-def _fitted(request: FitRequest, step: Step) -> Any:
-    """The fitted model."""
-    if request.streamed:
+def _fitted(request: FitRequest, step: Step, *, wants_effects: bool) -> tuple[Any, list[ColumnEffect]]:
+    """The fitted model and, where they are wanted and the rows at hand, the effects of its columns."""
+    if request.is_streamed:
         from corank.cli.large_files import fit_in_passes
 
-        return fit_in_passes(request, step)
+        return fit_in_passes(request, step), []
     training = _read_training(request, step)
-    views = views_of(request.views, training.encoder, list(training.encoder.get_feature_names_out()))
-    method = request.method
-    training.check_scores(ranks=(request.plain_method if method is AUTO else method) in RANKERS)
-    if method is AUTO:
-        model = _fit_average(training, request, views, step)
-    else:
-        model = _fit_learner(training, method, request, views, step)
-    model = with_effect(model, step, wanted=request.checks_effect)
+    views = request.read_views(training.encoder, list(training.encoder.get_feature_names_out()))
+    training.check_scores(ranks=(request.plain_method if request.method is AUTO else request.method) in RANKERS)
+    model = _learner(request, training.encoder, views)
+    step(f"fitting {'an average of models' if request.method is AUTO else type(model).__name__} on {training.size}")
+    training.fit(model)
+    model = with_effect(model, step, wanted=request.passes.effect)
     model.encoder_ = training.encoder
     model.table_ = training.remembered
     if training.names is not None and hasattr(model, "atoms_"):
-        model.name_atoms([training.names[row] for row in model.atoms_])
-    return model
+        model.name_atoms([str(training.names[row]) for row in model.atoms_])
+    effects = []
+    has_rows = training.links is None and request.learner.device is None and training.scores is not None
+    if wants_effects and has_rows and training.n_scored >= FEWEST_UNITS:
+        step("shuffling columns")
+        effects = column_effects(model, training.features, training.scores, qid=training.queries)
+    return model, effects
 
 
-def _fit_learner(training: TrainingTable, method: MethodName, request: FitRequest, views: Any, step: Step) -> Any:
-    settings = dict(request.settings)
-    if settings["gamma"] == "auto":
-        settings["gamma"] = training.automatic_gamma(method, settings["kernel"])
-    if method in AGREEING:
-        settings["views"] = views
-    model = learner_class(LEARNERS[method])(**settings)
-    step(f"fitting {type(model).__name__} on {training.size}")
-    training.fit(model)
-    return model
+def _learner(request: FitRequest, encoder: TableEncoder, views: Any) -> Any:
+    """The learner, not fitted; declared views have a place in an average, random ones do not."""
+    if request.method is AUTO:
+        declared = list(views) if isinstance(views, list | tuple) else None
+        learner = learner_class("AutoRanker" if request.ranks else "AutoRegressor")
+        return learner(views=declared, encoder=encoder, random_state=0)
+    more = {"views": views} if request.method in AGREEING else {}
+    return learner_class(LEARNERS[request.method])(**request.settings, **more)
 
 
 def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
@@ -529,32 +536,22 @@ def with_effect(model: Any, step: Step, *, wanted: bool) -> Any:
     return model
 
 
-def _fit_average(training: TrainingTable, request: FitRequest, views: Any, step: Step) -> Any:
-    """The average of many models; declared views have a place in it, random ones do not."""
-    declared = list(views) if isinstance(views, list | tuple) else None
-    learner = learner_class("AutoRanker" if request.ranks else "AutoRegressor")
-    model = learner(views=declared, encoder=training.encoder, random_state=0)
-    step(f"fitting an average of models on {training.size}")
-    training.fit(model)
-    return model
-
-
 # ---- what is printed
 
 
-def _result(model: Any, description: dict[str, Any], out: Path, seconds: float) -> dict[str, Any]:
+def _result(model: Any, description: Facts, out: Path, seconds: float) -> Facts:
     """Everything that is worth knowing, as JSON has it."""
     functions = description.get("views", [description])
     effect = getattr(model, "unscored_effect_", None)
     effects = {} if effect is None else {"unscored_effect": asdict(effect)}
 
-    def selected(names: Sequence[str]) -> dict[str, Any]:
+    def selected(names: Sequence[str]) -> Facts:
         return {name: description[name] for name in names if name in description}
 
     return {
         "model": str(out),
         "method": description["method"],
-        **model.table_,
+        **{name: value for name, value in model.table_.items() if name != MARKS},
         "queries_without_scores": description["queries_without_scores"],
         **effects,
         "columns": [] if model.encoder_ is None else model.encoder_.summary(),
@@ -570,7 +567,7 @@ def _result(model: Any, description: dict[str, Any], out: Path, seconds: float) 
     }
 
 
-def _note_no_better(result: dict[str, Any]) -> None:
+def _note_no_better(result: Facts) -> None:
     """Say so where the model has learned nothing that helps on rows it has not seen."""
     error, constant = result["held_out_error"], result["held_out_constant"]
     by_errors = error is not None and constant is not None and error > NO_BETTER * constant
@@ -580,12 +577,13 @@ def _note_no_better(result: dict[str, Any]) -> None:
     reasons = f"perhaps the features say nothing about {subject}"
     if result["query"] is not None:
         query = repr(result["query"])
-        reasons += f", what is good differs from {query} to {query}, as all share one function, or too few of {query} "
-        reasons += "have several different scores to tell"
-    note(f"held out, the model is no better than {'a constant' if by_errors else 'coin tosses'}: {reasons}")
+        reasons += f", what is good differs between values of {query} (all share one function), or too few of them "
+        reasons += "have several different scores"
+    baseline = "a constant prediction" if by_errors else "coin tosses"
+    note(f"on held-out rows the model is no better than {baseline}: {reasons}")
 
 
-def _sentences(description: dict[str, Any], result: dict[str, Any]) -> dict[str, str]:
+def _sentences(description: Facts, result: Facts) -> dict[str, str]:
     """The model in words."""
     sentences = in_words(description)
     del sentences["what"]
@@ -596,15 +594,20 @@ def _sentences(description: dict[str, Any], result: dict[str, Any]) -> dict[str,
     return sentences | {"time": f"{result['seconds']:.1f} s"}
 
 
-def _next_commands(result: dict[str, Any], file: Path, out: Path, links: Path | None, *, joined: bool) -> list[Text]:
-    """What to run next; a table that is `joined` describes more items than those with scores."""
+def _next_commands(result: Facts, given: FitRequest, out: Path) -> list[Text]:
+    """What to run next; a table of --items describes more items than those with scores."""
+    links, items = given.link_options.links, given.files.items
     linked = "" if links is None else f" --links {'LINKS' if links == DASH else links}"
     lines = [command(f"corank rank {out} {'NEW_FILE' if links is None else 'ALL_ITEMS'}{linked} --out ranked.csv")]
     if "log_evidence" in result:
-        all_scored = result["score"] is not None and result["scored"] == result["rows"]
-        pool = "NEW_FILE" if (all_scored and not joined) or file == DASH else file
-        lines.append(command(f"corank suggest {out} {pool} --out questions.csv", "  or: "))
+        all_scored = result["score"] is not None and result["scored"] == result["rows"] and items is None
+        pool = items or given.files.file
+        lines.append(
+            command(
+                f"corank suggest {out} {'NEW_FILE' if all_scored or pool == DASH else pool} --out questions.csv",
+                "  or: ",
+            )
+        )
     elif result.get("comparisons"):
-        hint = "--method preference can be updated with answers to what corank suggest asks"
-        lines.append(Text(hint, style="dim"))
+        lines.append(dim("a model of --method preference can be updated with answers to what corank suggest asks"))
     return lines

@@ -9,29 +9,53 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.text import Text
+import typer
 
 from corank._messages import in_bytes
 from corank._version import __version__
+from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.console import facts, grid, show, show_json
-from corank.cli.options import AsJson, ModelFile
+from corank.cli.files import readable_or_none
+from corank.cli.options import AsJson, File, ModelFile, option
 from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
-from corank.describe import describe, in_words
+from corank.describe import Facts, describe, in_words, learned_from_comparisons
 from corank.model_files import load
 from corank.model_files.container import read_model
+from corank.tables import query_column, read_table, score_column
+
+if TYPE_CHECKING:
+    from corank.interpretation import ColumnEffect
 
 TRAINING_ONLY = ("cv", "random_state", "dictionary")  # parameters that a file names but does not keep
 ATOM_FORMATS = {"weight": "+.4g", "added": ".1%", "left": ".1%", "held_out_error": ".4g"}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "torch")
+MATTERS = "held-out error if shuffled"
 CPU_SIZE, GPU_SIZE = 1500, 4096  # rows of the matrices whose product is timed
 
 
-def inspect(model: ModelFile, as_json: AsJson = False) -> None:
-    """Show what a model is, how it was fitted and, where it has few atoms, each of them."""
+def inspect(
+    context: typer.Context,
+    model: ModelFile,
+    data: File = option("Table with scores, such as that of the fit, to find out which columns matter."),
+    as_json: AsJson = False,
+) -> None:
+    """Show what a model is, how it was fitted and, if it has few atoms, each of them.
+
+    With --data also which columns matter: by how much the error on held-out
+    rows grows if a column is shuffled, and for which of its values
+    predictions are high and low.
+    """
+    table = readable_or_none(context, data)
     contents = _contents(model)
+    effects = [] if table is None else _effects(load(model), table)
+    if effects:
+        contents["column_effects"] = [
+            {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in vars(effect).items()}
+            for effect in effects
+        ]
     if as_json:
         show_json(contents)
         return
@@ -44,9 +68,30 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
         show(_atoms_table(contents["atoms"]))
     if widths := widths_table(contents):
         show(*widths)
+    if effects:
+        rows = [effect.in_words() for effect in effects]
+        head = ("column", MATTERS)
+        show(grid("Columns by how much they matter", head, rows, right=(MATTERS,), last="predictions"))
 
 
-def _contents(path: Path) -> dict[str, Any]:
+def _effects(model: Any, file: Path) -> list[ColumnEffect]:
+    """Which columns matter to a model of scores, by a table with scores."""
+    from corank.interpretation import column_effects  # slow to import
+
+    if learned_from_comparisons(model):
+        raise ValueError(
+            "--data is for models of scores; corank explain shows which columns matter to a model of comparisons"
+        )
+    score, query = remembered(model, "score"), remembered(model, "query")
+    if score is None:
+        raise ValueError("--data needs a model of corank fit: this one does not remember a score column")
+    table = read_table(file, text=text_columns(model, query))
+    scores = score_column(table, score, unlabelled_score(model))
+    labels = None if query is None else query_column(table, query)
+    return column_effects(model, features_of(model, table), scores, qid=labels)
+
+
+def _contents(path: Path) -> Facts:
     header, _ = read_model(path)
     summary, model = header["summary"], load(path)
     return {
@@ -59,12 +104,13 @@ def _contents(path: Path) -> dict[str, Any]:
 
 
 def _atoms_table(atoms: dict[str, list[Any]]) -> Any:
+    columns = [
+        ["" if value is None else format(value, ATOM_FORMATS.get(name, "")) for value in values]
+        for name, values in atoms.items()
+    ]
+    right = [name.replace("_", " ") for name in ATOM_FORMATS]
     names = [name.replace("_", " ") for name in atoms]
-    table = grid("Atoms in order of entry", names, right=[name.replace("_", " ") for name in ATOM_FORMATS])
-    for cells in zip(*atoms.values(), strict=True):
-        formats = (ATOM_FORMATS.get(name, "") for name in atoms)
-        table.add_row(*(Text("" if c is None else format(c, spec)) for c, spec in zip(cells, formats, strict=True)))
-    return table
+    return grid("Atoms in order of entry", names, zip(*columns, strict=True), right=right)
 
 
 # ---- info

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from corank._messages import did_you_mean
-from corank.cli.columns import (
-    column_names_of,
-    feature_columns,
-    note_ids,
-    note_kinds,
-    ranked_order,
-    result_names,
-    views_of,
-)
+from corank.cli.columns import column_names_of, learned_columns, note_kinds, ranked_order, remembered_ids, result_names
 from corank.cli.console import note
-from corank.cli.fit import FitRequest, Step, with_effect
+from corank.cli.fit import FitRequest, with_effect
+from corank.cli.items import Step
 from corank.cli.options import AGREEING, LEARNERS, STREAMED
 from corank.learners._scans import fitted_scan, predicted_chunks, scored_queries, whole_queries
 from corank.learners.registry import learner_class
@@ -38,30 +30,29 @@ SAMPLE_ROWS = 100_000  # from which the encoder learns what the columns hold
 
 def fit_in_passes(request: FitRequest, step: Step) -> Any:
     """A model of files that need not fit into memory."""
-    method, passes = request.method, request.passes
+    method, passes, shuffles = request.method, request.passes, request.passes.shuffle_queries
     if method not in STREAMED:
-        raise ValueError(f"--method {method} needs its rows in memory; of files in passes learn {', '.join(STREAMED)}")
-    settings = dict(request.settings)
-    if settings["gamma"] == "auto":
-        settings["gamma"] = "scale"
-    shuffles: bool = passes["shuffle_queries"]
+        raise ValueError(
+            f"--method {method} needs all rows in memory; methods that read files in passes are {', '.join(STREAMED)}"
+        )
+    settings = request.settings
     _check_shuffle(request.columns["query"], shuffles=shuffles)
-    if shuffles and passes["dask"] is not None:
-        raise ValueError("--shuffle-queries does not go with --dask: sort the files by query once")
-    client = _dask_client(passes["dask"])
+    if shuffles and passes.dask is not None:
+        raise ValueError("--shuffle-queries does not go with --dask: sort the files by query first")
+    client = _dask_client(passes.dask)
     try:
-        place = {"client": client, "device": request.device, "shuffle_queries": shuffles}
+        place = {"client": client, "device": request.learner.device, "shuffle_queries": shuffles}
         rows = _scan_training(request, place, step)
         unscored: dict[str, Any] = {}
         if method in AGREEING:
-            settings["views"] = views_of(request.views, rows.encoder, rows.feature_names or [])
-            if passes["unscored"] is not None:
+            settings["views"] = request.read_views(rows.encoder, rows.feature_names or [])
+            if passes.unscored is not None:
                 encoder = {} if rows.encoder is None else {"encoder": rows.encoder}
-                unscored = {"unscored": scan(passes["unscored"], query=rows.roles.query, **place, **encoder)}
+                unscored = {"unscored": scan(passes.unscored, query=rows.roles.query, **place, **encoder)}
         model = learner_class(LEARNERS[method])(**settings)
         step(f"fitting {type(model).__name__}")
-        model.fit(rows, checkpoint=passes["checkpoint"], **unscored)
-        model = with_effect(model, step, wanted=request.checks_effect)
+        model.fit(rows, checkpoint=passes.checkpoint, **unscored)
+        model = with_effect(model, step, wanted=passes.effect)
     finally:
         if client is not None:
             client.close()
@@ -89,25 +80,20 @@ def _dask_client(address: str | None) -> Any:
 def _check_shuffle(query: str | None, *, shuffles: bool) -> None:
     """Refuse to bring queries together where there are none."""
     if shuffles and query is None:
-        raise ValueError("--shuffle-queries needs a query column: say which with --query")
+        raise ValueError("--shuffle-queries needs a query column: name it with --query")
 
 
 def _scan_training(request: FitRequest, place: dict[str, Any], step: Step) -> Scan:
     """A scan whose encoder was fitted on a sample of the rows; `place`: where it runs, and whether it is grouped."""
-    file, roles = request.table, request.columns
+    file, roles = request.files.file, request.columns
     step(f"looking at {file}")
-    text = [*(name for name in (roles["query"], roles["id"]) if name is not None), *request.kinds.read_as_text]
-    sample = sampled_table(file, SAMPLE_ROWS, text)
+    sample = sampled_table(file, SAMPLE_ROWS, request.labelled)
     options: dict[str, Any] = {"score": roles["score"], "query": roles["query"], **place}
     if sample is None:  # svmlight: all columns are numbers
         return scan(file, **options)
-    for role, name in roles.items():
-        if name is not None and name not in sample.column_names:
-            raise TableError(f"{file} has no {role} column {name!r}{did_you_mean(name, sample.column_names)}")
-    names = feature_columns(sample, roles, request.features, request.dropped)
-    encoder = request.kinds.encoder(sample, names).fit(sample.select(names))
+    names, encoder = learned_columns(sample, roles, request.chosen)
+    encoder.fit(sample.select(names))
     note_kinds(encoder)
-    note_ids(sample, encoder)
     return scan(file, encoder=encoder, **options)
 
 
@@ -143,8 +129,9 @@ def rank_in_passes(
     file: Path,
     out: Path,
     query: str | None,
-    item: str | None,
+    ids: Sequence[str],
     *,
+    sorts: bool,
     overwrite: bool,
     top: int | None = None,
     shuffles: bool = False,
@@ -153,25 +140,30 @@ def rank_in_passes(
     """Write the rows of every query in order, as they are read, the first `top` or all: numbers of rows and queries."""
     _check_shuffle(query, shuffles=shuffles)
     rows = scan(file, query=query, **_features(model))
-    extra = rows.columns if item is None else [query, item]
-    rows = with_extra(rows, list(dict.fromkeys(name for name in extra if name is not None)))
-    rank_name, score_name = result_names(("rank", "score"), rows.roles.extra)
+    extra = [*ids, *([query] if query is not None else [])] if ids else [*remembered_ids(model), *rows.columns]
+    rows = with_extra(rows, [name for name in dict.fromkeys(extra) if ids or name in rows.columns])
+    named = [name for name in ids or remembered_ids(model) if name in rows.roles.extra]
+    rank_name, score_name, row_name = result_names(("rank", "score", "row"), rows.roles.extra)
     if rows.n_rows == 0:
         raise TableError(f"{file} has no rows")
     rows = group_queries(rows) if shuffles else rows
-    n_rows = n_queries = 0
-    if query is None:
+    n_read = n_rows = n_queries = 0
+    if query is None and sorts:
         note("no query column: rows stay in their order, with their scores but without ranks")
     with table_writer(out, overwrite=overwrite) as write:
         for table, scores, codes in _predicted_queries(model, rows):
             results = {score_name: scores}
+            numbers = {} if shuffles else {row_name: np.arange(n_read + 1, n_read + len(table) + 1)}
+            n_read += len(table)
             if query is not None:
                 order, ranks = ranked_order(scores, codes)
                 n_queries += int(np.count_nonzero(ranks == 1))
                 if top is not None:
                     order, ranks = order[ranks <= top], ranks[ranks <= top]
                 table, results = table.take(pa.array(order)), {rank_name: ranks, score_name: scores[order]}
-            ranked = pa.table({**results, **dict(zip(table.column_names, table.columns, strict=True))})
+                numbers = {name: values[order] for name, values in numbers.items()}
+            columns = dict(zip(table.column_names, table.columns, strict=True))
+            ranked = pa.table({**results, **{name: columns.pop(name) for name in named}, **numbers, **columns})
             write(spreadsheet_safe(ranked) if safe else ranked)
             n_rows += len(table)
     return n_rows, n_queries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import typer
 
-from corank.cli.comparisons import NamedItems, labels
+from corank.cli.columns import remembered
+from corank.cli.comparisons import NamedItems, labels, read_scores
 from corank.cli.console import is_several, note
-from corank.cli.files import readable
 from corank.links import Links, read_links
 from corank.tables import TableError, column, is_text, numbers, plain, read_table, score_column
 
@@ -34,13 +33,18 @@ class LinkTable:
     """
 
     file: Path
-    columns: tuple[str, ...] = ()
-    directed: bool = False
+    columns: tuple[str, ...]
+    directed: bool
 
     @property
     def kind(self) -> str:
         """What a model remembers of it."""
         return DIRECTED if self.directed else MUTUAL
+
+    def check_single(self, file: Path) -> None:
+        """Refuse links between the rows of many files."""
+        if is_several(file):
+            raise ValueError(f"--links goes with a single table, but {file} is a folder or a pattern")
 
     def between(self, table: pa.Table, item: str, file: Path, *, may_be_empty: bool = False) -> Links:
         """The links between the rows of a table from `file`, whose column `item` names the rows.
@@ -53,13 +57,13 @@ class LinkTable:
         if not names:
             names = edges.column_names[:2]
             if len(names) < 2:
-                raise TableError(f"--links {self.file} has one column, {names[0]!r}, but a link has two ends")
+                raise TableError(f"--links {self.file} has only one column, {names[0]!r}, but a link takes two")
             if not all(is_text(edges.schema.field(name).type) for name in names):
                 edges = read_table(self.file, text=names)  # labels such as 007 stay as they are
             unused = [name for name in edges.column_names[2:] if name.lower() in WEIGHT_NAMES]
             if unused:
                 columns = ",".join([*names, unused[0]])
-                note(f"links count alike: --link-columns {columns} takes column {unused[0]!r} as weights")
+                note(f"all links count equally: --link-columns {columns} takes column {unused[0]!r} as weights")
         ends = {str(at): _trimmed(column(edges, name, "link")) for at, name in enumerate(names[:2])}
         if len(names) == 3:
             ends["weight"] = pa.array(numbers(column(edges, names[2], "weight"), names[2]))
@@ -81,38 +85,25 @@ def _trimmed(values: Any) -> Any:
 # ---- options
 
 
-def link_table(
-    context: typer.Context, file: Path | None, columns: str | None, *, directed: bool = False
-) -> LinkTable | None:
+def link_table(file: Path | None, columns: str | None, *, directed: bool) -> LinkTable | None:
     """The table of links that the options name, or None."""
     if file is None:
         option = "--link-columns" if columns is not None else "--directed" if directed else None
         if option is not None:
-            raise ValueError(f"{option} is about a table of links: say which with --links")
+            raise ValueError(f"{option} needs a table of links: name it with --links")
         return None
     names = () if columns is None else tuple(name.strip() for name in columns.split(","))
     if columns is not None and (len(names) not in (2, 3) or not all(names) or len(set(names)) < len(names)):
         raise ValueError(
             f"--link-columns must name two columns, or three with weights, such as from,to; got {columns!r}"
         )
-    return LinkTable(readable(context, file), names, directed)
-
-
-def file_of(links: LinkTable | None) -> Path | None:
-    """The file that holds the links, if any."""
-    return None if links is None else links.file
-
-
-def check_single_table(links: LinkTable | None, file: Path) -> None:
-    """Refuse links between the rows of many files."""
-    if links is not None and is_several(file):
-        raise ValueError(f"--links goes with one table, but {file} is a folder or a pattern")
+    return LinkTable(file, names, directed)
 
 
 def check_named(item: str | None) -> str:
     """The column that names the items; an error where nothing says what they are called."""
     if item is None:
-        raise ValueError("--links needs --id, the column that says what the items are called")
+        raise ValueError("--links needs --id, the column that names the items")
     return item
 
 
@@ -127,21 +118,21 @@ def links_for(
     The table must hold every item that links should lead to. Direction is that of the fit. `needed`: whether a model
     that was fitted with links cannot do without.
     """
-    remembered = (model.table_ or {}).get("links")
-    linked = remembered is not None or getattr(model, "_with_links", False)
+    kind = remembered(model, "links")
+    linked = kind is not None or getattr(model, "_with_links", False)
     if links is None:
         if linked and needed:
             raise ValueError("the model was fitted with links: give --links, and a table of all linked items")
         if linked:
-            note("the model was fitted with links, but --links is not given: items count by their own columns alone")
+            note("the model was fitted with links, but --links is not given: only the columns of each item are used")
         return None
     if not linked:
-        raise ValueError("the model was fitted without links: leave out --links, or run corank fit with it")
-    item = check_named(item or (model.table_ or {}).get("id"))
-    found = LinkTable(links.file, links.columns, remembered == DIRECTED).between(table, item, file, may_be_empty=True)
-    if found.matrix.nnz == 0:
-        note(f"no link of {links.file} joins two items of {file}: they count by their own columns alone")
-    return found
+        raise ValueError("--links: the model was fitted without links; leave it out, or give it to corank fit")
+    item = check_named(item or remembered(model, "id"))
+    joining = replace(links, directed=kind == DIRECTED).between(table, item, file, may_be_empty=True)
+    if joining.matrix.nnz == 0:
+        note(f"no link of {links.file} joins two items of {file}: only the columns of each item are used")
+    return joining
 
 
 def as_argument(links: Links | None) -> dict[str, Any]:
@@ -149,12 +140,24 @@ def as_argument(links: Links | None) -> dict[str, Any]:
     return {} if links is None else {"links": links}
 
 
-def with_scores(
-    answers: pa.Table, file: Path, items_file: Path, item: str, score: str, text: Iterable[str]
+def read_scored_items(
+    file: Path, items: Path | None, item: str | None, score: str, text: Sequence[str], *, every_item: bool
 ) -> pa.Table:
-    """All rows of a table of items with the scores that another table gives to some of them, once at most."""
-    table = read_table(items_file, text=[*text, item])
-    rows = NamedItems(items_file, item, table).rows_of(labels(answers, item, "item", file), file, item)
+    """Read a table with scores, joined by the names in column `item` with the table that describes the `items`, if any.
+
+    There is a row per score or, for `every_item`, as links need it, a row per item, scored or not.
+    """
+    answers = read_scores(file, items, item, score, text)
+    if items is None:
+        return answers
+    assert item is not None
+    table = read_table(items, text=[*text, item])
+    rows = NamedItems(items, item, table).rows_of(labels(answers, item, "item", file), file, item)
+    if not every_item:
+        columns: dict[str, Any] = {}
+        for source in (table.take(pa.array(rows)), answers):  # of columns that both have, that of the answers
+            columns |= zip(source.column_names, source.columns, strict=True)
+        return pa.table(columns)
     values = score_column(answers, score)
     given = ~np.isnan(values)
     repeated = np.flatnonzero(np.bincount(rows[given], minlength=len(table)) > 1)

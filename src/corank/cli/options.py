@@ -1,44 +1,49 @@
-"""Options of the commands, each named once and with one meaning everywhere, and which of them go together.
+"""Options of the commands, each declared once and with one meaning everywhere, and which of them go together.
 
-A command's signature reads `score: ScoreColumn = None`: type, name and help of an option stand here.
+Options that several commands share are fields of a group: a command with a parameter `links: LinkOptions` has the options
+--links and --link-columns (`console.expanded`). An option of one command stands in the signature of that command.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from corank.cli.console import is_big, is_several
+from corank.cli.comparisons import PairColumns
+from corank.cli.files import check_printed, check_table_output, readable_or_none, svmlight_columns, write_result
+from corank.cli.links import LinkTable, link_table
 from corank.learners.registry import LearnerRecord, learner_records
 
-TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also .gz; - is standard input"
+TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads standard input"
 SETTINGS = "How it learns"  # panels of the help
 COMPARISONS = "Comparisons"
 LINKS = "Links between items"
 MANY_ROWS = "Unscored rows, and more rows than memory"
 
 
+class OutFormat(StrEnum):
+    """Formats of tables that are printed."""
+
+    csv = "csv"
+    tsv = "tsv"
+    parquet = "parquet"
+    jsonl = "jsonl"
+
+
 class Format(StrEnum):
-    """Kinds of tables that are read."""
+    """Formats of tables that are read."""
 
     csv = "csv"
     tsv = "tsv"
     parquet = "parquet"
     jsonl = "jsonl"
     svmlight = "svmlight"
-
-
-class OutFormat(StrEnum):
-    """Kinds of tables that are printed."""
-
-    csv = "csv"
-    tsv = "tsv"
-    parquet = "parquet"
-    jsonl = "jsonl"
 
 
 class QuestionKind(StrEnum):
@@ -48,312 +53,20 @@ class QuestionKind(StrEnum):
     comparison = "comparison"
 
 
-def _argument(help: str) -> Any:
-    return typer.Argument(help=help, show_default=False)
+class AskedQuestion(StrEnum):
+    """Kinds of questions on the page of `corank ask`."""
+
+    compare = "compare"
+    best_worst = "best-worst"
+    score = "score"
 
 
-def _option(help: str, *names: str, panel: str | None = None, shown: str | bool = False, **more: Any) -> Any:
-    """An option; `shown` is the default that the help shows: a word, or True for the value itself."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=shown, **more)
+class Weighting(StrEnum):
+    """What counts equally: items, pairs or queries."""
 
-
-Text: TypeAlias = str | None
-File: TypeAlias = Path | None
-
-# ---- in every command
-
-Force = Annotated[bool, _option("Replace a file that is already there.", "--force")]
-Quiet = Annotated[
-    bool, _option("Print nothing but errors, and the result where it is not written to a file.", "--quiet")
-]
-AsJson = Annotated[bool, _option("Print the result as JSON.", "--json")]
-InputFormat = Annotated[
-    Format | None,
-    _option(
-        "Kind of the table, where its ending does not say: csv, tsv, parquet, jsonl or svmlight. Default for -: known by "
-        "its first bytes.",
-        "--format",
-        metavar="KIND",
-    ),
-]
-OutputFormat = Annotated[
-    OutFormat | None,
-    _option("What --out - prints: csv, tsv, parquet or jsonl.", "--out-format", metavar="KIND", shown="csv"),
-]
-SpreadsheetSafe = Annotated[
-    bool,
-    _option(
-        "Put ' before texts in the result that begin with =, +, - or @, which spreadsheets would run as formulas.",
-        "--spreadsheet-safe",
-    ),
-]
-ModelFile = Annotated[Path, _argument("Model that `corank fit` saved.")]
-
-# ---- columns, by the names that fit and compare are given
-
-ScoreColumn = Annotated[Text, _option("Column with the scores; empty = unscored.", "--score")]
-QueryColumn = Annotated[
-    Text,
-    _option("Column that says which rows compete with each other; all queries share one scoring function.", "--query"),
-]
-ItemColumn = Annotated[Text, _option("Column that names the items; it is left out.", "--id", "--item")]
-FeatureColumns = Annotated[
-    list[str] | None,
-    _option("Columns to learn from, such as a,b,'text_*'. Default: all others.", "--features", metavar="NAMES"),
-]
-DroppedColumns = Annotated[list[str] | None, _option("Columns to leave out.", "--drop", "--ignore", metavar="NAMES")]
-TextColumns = Annotated[
-    list[str] | None,
-    _option(
-        "Columns that are free text, such as title,abstract. Default: those of many different values of several words.",
-        "--text",
-        metavar="NAMES",
-    ),
-]
-CategoryColumns = Annotated[
-    list[str] | None,
-    _option("Columns that are categories, also where they hold numbers or long texts.", "--category", metavar="NAMES"),
-]
-NumberColumns = Annotated[
-    list[str] | None,
-    _option(
-        "Columns that are numbers of their own, not a category or part of a vector, such as size,'emb_*'.",
-        "--number",
-        metavar="NAMES",
-    ),
-]
-ViewColumns = Annotated[
-    list[str] | None,
-    _option(
-        "Columns of one view, such as 'text_*' or text='text_*,title' (with a name); once per view.",
-        "--view",
-        metavar="NAMES",
-        shown="two random halves",
-    ),
-]
-ShuffleQueries = Annotated[
-    bool,
-    _option(
-        "For a folder, a pattern or a large file: bring the rows of each query together first, in a temporary folder, "
-        "where they are not sorted by query.",
-        "--shuffle-queries",
-    ),
-]
-
-# ---- links between items
-
-LinksFile = Annotated[
-    File,
-    _option(
-        "Table of links between items, such as citations or items bought together: two columns of names as in --id. An "
-        "item takes after those that it is linked with, so the table of items must hold these too, scored or not; links "
-        "to others are ignored. To rank new items give a table of old and new ones.",
-        "--links",
-        panel=LINKS,
-    ),
-]
-LinkColumns = Annotated[
-    Text,
-    _option(
-        "Its columns: from,to or from,to,weight.", "--link-columns", metavar="NAMES", panel=LINKS, shown="the first two"
-    ),
-]
-Directed = Annotated[
-    bool, _option("Items take after those they link to, not after those that link to them.", "--directed", panel=LINKS)
-]
-
-# ---- columns, by default those that a model remembers from fit
-
-ScoreInFit = Annotated[Text, _option("Column with the scores. Default: as in fit.", "--score")]
-QueryInFit = Annotated[Text, _option("Column with the queries. Default: as in fit.", "--query")]
-ItemInFit = Annotated[Text, _option("Column that names the items. Default: as in fit.", "--id", "--item")]
-WinnerInFit = Annotated[Text, _option("Column of winners. Default: as in fit.", "--winner")]
-LoserInFit = Annotated[Text, _option("Column of losers. Default: as in fit.", "--loser")]
-MarginInFit = Annotated[Text, _option("Column that says by how much, 0 = a tie. Default: as in fit.", "--margin")]
-CountInFit = Annotated[Text, _option("Column that says how often.", "--count")]
-
-# ---- fit
-
-FitTable = Annotated[
-    Path, _argument(f"Table of items: {TABLE}. A folder or pattern of such files need not fit into memory.")
-]
-FitOut = Annotated[Path, _option("Where to save the model, by custom NAME.corank.", "--out")]
-FitItems = Annotated[
-    File, _option("Table that describes the items which FILE scores, by the names in --id.", "--items")
-]
-FitReport = Annotated[File, _option("Also write a page about the model, NAME.html.", "--report")]
-Kernel = Annotated[
-    str, _option("How alike two rows are: rbf, linear, poly, cosine, …", "--kernel", panel=SETTINGS, shown=True)
-]
-Gamma = Annotated[
-    str,
-    _option(
-        "Kernel width: tune, scale or a number. auto is tune for up to 1,500 scored rows, else scale. preference and "
-        "difference also know columns: one width for each.",
-        "--gamma",
-        panel=SETTINGS,
-        shown=True,
-    ),
-]
-BasisRows = Annotated[
-    Text,
-    _option("Rows that span the model: auto, all, features or a number.", "--basis", panel=SETTINGS, shown="auto"),
-]
-Alpha = Annotated[
-    Text, _option("Strength of smoothing: tune, a number, or several to try.", "--alpha", panel=SETTINGS, shown="tune")
-]
-Components = Annotated[
-    Text,
-    _option("Number of components of kpcrank and kpcr, or tune.", "--components", panel=SETTINGS, shown="tune"),
-]
-Atoms = Annotated[
-    Text,
-    _option("Number of items that make up a pursuit's model, or tune.", "--atoms", panel=SETTINGS, shown="tune"),
-]
-Amplitude = Annotated[
-    Text,
-    _option(
-        "Variance of the scores in preference and difference, or tune.", "--amplitude", panel=SETTINGS, shown="tune"
-    ),
-]
-Noise = Annotated[
-    Text, _option("Variance of the noise in difference, or tune.", "--noise", panel=SETTINGS, shown="tune")
-]
-Device = Annotated[
-    Text, _option("Where to compute: cuda for a GPU (needs PyTorch).", "--device", panel=SETTINGS, shown="CPU")
-]
-Comparisons = Annotated[
-    File,
-    _option(
-        "Table of who beat whom, by the names in --item, in place of --score; also the answered questions of `corank "
-        "suggest`. A tie: two rows, a win for each, or with difference a margin of 0.",
-        "--comparisons",
-        panel=COMPARISONS,
-    ),
-]
-WinnerColumn = Annotated[Text, _option("Its column of winners.", "--winner", panel=COMPARISONS, shown="winner")]
-LoserColumn = Annotated[Text, _option("Its column of losers.", "--loser", panel=COMPARISONS, shown="loser")]
-MarginColumn = Annotated[Text, _option("Its column that says by how much, 0 = a tie.", "--margin", panel=COMPARISONS)]
-CountColumn = Annotated[Text, _option("Its column that says how often.", "--count", panel=COMPARISONS)]
-UnscoredRows = Annotated[
-    Text,
-    _option("More rows without scores: file, folder or pattern (corankrls, corls).", "--unscored", panel=MANY_ROWS),
-]
-CheckpointFolder = Annotated[
-    File,
-    _option("Folder for what is done so far: the same command goes on from there.", "--checkpoint", panel=MANY_ROWS),
-]
-DaskAddress = Annotated[
-    Text, _option("Address of a Dask scheduler whose workers do the work.", "--dask", panel=MANY_ROWS)
-]
-Effect = Annotated[
-    bool,
-    _option(
-        "Check whether unscored rows helped, which may take longer than the fit itself.",
-        "--effect/--no-effect",
-        panel=MANY_ROWS,
-        shown=True,
-    ),
-]
-
-# ---- rank, evaluate, suggest, update
-
-RankTable = Annotated[Path, _argument(f"Table of items: {TABLE}; or a folder or pattern of such files.")]
-RankOut = Annotated[
-    File,
-    _option(
-        "Where to write the ranking: .csv, .tsv, .parquet or .jsonl; - prints it. Default: show the best ten.", "--out"
-    ),
-]
-Top = Annotated[int | None, _option("Only so many of each query, the best.", "--top", min=1)]
-RankItem = Annotated[Text, _option("Write only this column beside rank and score. Default: all.", "--id", "--item")]
-EvaluateTable = Annotated[
-    Path,
-    _argument(
-        f"Table of items with scores: {TABLE}; also a folder or pattern of such files. With --items a table of "
-        "comparisons: who beat whom, or pairs first,second."
-    ),
-]
-NamedItemsTable = Annotated[File, _option("Table that describes the items which the other table names.", "--items")]
-EvaluateOut = Annotated[
-    File,
-    _option(
-        "Where to write the comparisons with the probability that the first of the two, or the winner, wins; - prints "
-        "them.",
-        "--out",
-    ),
-]
-PoolTable = Annotated[Path, _argument(f"Table of items that could be asked about: {TABLE}.")]
-QuestionNumber = Annotated[int, _option("How many questions, for each query.", "--number", "-n", min=1, shown=True)]
-Overall = Annotated[bool, _option("So many over all queries, not for each; only for scores.", "--overall")]
-AskedKind = Annotated[
-    QuestionKind | None,
-    _option("score: how good is an item; comparison: which of two is better. Default: as in fit.", "--kind"),
-]
-QuestionsOut = Annotated[
-    File, _option("Where to write the questions, to be answered for `corank update`; - prints them.", "--out")
-]
-AnswersTable = Annotated[
-    Path,
-    _argument(
-        "Table of newly scored rows or, for a model of comparisons, of who beat whom; also the answered questions of "
-        f"`corank suggest`: {TABLE}."
-    ),
-]
-UpdateOut = Annotated[Path, _option("Where to save the new model.", "--out")]
-
-# ---- compare, demo
-
-CompareTable = Annotated[File, _argument(f"Table of items: {TABLE}. Default: the built-in jokes.")]
-Methods = Annotated[
-    list[str] | None,
-    _option(
-        "Methods to compare, such as ridge,rankrls,lightgbm. Default: a baseline, corank's main learners, and LightGBM (or "
-        "else XGBoost) where installed.",
-        "--methods",
-    ),
-]
-Baseline = Annotated[Text, _option("Method that the others are tested against. Default: ridge.", "--baseline")]
-MeasureName = Annotated[
-    Text, _option("disagreement, ndcg or rmse. Default: disagreement with --query, rmse without.", "--measure")
-]
-ScoredShare = Annotated[
-    float | None,
-    _option(
-        "Share of the training queries (rows) that keep their scores. Default: 0.1, or all where most rows are unscored.",
-        "--scored-share",
-    ),
-]
-Repeats = Annotated[int, _option("Draws of test, scored and unscored queries (rows).", "--repeats", shown=True)]
-CompareReport = Annotated[File, _option("Write everything as one HTML page.", "--report")]
-MaxScored = Annotated[int, _option("Most scored rows in one fit.", "--max-scored", shown=True)]
-MaxUnscored = Annotated[int, _option("Most unscored rows in one fit.", "--max-unscored", shown=True)]
-Curves = Annotated[bool, _option("Also fit on fewer rows.", "--curves/--no-curves", shown=True)]
-Seed = Annotated[int, _option("All draws follow from it.", "--seed", shown=True)]
-Jobs = Annotated[int | None, _option("Fits at a time. Default: one per core.", "--jobs")]
-KeptFits = Annotated[File, _option("Folder for finished fits. Default: in the user's cache.", "--keep")]
-Fresh = Annotated[bool, _option("Do not take up fits of an earlier start.", "--fresh")]
-DemoOut = Annotated[File, _option("Save the model here.", "--out")]
-DemoReport = Annotated[File, _option("Write everything as one HTML page.", "--report")]
-
-# ---- federated
-
-CoordinatorFile = Annotated[Path, _argument("coordinator.toml")]
-SiteFile = Annotated[Path, _argument("site.toml")]
-LogFile = Annotated[File, _option("Also write a log here, one JSON object per line.", "--log")]
-Serve = Annotated[bool, _option("Stay, and score new items for corank federated predict.", "--serve")]
-FederatedTable = Annotated[Path, _argument(f"Table of items to score: {TABLE}.")]
-FederatedOut = Annotated[
-    Path, _option("Where to write them with their scores: .csv, .tsv, .parquet or .jsonl; - prints them.", "--out")
-]
-FederatedItem = Annotated[str, _option("Column that names the items.", "--id", "--item", shown=True)]
-OnlyIds = Annotated[bool, _option("Send the ids alone; every site has its own table of these items.", "--only-ids")]
-PartyFolder = Annotated[Path, _argument("Where to make it all; one folder per party.")]
-SiteNames = Annotated[list[str], _option("Name of a site; once for each.", "--site")]
-Host = Annotated[str, _option("Where sites find the coordinator.", "--host", shown=True)]
-Port = Annotated[int, _option("Its port.", "--port", min=1, max=65535, shown=True)]
-RunName = Annotated[str, _option("Name of the run.", "--run", shown=True)]
-Days = Annotated[int, _option("How long certificates are valid.", "--days", min=1, max=3650, shown=True)]
+    size = "size"
+    unit = "unit"
+    query = "query"
 
 
 # The learners, as the command line calls them; auto is the average of many models.
@@ -363,30 +76,291 @@ else:
     MethodName = StrEnum("MethodName", ["auto", *(record.method for record in learner_records() if record.in_fit)])
 
 
-class Weighting(StrEnum):
-    """What counts the same: items, pairs or queries."""
-
-    size = "size"
-    unit = "unit"
-    query = "query"
+def argument(help: str, default: Any = ...) -> Any:
+    """A positional argument, required without a default."""
+    return typer.Argument(default, help=help, show_default=False)
 
 
-MethodOption = Annotated[
-    MethodName,
-    _option(
-        "auto is an average of many models, weighed by their held-out errors; it ranks with --query or "
-        "--comparisons and predicts scores without. rankrls, kpcrank (for noisy scores) and pursuit (a handful of items) "
-        "rank; rls, kpcr and matching predict scores; corankrls and corls learn from unscored rows; preference and "
-        "difference (from who wins, or by how much) say how sure they are and what to ask next.",
-        "--method",
-        metavar="NAME",
-        shown=True,
+def option(
+    help: str, *names: str, default: Any = None, panel: str | None = None, shown: str | bool = False, **more: Any
+) -> Any:
+    """An option, by default named after its parameter; a default of ... makes it required.
+
+    `shown`: the default that the help shows, a word, or True for the value itself.
+    """
+    return typer.Option(default, *names, help=help, rich_help_panel=panel, show_default=shown, **more)
+
+
+flag = partial(option, default=False)
+_annotation = partial(option, default=...)  # its default stands in the signature
+names = partial(option, metavar="NAMES")
+setting = partial(option, panel=SETTINGS)
+tuned = partial(setting, shown="tune")
+compared = partial(option, panel=COMPARISONS)
+
+Word: TypeAlias = str | None
+Words: TypeAlias = list[str] | None
+File: TypeAlias = Path | None
+
+# ---- options that stand alone in several commands
+
+ModelFile = Annotated[Path, typer.Argument(help="Model file that `corank fit` saved.", show_default=False)]
+Force = Annotated[bool, _annotation("Overwrite an existing file.", "--force")]
+Quiet = Annotated[bool, _annotation("Print only errors, and the result if it is not written to a file.", "--quiet")]
+AsJson = Annotated[bool, _annotation("Print the result as JSON.", "--json")]
+InputFormat = Annotated[
+    Format | None,
+    _annotation(
+        "Format of the table, if its file name does not say: csv, tsv, parquet, jsonl or svmlight. Default for -: "
+        "detected from its first bytes.",
+        metavar="FORMAT",
     ),
 ]
-WeightingOption = Annotated[
-    Weighting | None,
-    _option("What counts the same: items (size), pairs (unit) or queries (query).", "--weighting", panel=SETTINGS),
+OutputFormat = Annotated[
+    OutFormat | None,
+    _annotation("Format that --out - prints: csv, tsv, parquet or jsonl.", metavar="FORMAT", shown="csv"),
 ]
+FeatureColumns = Annotated[
+    Words,
+    _annotation("Columns to learn from, such as a,b,'text_*'. Default: all other columns.", metavar="NAMES"),
+]
+DroppedColumns = Annotated[Words, _annotation("Columns to leave out.", "--drop", "--ignore", metavar="NAMES")]
+Unlabelled = Annotated[
+    float | None,
+    _annotation("Score that means unscored, such as -1. Default: only an empty cell, or nan in an SVMlight file."),
+]
+ShuffleQueries = Annotated[
+    bool,
+    _annotation(
+        "For a folder, a pattern or a large file that is not sorted by query: first bring the rows of each query "
+        "together, in a temporary folder.",
+        "--shuffle-queries",
+    ),
+]
+ItemsTable = Annotated[File, _annotation("Table that describes the items that the other table names.")]
+QueryInFit = Annotated[Word, _annotation("Column with the queries. Default: as in fit.")]
+
+# ---- groups
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """How a table is read, and how a command answers."""
+
+    format: InputFormat = None
+    force: Force = False
+    quiet: Quiet = False
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True)
+class TableOutput(CommonOptions):
+    """How a command writes a table."""
+
+    out_format: OutputFormat = None
+    spreadsheet_safe: bool = flag(
+        "Put ' before text in the result that starts with =, +, - or @, which a spreadsheet would run as a formula."
+    )
+
+    def check(self, out: Path | None, *sources: Path | None) -> None:
+        """Refuse a table that cannot be written, and options that do not go together; `sources`: files that are read."""
+        check_printed(out, self.out_format, as_json=self.as_json)
+        check_table_output(out, *sources, force=self.force)
+
+    def write(self, table: Any, out: Path) -> None:
+        """Write a table to a file, or print it."""
+        write_result(table, out, self.out_format, force=self.force, safe=self.spreadsheet_safe)
+
+
+@dataclass(frozen=True)
+class RoleOptions:
+    """Columns that are not learned from."""
+
+    score: Word = option("Column with the scores; an empty cell means unscored.")
+    query: Word = option(
+        "Column that says which rows compete with each other, their query; all queries share one scoring function."
+    )
+    id: Word = option(
+        "Column that names the items, or several: sku,name. Names are learned from only by the default method, and only "
+        "from comparisons.",
+        "--id",
+        "--item",
+    )
+
+    def in_file(self, file: Path, *, compared: bool = False) -> RoleOptions:
+        """The columns, by default those of an SVMlight file; one that is `compared` needs no score."""
+        score, query, item = svmlight_columns(file, self.score, self.query, self.id, compared=compared)
+        return replace(self, score=score, query=query, id=item)
+
+
+@dataclass(frozen=True)
+class RolesInFit:
+    """Columns that name and group items, by default as in fit."""
+
+    query: QueryInFit = None
+    id: Word = option("Column that names the items. Default: as in fit.", "--id", "--item")
+
+
+@dataclass(frozen=True)
+class ScoresInFit(RolesInFit):
+    """Columns of scored items, by default as in fit."""
+
+    score: Word = option("Column with the scores. Default: as in fit.")
+
+
+@dataclass(frozen=True)
+class PairsInFit(PairColumns):
+    """Columns of a table of comparisons, by default as in fit."""
+
+    winner: Word = option("Column of winners. Default: as in fit.")
+    loser: Word = option("Column of losers. Default: as in fit.")
+    margin: Word = option("Column that says by how much the winner won; 0 is a tie. Default: as in fit.")
+    count: Word = option("Column that says how often each comparison was made. Default: as in fit.")
+
+
+@dataclass(frozen=True)
+class PairOptions(PairColumns):
+    """Columns of a table of comparisons to learn from."""
+
+    winner: Word = compared(
+        "Column of winners in --comparisons; if tables have different names for it, separate these with commas.",
+        shown="winner",
+    )
+    loser: Word = compared("Column of losers in --comparisons.", shown="loser")
+    margin: Word = compared("Column in --comparisons that says by how much the winner won; 0 is a tie.")
+    count: Word = compared("Column in --comparisons that says how often each comparison was made.")
+
+
+@dataclass(frozen=True)
+class KindOptions:
+    """Columns to learn from, and those whose kind is given."""
+
+    features: FeatureColumns = None
+    drop: DroppedColumns = None
+    text: Words = names(
+        "Columns of free text, such as title,abstract. Default: columns with many different values of several words."
+    )
+    category: Words = names("Columns of categories, even if they hold numbers or long text.")
+    number: Words = names(
+        "Columns of single numbers, neither categories nor components of a vector, such as size,'emb_*'."
+    )
+    view: Words = names(
+        "Columns of one view, such as 'text_*', or text='text_*,title:cosine' with a name and a kernel; once per view.",
+        shown="none; for corankrls and corls two random halves",
+    )
+
+    @property
+    def kinds(self) -> dict[str, list[str]]:
+        """Columns by the kind that they are given."""
+        return {"text": self.text or [], "category": self.category or [], "number": self.number or []}
+
+    @property
+    def read_as_text(self) -> list[str]:
+        """Columns that stay text when a file is read, so that the category 007 is not 7."""
+        given = [*self.kinds["text"], *self.kinds["category"]]
+        return [*given, *(name.strip() for names in given for name in names.split(","))]
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """Links between items."""
+
+    links: File = option(
+        "Table of links between items, such as citations or items bought together: two columns of names as in --id. An "
+        "item resembles those it is linked to, so the table of items must contain these too, scored or not; links to "
+        "other items are ignored. To rank new items, give a table of old and new ones.",
+        panel=LINKS,
+    )
+    link_columns: Word = names("Columns of --links: from,to or from,to,weight.", panel=LINKS, shown="the first two")
+
+    def opened(self, context: typer.Context) -> LinkOptions:
+        """The options with the file to read."""
+        return replace(self, links=readable_or_none(context, self.links))
+
+    def table(self, *, directed: bool = False) -> LinkTable | None:
+        """The table of links, or None."""
+        return link_table(self.links, self.link_columns, directed=directed)
+
+
+Directed = Annotated[
+    bool,
+    _annotation("Items resemble those they link to, not those that link to them.", "--directed", panel=LINKS),
+]
+
+
+@dataclass(frozen=True)
+class LearnerOptions:
+    """Settings of a learner."""
+
+    kernel: str = setting("Similarity of two rows: rbf, linear, poly, cosine, …", default="rbf", shown=True)
+    gamma: Word = setting(
+        "Kernel width: tune, scale or a number. rankrls and rls also take auto, which tunes it if few rows are scored; "
+        "preference and difference also take columns, one width per column.",
+        shown="the method's own",
+    )
+    basis: Word = setting("Rows used as basis functions: auto, all, features or a number.", shown="auto")
+    alpha: Word = tuned("Strength of regularisation: tune, a number, or several to try.")
+    scoring: Word = setting(
+        "Held-out error that settings are chosen by: squared, rescaled (squared, at the best scale) or disagreement "
+        "(share of pairs in the wrong order).",
+        shown="the method's own",
+    )
+    components: Word = tuned("Number of components of kpcrank and kpcr, or tune.")
+    atoms: Word = tuned("Number of items that a model of pursuit or matching consists of, or tune.")
+    amplitude: Word = tuned("Variance of the scores in preference and difference, or tune.")
+    noise: Word = tuned("Variance of the noise in difference, or tune.")
+    weighting: Weighting | None = setting("What counts equally: items (size), pairs (unit) or queries (query).")
+    device: Word = setting("Where to compute: cuda for a GPU (needs PyTorch).", shown="CPU")
+
+    @property
+    def are_of_one_learner(self) -> bool:
+        """Whether a setting is given that an average of models does not have."""
+        given = self.gamma, self.basis, self.alpha, self.weighting, self.scoring
+        return self.kernel != "rbf" or any(value is not None for value in given)
+
+    def for_method(self, method: MethodName, plain: MethodName) -> dict[str, Any]:
+        """The settings as the learner takes them; those that do not go with the method are refused.
+
+        `plain`: the method for scored rows alone, which must have the settings too where models are averaged.
+        """
+        settings: dict[str, Any] = {"kernel": self.kernel}
+        if self.gamma is not None:
+            settings["gamma"] = number_or_text(self.gamma)
+        for name, read in READ_SETTINGS.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            for tested in (method, plain) if method is AUTO else (method,):
+                check_goes_with(name, tested)
+            settings[LEARNERS_NAMES.get(name, name)] = read(name, value)
+        return settings
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """Rows that are read in passes."""
+
+    unscored: Word = option("More rows without scores: file, folder or pattern (corankrls, corls).", panel=MANY_ROWS)
+    checkpoint: File = option(
+        "Folder for intermediate results: the same command continues from there.", panel=MANY_ROWS
+    )
+    dask: Word = option("Address of a Dask scheduler whose workers do the work.", panel=MANY_ROWS)
+    shuffle_queries: ShuffleQueries = False
+    effect: bool = option(
+        "Check whether unscored rows helped, which may take longer than the fit itself.",
+        default=True,
+        panel=MANY_ROWS,
+        shown=True,
+    )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that ask for passes."""
+        options = {"unscored": self.unscored, "checkpoint": self.checkpoint, "dask": self.dask}
+        return {name: value for name, value in options.items() if value is not None}
+
+
+# ---- methods
 
 AUTO = MethodName.auto
 LEARNERS = {MethodName(record.method): record.name for record in learner_records() if record.in_fit}
@@ -397,61 +371,36 @@ def _methods(has: Callable[[LearnerRecord], bool]) -> tuple[MethodName, ...]:
     return tuple(MethodName(record.method) for record in learner_records() if record.in_fit and has(record))
 
 
-BY_EVIDENCE = _methods(lambda record: "amplitude" in record.options)
 AGREEING = _methods(lambda record: record.views)  # views that agree on unscored rows
 STREAMED = _methods(lambda record: record.scans)  # that learn from files in passes
 RANKERS = _methods(lambda record: record.ranks)
-OWN_NAMES = {"components": "n_components", "atoms": "n_atoms"}
-
-
-def method_options(method: MethodName, given: dict[str, Any], plain: MethodName) -> dict[str, Any]:
-    """Options that only some methods have, as their learners take them; those that do not go with this are refused.
-
-    `plain` is the method that `auto` may turn out to be.
-    """
-    options: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        check_goes_with(name, method)
-        if method is AUTO:
-            check_goes_with(name, plain)
-        if name in ("alpha", "amplitude", "noise"):
-            options[name] = number_or_text(value)
-        elif name == "weighting":
-            options[name] = value.value
-        elif name in OWN_NAMES:
-            options[OWN_NAMES[name]] = _whole_numbers(name, value)
-        else:
-            options[name] = int(value) if value.isdecimal() else value
-    return options
-
-
-def _methods_with(option: str) -> tuple[MethodName, ...]:
-    """The methods that an option goes with; auto too, where it goes with the learners that auto chooses from."""
-    if option in ("view", "unscored"):
-        methods = AGREEING
-    elif option in ("checkpoint", "dask"):
-        methods = STREAMED
-    elif option == "comparisons":
-        methods = _methods(lambda record: record.comparisons)
-    else:
-        methods = _methods(lambda record: option in record.options)
-    return (AUTO, *methods) if MethodName.corankrls in methods else methods
+METHODS_WITH = {  # option → methods that it goes with, where learners do not list it among theirs
+    **dict.fromkeys(("view", "unscored"), AGREEING),
+    **dict.fromkeys(("checkpoint", "dask"), STREAMED),
+    "scoring": _methods(lambda record: "amplitude" not in record.options),
+    "comparisons": _methods(lambda record: record.comparisons),
+}
 
 
 def check_goes_with(name: str, method: MethodName) -> None:
-    """Refuse an option that a method does not have."""
-    methods = _methods_with(name)
-    if method not in methods:
-        others = " or ".join(f"--method {other}" for other in methods if other is not AUTO)
-        raise ValueError(f"--{name} does not go with --method {method}; it goes with {others}")
+    """Refuse an option that a method does not have; auto has those of the learners with views."""
+    methods = METHODS_WITH.get(name) or _methods(lambda record: name in record.options)
+    if method not in methods and not (method is AUTO and MethodName.corankrls in methods):
+        raise ValueError(f"--{name} does not go with --method {method}; it goes with --method {_either(methods)}")
 
 
-def check_views(patterns: Sequence[str]) -> None:
+def _either(names: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+
+
+def check_views(patterns: Sequence[str] | None) -> None:
     """Refuse a single view."""
-    if len(patterns) == 1:
-        raise ValueError("--view is given once, but one view has nothing to agree with: give two or more")
+    if patterns and len(patterns) == 1:
+        raise ValueError("--view is given once, but views must agree with each other: give two or more")
+
+
+# ---- values
 
 
 def _whole_numbers(name: str, text: str) -> int | str | list[int]:
@@ -473,50 +422,17 @@ def number_or_text(text: str) -> float | str | list[float]:
     return values if len(values) > 1 else values[0]
 
 
-# ---- what goes together in fit
+def _number_setting(_: str, text: str) -> Any:
+    return number_or_text(text)
 
 
-def check_what_to_learn_from(
-    score: str | None,
-    item: str | None,
-    items: Path | None,
-    comparisons: Path | None,
-    pairs: dict[str, str | None],
-    method: MethodName,
-) -> None:
-    """Refuse options that do not go together."""
-    if items is not None and comparisons is not None:
-        raise ValueError("--items is for scores: with --comparisons the first table describes the items")
-    if items is not None and item is None:
-        raise ValueError("--items needs --id, the column that says what the items are called")
-    if comparisons is None:
-        for name, value in pairs.items():
-            if value is not None:
-                raise ValueError(f"--{name} is a column of a table of comparisons: say which with --comparisons")
-        if score is None:
-            raise ValueError(
-                "missing option '--score', the column with the scores, or '--comparisons', a table of who beat whom"
-            )
-        return
-    if score is not None:
-        raise ValueError("give --score or --comparisons, not both; --drop leaves a column out of the features")
-    if item is None:
-        raise ValueError("--comparisons needs --item, the column that says what the items are called")
-    check_goes_with("comparisons", method)
-    if pairs["margin"] is not None and method is MethodName.preference:
-        raise ValueError(
-            "--margin does not go with --method preference, which learns from who won alone; use --method difference"
-        )
+def _text_setting(_: str, text: str) -> int | str:
+    return int(text) if text.isdecimal() else str(text)
 
 
-def is_streamed(file: Path, second_tables: dict[str, Path | None], passes: dict[str, Any]) -> bool:
-    """Whether rows are read in passes; refuses a second table then, which is read into memory with the first."""
-    second = next((name for name, value in second_tables.items() if value is not None), None)
-    option = next((name for name, value in passes.items() if value is not None), None)
-    if second is None:
-        return option is not None or is_big(file)
-    if option is not None:
-        raise ValueError(f"--{option} does not go with --{second}, whose rows must fit into memory")
-    if is_several(file):
-        raise ValueError(f"--{second} goes with one table, but {file} is a folder or a pattern")
-    return False
+LEARNERS_NAMES = {"components": "n_components", "atoms": "n_atoms"}  # of settings
+READ_SETTINGS: dict[str, Callable[[str, str], Any]] = {
+    **dict.fromkeys(("weighting", "basis", "scoring"), _text_setting),
+    **dict.fromkeys(("alpha", "amplitude", "noise"), _number_setting),
+    **dict.fromkeys(("components", "atoms"), _whole_numbers),
+}

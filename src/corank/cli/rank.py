@@ -1,8 +1,10 @@
-"""`corank rank`: a model file and a new table → the table in order, best first."""
+"""`corank rank`: a model file and a new table → the table in order, best first. `corank predict`: in its own order."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,157 +14,316 @@ import pyarrow.compute as pc
 import typer
 from rich.text import Text
 
-from corank._messages import count
-from corank.cli.columns import features_of, predicted_scores, queries_of, ranked_order, result_names, text_columns
-from corank.cli.console import grid, is_big, note, show, show_json, working
-from corank.cli.files import (
-    DASH,
-    check_model_and_table,
-    check_printed,
-    check_table_output,
-    readable,
-    title_of,
-    write_result,
+from corank._arrays import Index
+from corank._messages import count, listed
+from corank.cli.columns import (
+    id_columns,
+    predicted_scores,
+    ranked_order,
+    remembered,
+    remembered_ids,
+    result_names,
+    unusual_cells,
 )
-from corank.cli.links import check_single_table, file_of, link_table, links_for
+from corank.cli.console import cell, dim, grid, is_big, note, show, show_json, width_of_screen, working
+from corank.cli.files import DASH, title_of
+from corank.cli.items import ItemTable, OpenedTables, Step
 from corank.cli.options import (
-    AsJson,
-    Force,
-    InputFormat,
-    LinkColumns,
-    LinksFile,
+    TABLE,
+    File,
+    LinkOptions,
     ModelFile,
-    OutputFormat,
     QueryInFit,
-    Quiet,
-    RankItem,
-    RankOut,
-    RankTable,
     ShuffleQueries,
-    SpreadsheetSafe,
-    Top,
+    TableOutput,
+    Word,
+    argument,
+    flag,
+    option,
 )
 from corank.model_files import load
-from corank.tables import column, read_table
+from corank.tables import column
 
-SHOWN_ROWS, SHOWN_COLUMNS = 10, 5
-RESULTS = ("rank", "score", "std")
+SHOWN_ROWS = 10
+MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
+MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell on the screen, and between cells
+LONG_TEXT = 24  # letters in the mean: such a column comes last
+FILES = ".csv, .tsv, .parquet or .jsonl"
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """What `corank predict` and `corank rank` have in common."""
+
+    model: ModelFile
+    file: Path = argument(f"Table of items: {TABLE}; or a folder or pattern of such files.")
+    query: QueryInFit = None
+    id: Word = option("Columns to write next to the results, such as sku,name. Default: all.", "--id", "--item")
+
+    @property
+    def ids(self) -> list[str]:
+        """The only columns to write next to the results; none for all."""
+        return id_columns(self.id)
+
+
+@dataclass(frozen=True)
+class RankOptions:
+    """What `corank rank` has in addition: predictions have it at its defaults."""
+
+    top: int | None = option("Keep only this many rows of each query, the best.", min=1)
+    chances: bool = flag(
+        "Also give the probability that each item is the best of its query, and the ranks between which it lies with a "
+        "probability of 90 %: best, rank_low and rank_high."
+    )
+    shuffle_queries: ShuffleQueries = False
 
 
 def rank(
     context: typer.Context,
-    model: ModelFile,
-    file: RankTable,
-    out: RankOut = None,
-    top: Top = None,
-    query: QueryInFit = None,
-    id: RankItem = None,
-    links: LinksFile = None,
-    link_columns: LinkColumns = None,
-    shuffle_queries: ShuffleQueries = False,
-    format: InputFormat = None,
-    out_format: OutputFormat = None,
-    spreadsheet_safe: SpreadsheetSafe = False,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    applied: PredictOptions,
+    out: File = option(f"Where to write the ranking: {FILES}; - prints it. Default: show the best ten."),
+    ranking: RankOptions,
+    links: LinkOptions,
+    output: TableOutput,
 ) -> None:
     """Rank the items of a table, within each query: 1 is the best.
 
-    Where a model knows how sure it is, std is a standard deviation. Of an
-    average, which corank fit makes by default, it is that of a new score,
-    noise included. Of a ranker among the Gaussian processes it is that of a
-    score less the mean score of its query: the level of the scores, which
-    says nothing about the order, is taken out (left in beyond 2,000 rows).
-    Of a folder, a pattern or a large file every query is written as it is
-    read, with rank, score and all columns, and without std.
+    std, where the model knows how certain it is, is a standard deviation:
+    for the average that corank fit makes by default, of a new score, noise
+    included; for a Gaussian process that ranks, of a score minus the mean
+    score of its query, as the level of the scores says nothing about the
+    order (beyond 2,000 rows per query the level is left in).
+    Values unlike those in the fitted table are listed in a column unusual.
+    A folder, a pattern or a large file is ranked query by query as it is
+    read: rank, score and all columns are written, without std.
     """
-    check_model_and_table("rank", model, file)
-    check_printed(out, out_format, as_json=as_json)
-    source = readable(context, file, format)
-    linked = link_table(context, links, link_columns)
-    check_single_table(linked, source)
-    check_table_output(out, source, file_of(linked), force=force)
-    in_passes = is_big(source) and linked is None
-    if in_passes and (out is None or out == DASH):
-        raise ValueError("--out is needed for a folder, a pattern or a large file: say where to write the ranking")
-    with working(quiet=quiet, status=not in_passes) as step:
-        step(f"reading {source.name}")
-        learner = load(model)
-        remembered = learner.table_ or {}
-        by = query or remembered.get("query")
-        if in_passes:
-            from corank.cli.large_files import rank_in_passes
+    _run(context, applied, ranking, links, output, out)
 
-            assert out is not None
-            if top is not None and by is None:
-                raise ValueError(
-                    "--top does not go with rows that are read in passes and have no queries: none is ranked"
-                )
-            options: Any = {"overwrite": force, "top": top, "shuffles": shuffle_queries, "safe": spreadsheet_safe}
-            n_rows, n_queries = rank_in_passes(learner, source, out, by, id, **options)
-            n_written = n_rows
+
+def predict(
+    context: typer.Context,
+    *,
+    applied: PredictOptions,
+    out: File = option(f"Where to write the predictions: {FILES}; - prints them. Default: show the first ten."),
+    links: LinkOptions,
+    output: TableOutput,
+) -> None:
+    """Predict the score of every row of a table, and keep the order of the rows.
+
+    std is the standard deviation of a score, as in corank rank, which sorts.
+    """
+    _run(context, applied, None, links, output, out)
+
+
+@dataclass(frozen=True)
+class RankedTable:
+    """A table with what a model says of its rows.
+
+    Attributes
+    ----------
+    table : results, ids, number of the row, and the other columns
+    results : names of the columns of results
+    ids : names of the columns that name the rows, or of the one that numbers them
+    query : name of the query column, or None
+    sizes : (n_queries,) how many rows every query has
+    first_best : probability that the first row is the best of its query, None where it is not known
+    top : how many rows of each query are wanted, or None for all
+    sorts : whether the rows are ranked; else they stay in their order
+    """
+
+    table: pa.Table
+    results: Sequence[str]
+    ids: Sequence[str]
+    query: str | None
+    sizes: Index
+    first_best: float | None
+    top: int | None
+    sorts: bool
+
+    @property
+    def best(self) -> pa.Table:
+        """The rows that are wanted."""
+        return self.table if self.top is None else self.table.filter(pc.less_equal(self.table.column(0), self.top))
+
+
+def _run(
+    context: typer.Context,
+    applied: PredictOptions,
+    ranks: RankOptions | None,
+    links: LinkOptions,
+    output: TableOutput,
+    out: Path | None,
+) -> None:
+    """Rank or, without `ranks`, predict."""
+    tables = OpenedTables.open(context, applied.model, applied.file, output, links)
+    output.check(out, *tables.paths)
+    in_passes = is_big(tables.file) and tables.links is None
+    with working(quiet=output.quiet, status=not in_passes) as step:
+        step(f"reading {tables.file.name}")
+        learner = load(applied.model)
+        if in_passes:
+            ranking = None
+            n_rows, n_queries, by = _written_in_passes(learner, tables.file, applied, ranks, output, out)
         else:
-            table = read_table(source, text=text_columns(learner, by, id, remembered.get("id")))
-            asked = query is not None
-            by, queries = queries_of(table, source, by, asked=asked, otherwise="all rows are ranked together")
-            step(f"encoding {count(len(table), 'row')}")
-            features = features_of(learner, table)
-            names = [name for name in (remembered.get("id"), id) if name in table.column_names]
-            joining = links_for(learner, linked, table, names[0] if names else id, source)
-            step(f"ranking {count(len(table), 'row')}")
-            ranking = _ranking(table, *predicted_scores(learner, features, queries, joining), queries, by, id)
-            best = ranking if top is None else ranking.filter(pc.less_equal(ranking.column(0), top))
-            n_rows, n_queries, n_written = len(ranking), int(queries.max()) + 1, len(best)
+            shown = out is None and not output.as_json
+            ranking = _ranking(learner, applied, ranks, tables, step, shown=shown)
+            n_rows, n_queries, by = len(ranking.table), len(ranking.sizes), ranking.query
             if out is not None:
                 step(f"writing {out.name}")
-                write_result(best, out, out_format, force=force, safe=spreadsheet_safe)
-            elif not as_json and not sys.stdout.isatty():
+                output.write(ranking.best, out)
+            elif shown and not sys.stdout.isatty():
                 note("this is a table for people; --out - prints CSV")
-    if as_json:
-        result = {"model": str(model), "rows": n_rows, "queries": None if by is None else n_queries}
-        more = {"ranking": best.to_pylist()} if out is None else {"out": str(out)}
-        show_json({**result, **more})
-    elif out is None:
-        _show_best(ranking, by, file, top or SHOWN_ROWS)
-    elif not quiet and out != DASH:
-        within = "" if by is None else f" in {count(n_queries, 'query', 'queries')}"
-        written = count(n_written, "row")
-        show(Text(f"{written} ranked{within}: {out}" if top is None else f"the best {written}{within}: {out}"))
+    if output.as_json:
+        result = {"model": str(applied.model), "rows": n_rows, "queries": None if by is None else n_queries}
+        rows = {"ranking" if ranks else "predictions": ranking.best.to_pylist()} if out is None and ranking else {}
+        show_json({**result, **(rows or {"out": str(out)})})
+    elif out is None and ranking is not None:
+        _show(ranking, applied.file)
+    elif not output.quiet and out != DASH:
+        n_written = n_rows if ranking is None else len(ranking.best)
+        within = "" if by is None or not ranks else f" in {count(n_queries, 'query', 'queries')}"
+        what = f"{count(n_written, 'row')} {'ranked' if ranks else 'with a prediction'}{within}"
+        show(Text(f"the best {count(n_written, 'row')}{within}: {out}" if ranks and ranks.top else f"{what}: {out}"))
 
 
-def _ranking(table: pa.Table, scores: Any, std: Any, queries: Any, query: str | None, item: str | None) -> pa.Table:
-    """The table in order with ranks, scores and standard deviations before its columns, or before one column alone."""
-    order, ranks = ranked_order(scores, queries)
-    if item is not None:
-        column(table, item, "id")
-        table = table.select(list(dict.fromkeys(name for name in (query, item) if name is not None)))
-    results = {"rank": ranks, "score": scores[order], **({} if std is None else {"std": std[order]})}
-    names = result_names(list(results), table.column_names)
-    ordered = table.take(pa.array(order))
-    columns = dict(zip(names, map(pa.array, results.values()), strict=True))
-    return pa.table({**columns, **dict(zip(ordered.column_names, ordered.columns, strict=True))})
+def _written_in_passes(
+    learner: Any,
+    file: Path,
+    applied: PredictOptions,
+    ranks: RankOptions | None,
+    output: TableOutput,
+    out: Path | None,
+) -> tuple[int, int, str | None]:
+    """Write the result as the file is read: numbers of rows and queries, and the query column."""
+    from corank.cli.large_files import rank_in_passes
+
+    if out is None or out == DASH:
+        raise ValueError("--out is needed for a folder, a pattern or a large file: name a file for the result")
+    by = None if ranks is None else applied.query or remembered(learner, "query")
+    if ranks is not None and ranks.top is not None and by is None:
+        raise ValueError("--top needs queries if rows are read in passes: without --query they are not ranked")
+    top, shuffles = (None, False) if ranks is None else (ranks.top, ranks.shuffle_queries)
+    options: Any = {"overwrite": output.force, "top": top, "shuffles": shuffles, "safe": output.spreadsheet_safe}
+    numbers = rank_in_passes(learner, file, out, by, applied.ids, sorts=ranks is not None, **options)
+    return *numbers, by
 
 
-def _show_best(ranking: pa.Table, query: str | None, file: Path, top: int) -> None:
-    """The best rows of the first query."""
-    title, more, first = f"The best of {count(len(ranking), 'row')} of {title_of(file)}", "", ranking
-    if query is not None:
-        label, n_queries = ranking[query][0], len(ranking[query].unique())
-        begins = np.flatnonzero(ranking.column(0).to_numpy() == 1)
-        size = int(begins[1]) if len(begins) > 1 else len(ranking)
-        first = ranking.slice(0, size).drop_columns([query])
-        title = f"The best of {query} {label}, {count(size, 'row')} of {title_of(file)}"
+def _ranking(
+    learner: Any, applied: PredictOptions, ranks: RankOptions | None, tables: OpenedTables, step: Step, *, shown: bool
+) -> RankedTable:
+    """The table in order with ranks, scores and standard deviations before its columns, or before those of the ids."""
+    fitted_ids, wanted = remembered_ids(learner), applied.ids
+    otherwise = "all rows are ranked together" if ranks else "all rows are predicted as one query"
+    items = ItemTable.read(learner, tables.file, applied.query, *wanted, *fitted_ids, otherwise=otherwise)
+    table, queries = items.table, items.queries
+    step(f"encoding {count(len(table), 'row')}")
+    features = items.features
+    unusual = unusual_cells(learner, table, tables.file)
+    for name in wanted:
+        column(table, name, "id")
+    ids = wanted or [name for name in fitted_ids if name in table.column_names]
+    named = [name for name in (*fitted_ids[:1], *wanted) if name in table.column_names]
+    joining = items.links(tables.links, named[0] if named else None)
+    step(f"{'ranking' if ranks else 'predicting'} {count(len(table), 'row')}")
+    scores, std = predicted_scores(learner, features, queries, joining)
+    results: dict[str, Any] = {"score": scores, **({} if std is None else {"std": std})}
+    order = np.arange(len(table))
+    if ranks is not None:
+        order, places = ranked_order(scores, queries)
+        chances = _chances(learner, features, queries, joining) if ranks.chances else {}
+        results = {"rank": places[np.argsort(order)], **results, **chances}
+    beside = {"row": np.arange(1, len(table) + 1), **({} if unusual is None else {"unusual": unusual})}
+    names = result_names([*results, *beside], table.column_names)
+    result_columns, more = names[: len(results)], names[len(results) :]
+    columns: dict[str, Any] = dict(zip(result_columns, results.values(), strict=True))
+    columns |= {name: table[name] for name in ids}
+    columns |= zip(more, beside.values(), strict=True)
+    others = ([] if items.query is None else [items.query]) if wanted else table.column_names
+    columns |= {name: table[name] for name in others if name not in columns}
+    ordered = pa.table(columns).take(pa.array(order))
+    sizes = np.bincount(queries)
+    top = None if ranks is None else ranks.top
+    result = RankedTable(
+        ordered, result_columns, ids or more[:1], items.query, sizes, None, top, sorts=ranks is not None
+    )
+    if shown and ranks and joining is None and 1 < sizes[0] <= MAX_SHOWN_CHANCES:
+        from corank.interpretation import knows_uncertainty, rank_uncertainty  # slow to import
+
+        if knows_uncertainty(learner):
+            best = rank_uncertainty(learner, features[order[: sizes[0]]], qid=np.zeros(sizes[0])).best
+            return replace(result, first_best=float(best[0]))
+    return result
+
+
+def _chances(learner: Any, features: Any, queries: Index, links: Any) -> dict[str, Any]:
+    """How likely every row is the best of its query, and between which ranks it lies."""
+    from corank.interpretation import MAX_UNCERTAIN_ROWS, knows_uncertainty, rank_uncertainty  # slow to import
+
+    if not knows_uncertainty(learner):
+        raise ValueError(
+            f"--chances needs a model that knows how certain it is, unlike {type(learner).__name__}: fit with the default "
+            "method, or with --method preference or difference"
+        )
+    if (np.bincount(queries) > MAX_UNCERTAIN_ROWS).any():
+        note(f"--chances is left out for queries of more than {MAX_UNCERTAIN_ROWS:,} rows")
+    sure = rank_uncertainty(learner, features, qid=queries, links=links)
+    known = sure.high > 0
+    low, high = (pa.array(np.where(known, ranks, 0), mask=~known) for ranks in (sure.low, sure.high))
+    return {"best": sure.best, "rank_low": low, "rank_high": high}
+
+
+# ---- on the screen
+
+
+def _show(ranking: RankedTable, path: Path) -> None:
+    """The best rows of the first query, or the first rows."""
+    table, file = ranking.table, title_of(path)
+    title, more = f"{'The best' if ranking.sorts else 'The first'} of {count(len(table), 'row')} in {file}", ""
+    if ranking.sorts and ranking.query is not None:
+        size, n_queries = int(ranking.sizes[0]), len(ranking.sizes)
+        title = f"The best of {count(size, 'row')} with {ranking.query} {table[ranking.query][0]} in {file}"
+        table = table.slice(0, size).drop_columns([ranking.query])
         more = f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
-    results = [name for name in first.column_names[: len(RESULTS)] if name.removeprefix("predicted_") in RESULTS]
-    names = first.column_names[: len(results) + SHOWN_COLUMNS]
-    table = grid(title, names, right=results)
-    for row in first.slice(0, top).select(names).to_pylist():
-        table.add_row(*(Text(_cell(row[name])) for name in names))
-    show(table, Text(f"{more}--out FILE writes them all", style="dim"))
+    rows = table.slice(0, ranking.top or SHOWN_ROWS).to_pylist()
+    cells = {name: [cell(row[name]) for row in rows] for name in _first_columns(table, ranking)}
+    widths, left_out = _fitting(cells, len(ranking.results) + len(ranking.ids))
+    screen = grid(title, list(widths), zip(*(cells[name] for name in widths), strict=True), right=ranking.results)
+    for shown, width in zip(screen.columns, widths.values(), strict=True):
+        shown.max_width = width
+    best = ranking.first_best
+    sure = [] if best is None else [dim(f"the first is the best with a probability of {best:.0%}")]
+    hidden = f"not shown: {listed(left_out, SHOWN_ROWS)}; " if left_out else ""
+    show(screen, *sure, dim(f"{more}{hidden}--out FILE writes them all"))
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:
+    """Names of the columns as they are shown: results, ids, then those of the table, long text last."""
+    first = [*ranking.results, *ranking.ids]
+    others = [name for name in table.column_names if name not in first]
+    unusual = [
+        name for name in others if name.removeprefix("predicted_") == "unusual" and table[name].null_count < len(table)
+    ]
+    others = [name for name in others if name.removeprefix("predicted_") not in ("row", "unusual")]
+    return [*first, *unusual, *sorted(others, key=lambda name: _is_long_text(table[name]))]
+
+
+def _is_long_text(values: pa.ChunkedArray) -> bool:
+    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+        return False
+    return bool((pc.mean(pc.utf8_length(values)).as_py() or 0) > LONG_TEXT)
+
+
+def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[dict[str, int], list[str]]:
+    """Widths of the columns that fit on the screen, of which the first `n_needed` always do, and names of the others."""
+    widths: dict[str, int] = {}
+    left_out: list[str] = []
+    room = width_of_screen() - GAP
+    for at, (name, texts) in enumerate(cells.items()):
+        width = min(MAX_CELL, max(map(len, [name, *texts])))
+        if at >= n_needed and room < min(width, max(len(name), LEAST_CELL)):
+            left_out.append(name)
+            continue
+        widths[name] = width if at < n_needed else min(width, room)
+        room -= widths[name] + GAP
+    return widths, left_out

@@ -7,7 +7,9 @@ from typing import Any
 
 from rich.text import Text
 
-from corank.cli.console import grid
+from corank._messages import listed
+from corank.cli.console import bold, dim, grid
+from corank.describe import Facts
 
 MAX_COLUMNS = 12  # listed one by one
 MAX_DROPPED = 4  # of them columns that are not learned from
@@ -15,7 +17,7 @@ MAX_CATEGORIES = 6
 MAX_FEATURES = 12
 
 
-def encoding_of(encoder: Any) -> list[dict[str, Any]]:
+def encoding_of(encoder: Any) -> list[Facts]:
     """Every column: its kind, what becomes of it, its categories, and what a missing value becomes."""
     return [
         {
@@ -28,15 +30,14 @@ def encoding_of(encoder: Any) -> list[dict[str, Any]]:
     ]
 
 
-def with_categories(encoding: list[dict[str, Any]]) -> list[dict[str, str]]:
+def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
     """Columns with what becomes of each, the first categories by name."""
     columns = []
     for entry in encoding:
-        treatment, labels = entry["treatment"], entry["categories"]
+        treatment, labels = entry["treatment"], [_short(label) for label in entry["categories"]]
         if labels:
-            more = f" and {len(labels) - MAX_CATEGORIES} more" if len(labels) > MAX_CATEGORIES else ""
-            listed = ", ".join(_short(label) for label in labels[:MAX_CATEGORIES])
-            treatment = treatment.replace(f"{len(labels)} values", f"{len(labels)} values ({listed}{more})", 1)
+            number = f"{len(labels)} values"
+            treatment = treatment.replace(number, f"{number} ({listed(labels, MAX_CATEGORIES)})", 1)
         columns.append({"column": entry["column"], "kind": entry["kind"], "treatment": treatment})
     return columns
 
@@ -47,31 +48,29 @@ def _short(label: str) -> str:
 
 def columns_table(columns: list[dict[str, str]]) -> Any:
     """What becomes of each column; of many columns the first, and some of those that are dropped."""
-    listed = columns
+    shown = columns
     if len(columns) > MAX_COLUMNS:
         dropped = [column for column in columns if column["treatment"].startswith("dropped")][:MAX_DROPPED]
-        others = [column for column in columns if column not in dropped]
-        listed = others[: MAX_COLUMNS - len(dropped)] + dropped
-    table = grid("", ("column", "kind"), last="what becomes of it")
-    for column in listed:
+        others = [column for column in columns if column not in dropped][: MAX_COLUMNS - len(dropped)]
+        shown = [column for column in columns if column in others or column in dropped]
+    rows: list[Any] = []
+    for column in shown:
         style = "dim" if column["treatment"].startswith("dropped") else ""
         cells = (column["column"] or "(no name)", column["kind"], column["treatment"].split(", minus")[0])
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    unlisted = Counter(column["kind"] for column in columns if column not in listed)
-    if unlisted:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in unlisted.items())
-        table.add_row(Text(f"and {unlisted.total()} more", style="dim"), "", Text(kinds, style="dim"))
-    return table
+        rows.append([Text(entry, style=style) for entry in cells])
+    hidden = Counter(column["kind"] for column in columns if column not in shown)
+    if hidden:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in hidden.items())
+        rows.append([dim(f"and {hidden.total()} more"), "", dim(kinds)])
+    return grid("", ("column", "kind"), rows, last="what becomes of it")
 
 
-def widths_table(facts: dict[str, Any]) -> list[Any]:
+def widths_table(facts: Facts) -> list[Any]:
     """Kernel widths feature by feature, where there is one for each; those along which the function changes most first."""
     if not isinstance(facts.get("gamma"), list):
         return []
     widths = sorted(zip(facts["gamma"], facts["feature_names"], strict=True), key=lambda pair: -pair[0])
-    table = grid("", ("feature", "gamma"), right=("gamma",))
-    for gamma, name in widths[:MAX_FEATURES]:
-        table.add_row(Text(name), f"{gamma:.3g}")
+    rows: list[Any] = [(name, f"{gamma:.3g}") for gamma, name in widths[:MAX_FEATURES]]
     if len(widths) > MAX_FEATURES:
-        table.add_row(Text(f"and {len(widths) - MAX_FEATURES} more", style="dim"), "")
-    return [Text("Features by how much they matter", style="bold"), table]
+        rows.append((dim(f"and {len(widths) - MAX_FEATURES} more"), ""))
+    return [bold("Features by how much they matter"), grid("", ("feature", "gamma"), rows, right=("gamma",))]

@@ -10,93 +10,80 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import typer
-from numpy.typing import NDArray
 from rich.text import Text
 
+from corank._arrays import FloatArray, Index
 from corank._messages import count
-from corank.cli.columns import features_of, predicted_scores, queries_of, text_columns
-from corank.cli.comparisons import FIRST, SECOND, WINNER, labels
-from corank.cli.console import command, grid, note, show, show_json, working
-from corank.cli.files import DASH, check_model_and_table, check_printed, check_table_output, readable, write_result
-from corank.cli.links import as_argument, file_of, link_table, links_for
+from corank.cli.columns import id_columns, predicted_scores, remembered, remembered_ids, unlabelled_score
+from corank.cli.comparisons import FIRST, SECOND, WINNER
+from corank.cli.console import bold, cell, command, dim, grid, show, show_json, working
+from corank.cli.files import DASH
+from corank.cli.items import ItemTable, OpenedTables
+from corank.cli.links import as_argument
 from corank.cli.options import (
-    AsJson,
-    AskedKind,
-    Force,
-    InputFormat,
-    ItemInFit,
-    LinkColumns,
-    LinksFile,
+    TABLE,
+    File,
+    LinkOptions,
     ModelFile,
-    OutputFormat,
-    Overall,
-    PoolTable,
-    QueryInFit,
     QuestionKind,
-    QuestionNumber,
-    QuestionsOut,
-    Quiet,
-    SpreadsheetSafe,
+    RolesInFit,
+    TableOutput,
+    argument,
+    flag,
+    option,
 )
 from corank.describe import learned_from_comparisons
 from corank.links import Links
 from corank.model_files import load
-from corank.tables import TableError, column, read_table, score_column
+from corank.tables import TableError, column, score_column
 
 SHOWN_QUESTIONS = 20
-FIRST_WINS = "next answer is first"  # title of the column with its probability
+FIRST_WINS, PREDICTED = "next answer is first", "predicted score"  # titles of columns
 
 
 def suggest(
     context: typer.Context,
+    *,
     model: ModelFile,
-    pool: PoolTable,
-    number: QuestionNumber = 5,
-    overall: Overall = False,
-    kind: AskedKind = None,
-    out: QuestionsOut = None,
-    query: QueryInFit = None,
-    id: ItemInFit = None,
-    links: LinksFile = None,
-    link_columns: LinkColumns = None,
-    format: InputFormat = None,
-    out_format: OutputFormat = None,
-    spreadsheet_safe: SpreadsheetSafe = False,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    pool: Path = argument(f"Table of items that could be asked about: {TABLE}."),
+    number: int = option("How many questions per query.", "--number", "-n", default=5, min=1, shown=True),
+    overall: bool = flag("That many questions over all queries, not per query; only for scores."),
+    kind: QuestionKind | None = option(
+        "score: how good is an item; comparison: which of two is better. Default: as in fit."
+    ),
+    out: File = option("Where to write the questions, to be answered for `corank update`; - prints them."),
+    roles: RolesInFit,
+    links: LinkOptions,
+    output: TableOutput,
 ) -> None:
     """Say what to ask next: the questions whose answers teach the model most.
 
-    Write them with --out, fill in the answers, and hand the file to `corank update`.
-    Rows of the table that have a score are not asked about again.
+    Write them with --out, fill in the answers, and pass the file to `corank update`.
+    Rows of the table that already have a score are not asked about.
     """
-    check_model_and_table("suggest", model, pool)
-    check_printed(out, out_format, as_json=as_json)
-    source = readable(context, pool, format)
-    linked = link_table(context, links, link_columns)
-    check_table_output(out, source, file_of(linked), force=force)
-    with working(quiet=quiet) as step:
-        step(f"reading {source.name}")
+    tables = OpenedTables.open(context, model, pool, output, links)
+    output.check(out, *tables.paths)
+    with working(quiet=output.quiet) as step:
+        step(f"reading {tables.file.name}")
         learner = load(model)
         if not hasattr(learner, "suggest"):
             raise ValueError(
-                f"{type(learner).__name__} has nothing to suggest: that takes a model which knows how sure it is (corank "
-                "fit --method preference or difference), or views that can disagree (--method corankrls or corls)"
+                f"{type(learner).__name__} cannot suggest questions: that takes a model that knows how certain it is "
+                "(corank fit --method preference or difference), or views that can disagree (--method corankrls or corls)"
             )
-        items = QuestionPool.read(source, learner, query, id)
-        joining = links_for(learner, linked, items.table, items.item, source)
+        items = QuestionPool.read(tables.file, learner, roles)
+        joining = items.items.links(tables.links, items.item)
         step(f"looking for questions about {count(len(items.rows), 'row')}")
         questions = _ask(learner, items, number, kind, joining, overall=overall)
         if out is not None:
             step(f"writing {out.name}")
-            write_result(questions.to_fill_in(), out, out_format, force=force, safe=spreadsheet_safe)
-    if as_json:
+            output.write(questions.to_fill_in(), out)
+    if output.as_json:
         show_json({"kind": questions.kind, "questions": questions.entries()})
-    elif out is None or not (quiet or out == DASH):
+    elif out is None or not (output.quiet or out == DASH):
         _show_questions(questions, out, None if overall else number)
         if out is not None:
-            show(*_next_steps(questions, model, pool, out, links))
+            show(*_next_steps(questions, model, pool, out, links.links))
 
 
 @dataclass(frozen=True)
@@ -105,48 +92,51 @@ class QuestionPool:
 
     Attributes
     ----------
-    file, table : where they stand
-    rows : (m,) rows of the table without a score
+    items : the table
+    rows : (m,) its rows without a score
     item, names : the column that names the items, and the names (n_rows,); None where nothing does
-    query, queries : the query column, and the numbers of the queries (n_rows,), all 0 where there is one
+    beside : further columns that name the items
     score : what the column of scores is called
     missing_query : a query column that the table lacks and answers need, or None
     """
 
-    file: Path
-    table: pa.Table
-    rows: NDArray[np.int64]
+    items: ItemTable
+    rows: Index
     item: str | None
     names: Sequence[str | None] | None
-    query: str | None
-    queries: NDArray[np.int64]
+    beside: Sequence[str]
     score: str
     missing_query: str | None
 
     @classmethod
-    def read(cls, file: Path, model: Any, query: str | None, item: str | None) -> QuestionPool:
+    def read(cls, file: Path, model: Any, roles: RolesInFit) -> QuestionPool:
         """Read a table for a model; by default columns are called as in fit."""
-        remembered = model.table_ or {}
-        by, named_by, score = query or remembered.get("query"), item or remembered.get("id"), remembered.get("score")
-        table = read_table(file, text=text_columns(model, by, named_by))
-        needed = by if model._with_queries else None
-        by, queries = queries_of(table, file, by, asked=query is not None, otherwise="all rows are one query")
-        if item is not None:
-            column(table, item, "item")
-        elif named_by is not None and named_by not in table.column_names:
-            note(
-                f"{file} has no column {named_by!r}, which named the items in fit: they are called by their row numbers"
-            )
-            named_by = None
+        given, score = id_columns(roles.id), remembered(model, "score")
+        ids = given or remembered_ids(model)
+        items = ItemTable.read(model, file, roles.query, *ids, otherwise="all rows are one query")
+        table = items.table
+        for name in given:
+            column(table, name, "item")
+        item, names = items.names(ids[0] if ids else None, asked=bool(given))
         unscored = np.ones(len(table), dtype=bool)
         if score is not None and score in table.column_names:
-            unscored = np.isnan(score_column(table, score))
+            unscored = np.isnan(score_column(table, score, unlabelled_score(model)))
             if not unscored.any():
                 raise TableError(f"every row of {file} has a score in {score!r}: there is nothing to ask")
-        names = None if named_by is None else labels(table, named_by, "item", file)
-        missing = needed if by is None else None
-        rows = np.flatnonzero(unscored)
-        return cls(file, table, rows, named_by, names, by, queries, score or "score", missing)
+        needed = (roles.query or remembered(model, "query")) if model._with_queries else None
+        beside = [name for name in ids[1:] if item is not None and name in table.column_names]
+        missing = needed if items.query is None else None
+        return cls(items, np.flatnonzero(unscored), item, names, beside, score or "score", missing)
+
+    @property
+    def table(self) -> pa.Table:
+        """The table of all items."""
+        return self.items.table
+
+    @property
+    def query(self) -> str | None:
+        """The query column."""
+        return self.items.query
 
     def name(self, row: int) -> str | int:
         """What a row is called: its name, or its number, from 1."""
@@ -176,8 +166,8 @@ class Questions:
 
     pool: QuestionPool
     kind: str
-    asked: NDArray[np.int64]
-    expected: dict[str, NDArray[np.float64]]
+    asked: Index
+    expected: dict[str, FloatArray]
     answer: str
     margin: str | None
     can_be_answered: bool
@@ -200,8 +190,11 @@ class Questions:
             entry: dict[str, Any] = {}
             if self.pool.query is not None:
                 entry["query"] = self.pool.table[self.pool.query][int(rows[0])].as_py()
-            sides = (FIRST, SECOND) if self.compares else ("item",)
-            entry |= {side: self.pool.name(row) for side, row in zip(sides, rows, strict=True)}
+            sides = {FIRST: f"{FIRST}_row", SECOND: f"{SECOND}_row"} if self.compares else {"item": "row"}
+            entry |= dict(zip(sides, map(self.pool.name, rows), strict=True))
+            entry |= {side: int(row) + 1 for side, row in zip(sides.values(), rows, strict=True)}
+            if not self.compares:
+                entry |= {name: self.pool.table[name][int(rows[0])].as_py() for name in self.pool.beside}
             entries.append(entry | {name: float(values[at]) for name, values in self.expected.items()})
         return entries
 
@@ -223,22 +216,22 @@ class Questions:
         to_fill = {name: pa.nulls(n, pa.string()) for name in self.columns_to_fill}
         to_fill[self.answer] = pa.nulls(n, pa.float64())
         if pool.item is not None and pool.has_unique_names:
-            return pa.table({pool.item: table[pool.item], **queries, **to_fill})
+            beside = {name: table[name] for name in pool.beside}
+            return pa.table({pool.item: table[pool.item], **beside, **queries, **to_fill})
         return pa.table({**to_fill, **{name: table[name] for name in table.column_names if name != self.answer}})
 
 
 def _ask(
     model: Any, pool: QuestionPool, number: int, kind: str | None, links: Links | None, *, overall: bool
 ) -> Questions:
-    """The `number` most telling questions, within each query or, of scores, `overall`."""
+    """The `number` most informative questions, within each query or, of scores, `overall`."""
     learned = learned_from_comparisons(model)
     compares = learned if kind is None else kind == QuestionKind.comparison
     if overall and compares:
-        raise ValueError("--overall is for scores: comparisons are asked for within each query")
+        raise ValueError("--overall is for scores: comparisons are always asked within each query")
     kind = "comparison" if compares else "score"
-    features = features_of(model, pool.table)
-    queries = pool.queries[pool.rows]
-    groups = np.zeros(len(pool.rows)) if overall else queries
+    features, queries = pool.items.features, pool.items.queries
+    groups = np.zeros(len(pool.rows)) if overall else queries[pool.rows]
     asked = []
     for group in np.unique(groups):
         rows = pool.rows[groups == group]
@@ -252,25 +245,23 @@ def _ask(
             asked.append(suggested.reshape(len(suggested), -1))
     if not asked:
         within = "" if pool.query is None else f" of one {pool.query!r}"
-        raise TableError(f"{pool.file} has no two rows{within} that could be compared")
+        raise TableError(f"{pool.items.file} has no two rows{within} that could be compared")
     questions = np.concatenate(asked)
     expected = {}
     if not compares:
         rows = pool.rows if links is None else np.arange(len(pool.table))
-        scores, std = predicted_scores(model, features[rows], pool.queries[rows], links)
+        scores, std = predicted_scores(model, features[rows], queries[rows], links)
         places = np.searchsorted(rows, questions[:, 0])
         expected = {"score": scores[places], **({} if std is None else {"std": std[places]})}
     elif hasattr(model, "predict_comparison") and links is None:
         first, second = (features[rows] for rows in questions.T)
         expected = {"first_wins": np.asarray(model.predict_comparison(first, second, observed=True))}
-    answer, margin = (WINNER, (model.table_ or {}).get("margin")) if compares else (pool.score, None)
+    answer, margin = (WINNER, remembered(model, "margin")) if compares else (pool.score, None)
     can_be_answered = learned == compares and (not compares or hasattr(model, "update_comparisons"))
     return Questions(pool, kind, questions, expected, answer, margin, can_be_answered)
 
 
-def _suggested_over_links(
-    model: Any, features: NDArray[np.float64], rows: NDArray[np.int64], number: int, kind: str, links: Links
-) -> NDArray[np.int64]:
+def _suggested_over_links(model: Any, features: FloatArray, rows: Index, number: int, kind: str, links: Links) -> Index:
     """Questions about some of the rows of a table that links join: (number, 1) or (number, 2) row numbers.
 
     The model sees all rows, as items take after those they are linked with, and is asked for more questions until enough
@@ -283,7 +274,7 @@ def _suggested_over_links(
     while True:
         suggested = np.asarray(model.suggest(features, n_asked, kind, **as_argument(links)))
         suggested = suggested.reshape(n_asked, -1)
-        kept: NDArray[np.int64] = suggested[allowed[suggested].all(axis=1)][:number]
+        kept: Index = suggested[allowed[suggested].all(axis=1)][:number]
         if len(kept) == number or n_asked == most:
             return kept
         n_asked = min(2 * n_asked, most)
@@ -292,37 +283,28 @@ def _suggested_over_links(
 def _show_questions(questions: Questions, out: Path | None, per_query: int | None) -> None:
     """The questions, of which there are up to `per_query` for each query, or any number."""
     entries, pool = questions.entries(), questions.pool
-    titles = {
-        "item": pool.item or "row",
-        "query": pool.query or "",
-        "first_wins": FIRST_WINS,
-        "score": "predicted score",
-    }
+    titles = {"item": pool.item or "row", "query": pool.query or "", "first_wins": FIRST_WINS, "score": PREDICTED}
     what, purpose = ("comparison", "ask for") if questions.compares else ("item", "score")
     title = f"{count(len(entries), what)} to {purpose}, {_order(entries, pool, per_query)}"
-    columns = [titles.get(name, name) for name in entries[0]]
-    table = grid("", ["", *columns], right=("", FIRST_WINS, "predicted score", "std"))
-    for at, entry in enumerate(entries[:SHOWN_QUESTIONS]):
-        cells = [_cell(name, value) for name, value in entry.items()]
-        table.add_row(Text(str(at + 1), style="dim"), *(Text(cell) for cell in cells))
+    shown = [name for name in entries[0] if name not in ("row", f"{FIRST}_row", f"{SECOND}_row")]
+    rows: list[Any] = [
+        [dim(str(at)), *(f"{entry[name]:.0%}" if name == "first_wins" else cell(entry[name]) for name in shown)]
+        for at, entry in enumerate(entries[:SHOWN_QUESTIONS], start=1)
+    ]
+    columns = ["", *(titles.get(name, name) for name in shown)]
     remarks = [f"and {len(entries) - SHOWN_QUESTIONS:,} more"] if len(entries) > SHOWN_QUESTIONS else []
     if out is None:
         remarks.append("--out FILE writes them, to be answered for corank update")
-    show(Text(title, style="bold"), table, *([Text("; ".join(remarks), style="dim")] if remarks else []))
+    table = grid("", columns, rows, right=("", FIRST_WINS, PREDICTED, "std"))
+    show(bold(title), table, *([dim("; ".join(remarks))] if remarks else []))
 
 
 def _order(entries: list[dict[str, Any]], pool: QuestionPool, per_query: int | None) -> str:
     queries = {str(entry.get("query")) for entry in entries}
     if per_query is None or len(queries) == 1:
-        return "the most telling first"
+        return "the most informative first"
     most = f"{per_query}" if len(entries) == per_query * len(queries) else f"up to {per_query}"
-    return f"{most} for each of {count(len(queries), pool.query or 'query')}, the most telling of each first"
-
-
-def _cell(name: str, value: Any) -> str:
-    if name == "first_wins":
-        return f"{value:.0%}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{most} for each of {count(len(queries), pool.query or 'query')}, the most informative first"
 
 
 def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links: Path | None) -> list[Text]:

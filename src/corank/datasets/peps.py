@@ -9,6 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from corank._arrays import Index, Mask
+
 _FOLDER = resources.files("corank.datasets") / "peps"
 _COUNTS = ("authors", "words", "code_blocks", "sections")
 
@@ -35,7 +37,7 @@ class ProposalData:
     """
 
     X: pa.Table
-    ids: NDArray[np.int64]
+    ids: Index
     topic: NDArray[np.str_]
     links: pa.Table
     word_counts: Any
@@ -46,7 +48,7 @@ class ProposalData:
         """The columns of X behind `pep`, the number of a proposal."""
         return self.X.add_column(0, "pep", pa.array(self.ids))
 
-    def has_topic(self, topic: str) -> NDArray[np.bool_]:
+    def has_topic(self, topic: str) -> Mask:
         """Which proposals have a topic, perhaps among others: (n,)."""
         return np.array([topic in topics.split(", ") for topics in self.topic])
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corank._arrays import FloatArray, Index
 from corank.datasets.synthetic import Seed, check_at_least
 
 # Each trait of an item shows in words of one of its two poles: of much of the trait, and of little.
@@ -67,10 +68,10 @@ class ShopData:
     """
 
     X: pa.Table
-    y: NDArray[np.float64]
+    y: FloatArray
     ids: NDArray[np.str_]
     links: pa.Table
-    ratings: NDArray[np.float64]
+    ratings: FloatArray
 
     @property
     def table(self) -> pa.Table:
@@ -145,9 +146,7 @@ def make_shop(
     return ShopData(X=pa.table(columns), y=y, ids=ids, links=edges, ratings=ratings)
 
 
-def _descriptions(
-    traits: NDArray[np.float64], category: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.str_]:
+def _descriptions(traits: FloatArray, category: Index, rng: np.random.Generator) -> NDArray[np.str_]:
     """A text per row, whose nouns follow from the category and whose adjectives, mostly, from the traits."""
     nouns = list(NOUNS.values())
     texts = []
@@ -160,13 +159,13 @@ def _descriptions(
     return np.array(texts)
 
 
-def _embedding(traits: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _embedding(traits: FloatArray, rng: np.random.Generator) -> FloatArray:
     projection = rng.standard_normal((traits.shape[1], EMBEDDING_SIZE)) / np.sqrt(traits.shape[1])
     noise = EMBEDDING_NOISE * rng.standard_normal((len(traits), EMBEDDING_SIZE))
     return np.asarray(traits @ projection + noise)
 
 
-def _bought_together(traits: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _bought_together(traits: FloatArray, rng: np.random.Generator) -> Index:
     """Pairs of different rows: each row with those of its candidates whose traits are nearest."""
     n_items = len(traits)
     n_candidates = min(CANDIDATES, n_items - 1)

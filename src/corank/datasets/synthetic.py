@@ -6,7 +6,8 @@ Made-up ranking problems: a nonlinear one with queries, and one with two views w
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from corank._arrays import FloatArray, Index
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -31,10 +32,10 @@ class RankingData:
         What to cite; empty for made-up data.
     """
 
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    qid: NDArray[np.int64]
-    item: NDArray[np.int64]
+    X: FloatArray
+    y: FloatArray
+    qid: Index
+    item: Index
     feature_names: tuple[str, ...]
     description: str
     citation: str = ""
@@ -64,9 +65,9 @@ class TwoViewData(RankingData):
     """
 
     views: tuple[slice, slice]
-    X_test: NDArray[np.float64]
-    y_test: NDArray[np.float64]
-    qid_test: NDArray[np.int64]
+    X_test: FloatArray
+    y_test: FloatArray
+    qid_test: Index
 
 
 Seed = int | np.random.Generator | None
@@ -209,12 +210,12 @@ def make_two_views(
 
 
 def _view(
-    rng: np.random.Generator, target: NDArray[np.float64], n_features: int, n_private: int, private: float, noise: float
-) -> NDArray[np.float64]:
+    rng: np.random.Generator, target: FloatArray, n_features: int, n_private: int, private: float, noise: float
+) -> FloatArray:
     direction = rng.standard_normal(n_features)
     loadings = rng.standard_normal((n_private, n_features)) / np.sqrt(n_features)
     factors = rng.standard_normal((len(target), n_private))
-    view: NDArray[np.float64] = np.outer(target, direction / np.linalg.norm(direction))
+    view: FloatArray = np.outer(target, direction / np.linalg.norm(direction))
     view += private * factors @ loadings + noise * rng.standard_normal(view.shape)
     return view
 

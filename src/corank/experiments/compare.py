@@ -210,13 +210,9 @@ def _key(items: Items, protocol: Protocol, job: Job) -> str:
     asked = {key: value for key, value in asdict(protocol).items() if key not in ("repeats", "curves")}
     distributions = {"lightgbm": ("lightgbm",), "xgboost": ("xgboost-cpu", "xgboost")}
     library = version_of(*distributions[method.name]) if method.name in distributions else None
-    return written([items.digest, asked, sources_of_corank(), library, *_flags(method), _named(method.fit), draw])
-
-
-def _flags(method: Method) -> list[Any]:
-    """Properties of a method that change its record, and versions of the libraries below it."""
     below = [version_of(name) for name in ("numpy", "scipy", "scikit-learn")]
-    return [method.name, method.scale, method.uses_unscored, below]
+    flags = [method.name, method.scale, method.uses_unscored]
+    return written([items.digest, asked, sources_of_corank(), library, flags, below, _named(method.fit), draw])
 
 
 def _named(fit: Any) -> list[Any]:
@@ -226,7 +222,7 @@ def _named(fit: Any) -> list[Any]:
     given = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
     defaults = [getattr(inner, "__defaults__", None), getattr(inner, "__kwdefaults__", None)]
     owner = getattr(inner, "__self__", inner)
-    state = [] if isinstance(owner, type(_named)) else _state(owner)
+    state = [] if isinstance(owner, type(_named)) else vars(owner) if hasattr(owner, "__dict__") else repr(owner)
     return [
         *name,
         _body(getattr(inner, "__code__", None)),
@@ -244,11 +240,6 @@ def _body(code: Any) -> list[Any]:
         return []
     constants = [_body(constant) if hasattr(constant, "co_code") else constant for constant in code.co_consts]
     return [code.co_code.hex(), code.co_names, constants]
-
-
-def _state(owner: Any) -> Any:
-    """Attributes of a callable object, or of the object whose method is called."""
-    return vars(owner) if hasattr(owner, "__dict__") else repr(owner)
 
 
 def _baseline(methods: Sequence[Method], asked: str | None) -> str:

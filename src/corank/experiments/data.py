@@ -10,14 +10,13 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 
-from corank._arrays import FloatArray, Index, to_numpy
+from corank._arrays import FloatArray, Index, Mask, digest, to_numpy
 from corank.encoder import TableEncoder
 from corank.links import read_links
-from corank.rows import encode_queries
+from corank.rows import encode_queries, spreads
 from corank.views import encoded_views, random_bases, random_split, read_views
 
 
@@ -66,7 +65,7 @@ class Items:
         if self.links is not None:
             object.__setattr__(self, "links", read_links(self.links, n))
         if not self.is_table and not sparse.issparse(self.X):
-            X = np.asarray(to_numpy(self.X))
+            X = to_numpy(self.X)
             if X.ndim != 2 or X.dtype.kind not in "biuf":
                 raise ValueError(f"X has shape {X.shape} and dtype {X.dtype}; give a table, or a matrix of numbers.")
             if not np.isfinite(X).all():
@@ -82,29 +81,17 @@ class Items:
         return hasattr(self.X, "columns") or hasattr(self.X, "column_names")
 
     @cached_property
-    def scored(self) -> NDArray[np.bool_]:
+    def scored(self) -> Mask:
         """Which rows have a score: (n,)."""
         return np.asarray(~np.isnan(self.y))
 
     @cached_property
     def digest(self) -> str:
         """A digest of the data and views: it changes when any number changes."""
-        digest = hashlib.sha256(repr(self.views).encode())
-        if self.encoder is not None:
-            digest.update(repr(self.encoder.get_params()).encode())
-        X: Any = self.X
-        arrays = [self.y, self.qid]
-        if self.links is not None:
-            arrays += [self.links.matrix.data, self.links.matrix.indices, self.links.matrix.indptr]
-        if hasattr(X, "indptr"):
-            arrays += [X.data, X.indices, X.indptr]
-        elif not self.is_table:
-            arrays.append(X)
-        for array in arrays:
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        if self.is_table:
-            digest.update(_as_arrow_bytes(X))
-        return digest.hexdigest()[:16]
+        parameters = None if self.encoder is None else self.encoder.get_params()
+        links = None if self.links is None else self.links.matrix
+        rows = hashlib.sha256(_as_arrow_bytes(self.X)).hexdigest() if self.is_table else self.X
+        return digest(self.views, parameters, self.y, self.qid, links, rows)[:16]
 
     def features(self, fitted_on: Index, rows: Index) -> tuple[Any, Any, Any, TableEncoder | None]:
         """Numbers of both sets of rows, the views of their columns, and the encoder, which sees the first set only."""
@@ -219,14 +206,12 @@ def _tied(y: FloatArray, codes: Index) -> float:
 def _problems(items: Items, codes: Index, sizes: Index) -> list[str]:
     problems = []
     if items.qid is not None:
-        scored = np.bincount(codes[items.scored], minlength=len(sizes))
-        low, high = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
-        np.minimum.at(low, codes[items.scored], items.y[items.scored])
-        np.maximum.at(high, codes[items.scored], items.y[items.scored])
-        none = int((scored == 0).sum())
+        scored = np.bincount(codes[items.scored])
+        spread = spreads(items.y[items.scored], codes[items.scored])
+        none = len(sizes) - np.count_nonzero(scored)
         if none:
             problems.append(f"{none:,} of {len(sizes):,} queries have no scored row.")
-        single, flat = int((scored == 1).sum()), int(((scored > 1) & (low == high)).sum())
+        single, flat = int((scored == 1).sum()), int(((scored > 1) & (spread == 0)).sum())
         if single:
             problems.append(f"{single:,} of {len(sizes):,} queries have one scored row: it competes with none.")
         if flat:

@@ -97,34 +97,12 @@ def _digest(done: Any) -> str:
     return hashlib.sha256(json.dumps(done, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run_jobs(
-    run: Run,
-    shared: Any,
-    jobs: Sequence[tuple[str, Any]],
-    *,
-    keep: Keep | None = None,
-    processes: int = 1,
-    progress: Callable[[int, int], Any] | None = None,
-) -> tuple[list[Done], int]:
-    """Every finished job, in order, and how many of them ran now; JobsFailed if one fails.
-
-    Parameters
-    ----------
-    run, shared, jobs, keep, processes, progress : see `attempt_jobs`
-    """
-    finished, failures = attempt_jobs(run, shared, jobs, keep=keep, processes=processes, progress=progress)
-    if failures:
-        reasons = "\n".join(f"{job}: {failures[key]}" for key, job in jobs if key in failures)
-        raise JobsFailed(f"{len(failures)} of {len(jobs)} fits failed:\n{reasons}")
-    return [finished[key][0] for key, _ in jobs], sum(ran_now for _, ran_now in finished.values())
-
-
 def attempt_jobs(
     run: Run,
     shared: Any,
     jobs: Sequence[tuple[str, Any]],
     *,
-    keep: Keep | None = None,
+    keep: Keep | None,
     processes: int = 1,
     progress: Callable[[int, int], Any] | None = None,
 ) -> tuple[dict[str, tuple[Done, bool]], dict[str, str]]:
@@ -258,8 +236,8 @@ def quiet(total: int, done: int) -> Iterator[Advance]:
     yield lambda: None
 
 
-def shown_on(console: Console, name: str, *, lines: bool = True) -> Callable[[int, int], Any]:
-    """A bar on a terminal; elsewhere, if `lines`, one line at every tenth."""
+def shown_on(console: Console, name: str) -> Callable[[int, int], Any]:
+    """A bar on a terminal; elsewhere one line at every tenth."""
 
     @contextmanager
     def progress(total: int, done: int) -> Iterator[Advance]:
@@ -280,7 +258,7 @@ def shown_on(console: Console, name: str, *, lines: bool = True) -> Callable[[in
         def print_tenths() -> None:
             nonlocal count
             count += 1
-            if lines and count * 10 // total > (count - 1) * 10 // total:
+            if count * 10 // total > (count - 1) * 10 // total:
                 console.print(f"{name}: {count} of {total}, {time.perf_counter() - begin:.0f} s", highlight=False)
 
         yield print_tenths

@@ -51,7 +51,7 @@ def _rmse(residuals: FloatArray, codes: Index, *, centred: bool) -> FloatArray:
     sizes = np.bincount(codes)
     if centred:
         residuals = residuals - (np.bincount(codes, weights=residuals) / sizes)[codes]
-    return np.asarray(np.sqrt(np.bincount(codes, weights=residuals**2) / sizes))
+    return np.sqrt(np.bincount(codes, weights=residuals**2) / sizes)
 
 
 def _plain(values: FloatArray) -> list[float | None]:

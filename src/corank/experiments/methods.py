@@ -103,7 +103,7 @@ def chosen_methods(names: Sequence[str | Method], *, queries: bool, judge: str) 
         method = wanted if isinstance(wanted, Method) else methods.get(wanted)
         if method is None:
             guess = did_you_mean(str(name), methods, 1) or "."
-            raise ValueError(f"methods: {name!r} is unknown{guess} There are {', '.join(methods)}.")
+            raise ValueError(f"methods: {name!r} is not known{guess} Known methods are {', '.join(methods)}.")
         if not method.is_installed:
             raise ValueError(f"methods: {method.name!r} needs {', '.join(method.needs)}, which is not installed.")
         if queries and not method.for_queries:

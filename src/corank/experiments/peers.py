@@ -9,7 +9,7 @@ Settings come in families that share their work: one decomposition for all alpha
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,13 +23,14 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from corank._arrays import FloatArray, Index
+from corank._arrays import FloatArray, Index, take
 from corank.experiments.protocol import Task
 
 SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
 FOLDS = 3
 Setting: TypeAlias = dict[str, Any]
 Predict: TypeAlias = Callable[[Any], FloatArray]  # rows → (n, settings)
+Fitted: TypeAlias = tuple[Predict, Callable[[int], int]]  # predictions, and the size of the model with each setting
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class MethodRows:
 
     def take(self, rows: Any) -> MethodRows:
         """Some of them."""
-        return MethodRows(self.X[rows], self.y[rows], None if self.qid is None else self.qid[rows])
+        return MethodRows(take(self.X, rows), self.y[rows], take(self.qid, rows))
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Family:
     """Settings that are fitted together: `fit(rows, seed)` gives predictions, one column per setting, and model sizes."""
 
     settings: Sequence[Setting]
-    fit: Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]
+    fit: Callable[[MethodRows, int], Fitted]
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,8 @@ def fit_tuned(families: Sequence[Family], task: Task) -> FittedMethod:
 
 def grouped(X: Any, y: FloatArray, qid: Index | None) -> MethodRows:
     """Rows of a query together, as trees want them; the order is kept otherwise."""
-    if qid is None:
-        return MethodRows(X, y, None)
-    order = np.argsort(qid, kind="stable")
-    return MethodRows(X[order], y[order], qid[order])
+    rows = MethodRows(X, y, qid)
+    return rows if qid is None else rows.take(np.argsort(qid, kind="stable"))
 
 
 def folds(rows: MethodRows, seed: int) -> list[tuple[Index, Index]]:
@@ -111,12 +110,20 @@ def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
     """Sum of the errors of the held-out queries (rows), one per setting."""
     if judge == "rmse":
         residuals = left.y[:, None] - predicted
-        if left.qid is not None:
-            for query in np.unique(left.qid):
-                of_query = left.qid == query
-                residuals[of_query] -= residuals[of_query].mean(axis=0)
+        for query in [] if left.qid is None else np.unique(left.qid):
+            of_query = left.qid == query
+            residuals[of_query] -= residuals[of_query].mean(axis=0)
         return np.asarray((residuals**2).sum(axis=0))
     return np.asarray(disagreements(left, predicted).sum(axis=0))
+
+
+def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
+    """Row numbers (better, worse) of the pairs with different scores, query by query."""
+    codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
+    for query in np.unique(codes):
+        members = np.flatnonzero(codes == query)
+        better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
+        yield members[better], members[worse]
 
 
 def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
@@ -124,13 +131,10 @@ def disagreements(rows: MethodRows, predicted: FloatArray) -> FloatArray:
 
     O(pairs) per column; held-out queries are small.
     """
-    codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
     errors = []
-    for query in np.unique(codes):
-        members = np.flatnonzero(codes == query)
-        better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
+    for better, worse in _pairs_by_query(rows):
         if len(better):
-            gaps = predicted[members[better]] - predicted[members[worse]]
+            gaps = predicted[better] - predicted[worse]
             wrong = np.count_nonzero(gaps < 0, axis=0) + 0.5 * np.count_nonzero(gaps == 0, axis=0)
             errors.append(wrong / len(better))
     return np.asarray(errors).reshape(len(errors), predicted.shape[1])
@@ -148,7 +152,7 @@ def widths(X: Any) -> FloatArray:
     square = X.multiply(X).mean() if hasattr(X, "multiply") else np.mean(np.square(X))
     variance = float(square - X.mean() ** 2)
     scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-    return np.asarray(scale * np.logspace(-1.5, 1.0, N_WIDTHS))
+    return scale * np.logspace(-1.5, 1.0, N_WIDTHS)
 
 
 def ridge(task: Task) -> FittedMethod:
@@ -187,8 +191,8 @@ def forest(task: Task) -> FittedMethod:
     return fit_tuned([Family([{"min_samples_leaf": size}], _trees(size)) for size in (1, 4)], task)
 
 
-def _trees(leaf: int) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
-    def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _trees(leaf: int) -> Callable[[MethodRows, int], Fitted]:
+    def fit(rows: MethodRows, seed: int) -> Fitted:
         y, level = _targets(rows)
         model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(_matrix(rows.X), y)
         size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
@@ -210,7 +214,7 @@ def rank_svm(task: Task) -> FittedMethod:
 def _width_family(
     gamma: float,
     alphas: FloatArray,
-    path: Callable[[MethodRows, float, FloatArray, int], tuple[Predict, Callable[[int], int]]],
+    path: Callable[[MethodRows, float, FloatArray, int], Fitted],
 ) -> Family:
     settings: Sequence[Setting] = [{"gamma": float(gamma), "alpha": float(alpha)} for alpha in alphas]
     return Family(settings, lambda rows, seed: path(rows, gamma, alphas, seed))
@@ -225,8 +229,8 @@ def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
     return rows.y - means[codes], 0.0
 
 
-def _ridge_path(alphas: FloatArray) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
-    def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _ridge_path(alphas: FloatArray) -> Callable[[MethodRows, int], Fitted]:
+    def fit(rows: MethodRows, seed: int) -> Fitted:
         X = _dense(rows.X)
         centre, (y, level) = X.mean(axis=0), _targets(rows)
         U, s, Vt = linalg.svd(X - centre, full_matrices=False)
@@ -237,28 +241,26 @@ def _ridge_path(alphas: FloatArray) -> Callable[[MethodRows, int], tuple[Predict
     return fit
 
 
-def _kernel_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _kernel_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) -> Fitted:
     """Dual weights of every alpha from one eigendecomposition, O(n³)."""
     y, level = _targets(rows)
     values, vectors = linalg.eigh(rbf_kernel(rows.X, gamma=gamma))
     weights = vectors @ ((vectors.T @ y)[:, None] / (np.maximum(values, 0.0)[:, None] + alphas))
-    size = 8 * len(y) * (1 + int(rows.X.shape[1]))
+    size = 8 * len(y) * (1 + rows.X.shape[1])
     return (lambda new: np.asarray(rbf_kernel(new, rows.X, gamma=gamma) @ weights + level)), lambda at: size
 
 
-def _nystroem_path(
-    rows: MethodRows, gamma: float, alphas: FloatArray, seed: int
-) -> tuple[Predict, Callable[[int], int]]:
+def _nystroem_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) -> Fitted:
     n = min(N_BASIS, len(rows.y))
     map_ = Nystroem(gamma=gamma, n_components=n, random_state=seed).fit(rows.X)
     inner = MethodRows(map_.transform(rows.X), rows.y, rows.qid)
     predict, _ = _ridge_path(alphas)(inner, seed)
-    size = 8 * n * (n + 1 + int(rows.X.shape[1]))
+    size = 8 * n * (n + 1 + rows.X.shape[1])
     return (lambda new: predict(map_.transform(new))), lambda at: size
 
 
-def _pairwise(C: float) -> Callable[[MethodRows, int], tuple[Predict, Callable[[int], int]]]:
-    def fit(rows: MethodRows, seed: int) -> tuple[Predict, Callable[[int], int]]:
+def _pairwise(C: float) -> Callable[[MethodRows, int], Fitted]:
+    def fit(rows: MethodRows, seed: int) -> Fitted:
         first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
         sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
         differences = rows.X[first] - rows.X[second]
@@ -273,14 +275,7 @@ def _pairwise(C: float) -> Callable[[MethodRows, int], tuple[Predict, Callable[[
 
 def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Index, Index]:
     """Row numbers (better, worse) of pairs of a query with different scores; at most so many, drawn at random."""
-    better, worse = [], []
-    codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
-    for query in np.unique(codes):
-        members = np.flatnonzero(codes == query)
-        a, b = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
-        better.append(members[a])
-        worse.append(members[b])
-    first, second = np.concatenate(better), np.concatenate(worse)
+    first, second = (np.concatenate(ends) for ends in zip(*_pairs_by_query(rows), strict=True))
     if len(first) > most:
         chosen = np.sort(rng.choice(len(first), most, replace=False))
         first, second = first[chosen], second[chosen]
@@ -302,7 +297,6 @@ XGBOOST = (
     {"max_depth": 3, "min_child_weight": 1.0, "colsample_bytree": 1.0, "learning_rate": 0.05},
 )
 assert len(LIGHTGBM) * len(N_TREES) == len(XGBOOST) * len(N_TREES) == SETTINGS
-Size = Callable[[int], int]
 
 
 def lightgbm(task: Task) -> FittedMethod:
@@ -318,7 +312,7 @@ def xgboost(task: Task) -> FittedMethod:
 def families(
     grid: Sequence[Setting],
     n_trees: Sequence[int],
-    fit: Callable[[MethodRows, Setting, Sequence[int]], tuple[Predict, Size]],
+    fit: Callable[[MethodRows, Setting, Sequence[int]], Fitted],
 ) -> list[Family]:
     """One family per setting: all numbers of trees."""
 
@@ -329,16 +323,17 @@ def families(
     return [family(setting) for setting in grid]
 
 
-def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> tuple[Predict, Size]:
+def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> Fitted:
     """Fit the largest number of trees with LightGBM; predicts one column for each number of trees."""
     import lightgbm as lgb
 
     fixed: dict[str, Any] = {"num_threads": 1, "deterministic": True, "seed": 0, "verbosity": -1}
+    labels: Any
+    (labels, level), group = _targets(rows), None
     if rows.qid is None:
-        level, labels, group = float(rows.y.mean()), rows.y - rows.y.mean(), None
         fixed |= {"objective": "regression", "boost_from_average": False}
     else:
-        level, labels, group = 0.0, levels(rows.y), group_sizes(rows.qid)
+        labels, group = levels(rows.y), group_sizes(rows.qid)
         fixed |= {"objective": "lambdarank"}
         if not is_graded(rows.y):
             fixed["label_gain"] = list(range(LEVELS))
@@ -356,20 +351,21 @@ def lightgbm_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) 
     last = np.minimum(n_trees, grown) - 1
 
     def predict(X: Any) -> FloatArray:
-        return np.asarray(level + np.cumsum(values[np.arange(grown), leaves(X)], axis=1)[:, last])
+        return level + np.cumsum(values[np.arange(grown), leaves(X)], axis=1)[:, last]
 
     return predict, lambda at: len(model.model_to_string(num_iteration=n_trees[at]))
 
 
-def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> tuple[Predict, Size]:
+def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -> Fitted:
     """Fit the largest number of trees with XGBoost; predicts one column for each number of trees."""
     import xgboost as xgb
 
     fixed: dict[str, Any] = {"nthread": 1, "seed": 0, "verbosity": 0, "tree_method": "hist", "base_score": 0.0}
-    if rows.qid is None:
-        level, objective, labels = float(rows.y.mean()), "reg:squarederror", rows.y - rows.y.mean()
-    else:
-        level, objective, labels = 0.0, "rank:pairwise", levels(rows.y)
+    labels: Any
+    labels, level = _targets(rows)
+    objective = "reg:squarederror"
+    if rows.qid is not None:
+        objective, labels = "rank:pairwise", levels(rows.y)
     data = xgb.DMatrix(rows.X, label=labels, qid=rows.qid, nthread=1)
     model = xgb.train({"objective": objective} | fixed | setting, data, num_boost_round=max(n_trees))
     steps = list(zip([0, *n_trees[:-1]], n_trees, strict=True))
@@ -377,7 +373,7 @@ def xgboost_stages(rows: MethodRows, setting: Setting, n_trees: Sequence[int]) -
     def predict(X: Any) -> FloatArray:
         new = xgb.DMatrix(X, nthread=1)
         stages = [model.predict(new, iteration_range=step, output_margin=True) for step in steps]
-        return np.asarray(level + np.cumsum(np.asarray(stages, dtype=np.float64), axis=0).T)
+        return level + np.cumsum(np.asarray(stages, dtype=np.float64), axis=0).T
 
     return predict, lambda at: len(model[: n_trees[at]].save_raw())
 

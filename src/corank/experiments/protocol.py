@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index
+from corank._arrays import FloatArray, Index, take
 from corank.encoder import TableEncoder
 from corank.experiments.data import Items
 from corank.links import Links
+from corank.rows import spreads
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")
@@ -132,7 +133,7 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
 
 def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     """The rows of a draw. A part of the scored or unscored rows is always the first of the same order: draws nest."""
-    units, codes = testable(items), _units_of_rows(items)
+    units, codes = testable(items), np.arange(len(items)) if items.qid is None else items.qid
     rng = np.random.default_rng([protocol.seed, draw.repeat])
     test = _test_units(units, protocol, draw.repeat)
     has_score = items.scored
@@ -187,21 +188,11 @@ def _within(units: Index, sizes: Index, most: int, least: int) -> Index:
     return units[: max(least, int(np.searchsorted(total, most, side="right")))] if most > 0 else units[:0]
 
 
-def _units_of_rows(items: Items) -> Index:
-    """The query of every row; the row itself where there are none."""
-    return items.qid if items.qid is not None else np.arange(len(items))
-
-
 def testable(items: Items) -> Index:
     """What can be tested on: queries with two different scores; scored rows where there are no queries."""
     if items.qid is None:
         return np.flatnonzero(items.scored)
-    codes, y = items.qid[items.scored], items.y[items.scored]
-    low: FloatArray = np.full(int(items.qid.max()) + 1, np.inf)
-    high: FloatArray = np.full(int(items.qid.max()) + 1, -np.inf)
-    np.minimum.at(low, codes, y)
-    np.maximum.at(high, codes, y)
-    return np.flatnonzero(high > low)
+    return np.flatnonzero(spreads(items.y[items.scored], items.qid[items.scored]))
 
 
 @dataclass(frozen=True)
@@ -241,7 +232,7 @@ class Task:
     def scored(self) -> tuple[Any, FloatArray, Index | None]:
         """Features, scores and queries of the scored rows, for methods that know no others."""
         n = self.n_scored
-        return self.X[:n], self.y[:n], None if self.qid is None else self.qid[:n]
+        return self.X[:n], self.y[:n], take(self.qid, slice(n))
 
     @property
     def training_links(self) -> Links | None:
@@ -271,8 +262,7 @@ def masked(items: Items, rows: Split, *, judge: str, seed: int) -> tuple[Task, H
     """The rows of a draw as a method sees them, and the test scores that it does not see."""
     y = np.concatenate([items.y[rows.scored], np.full(len(rows.unscored), np.nan)])
     X, X_test, views, encoder = items.features(rows.train, rows.test)
-    qid = None if items.qid is None else items.qid[rows.train]
-    qid_test = None if items.qid is None else items.qid[rows.test]
+    qid, qid_test = (take(items.qid, numbers) for numbers in (rows.train, rows.test))
     links = None if items.links is None else items.links.take(np.concatenate([rows.train, rows.test]))
     least = float(items.y[items.scored].min())
     return (

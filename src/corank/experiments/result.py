@@ -211,7 +211,7 @@ class ComparisonResult:
                 self.method(name).title,
                 over,
                 [self._mean(place, f"n_{over}") for place in fitted],
-                [self._point(place, common) for place in fitted],
+                [self._estimate(self.values(self.measure, *place) - common) for place in fitted],
             )
             for name, fitted in places.items()
         ]
@@ -225,9 +225,6 @@ class ComparisonResult:
             return 0.0
         level = np.mean([self.units(self.measure, *place) for place in places], axis=0)  # NaN where one has none
         return np.asarray(level - np.nanmean(level))
-
-    def _point(self, place: tuple[str, float, float], common: FloatArray | float) -> Estimate:
-        return self._estimate(self.values(self.measure, *place) - common)
 
     def probabilities(self) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives any."""

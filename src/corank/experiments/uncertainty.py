@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from corank._arrays import FloatArray
 
@@ -30,7 +30,8 @@ def two_way_interval(values: Any) -> tuple[float, float]:
         total = ((draws @ filled) * queries).sum(axis=1)
         counted = ((draws @ is_tested) * queries).sum(axis=1)
         means.append(total[counted > 0] / counted[counted > 0])
-    return _percentiles(np.concatenate(means))
+    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def _counts(rng: np.random.Generator, size: int, resamples: int) -> FloatArray:
@@ -44,11 +45,6 @@ def _two_way_counts(draws: int, queries: int) -> list[tuple[FloatArray, FloatArr
     rng, step = np.random.default_rng(0), max(1, BLOCK_ENTRIES // max(draws, queries))
     sizes = [min(step, RESAMPLES - begin) for begin in range(0, RESAMPLES, step)]
     return [(_counts(rng, draws, size), _counts(rng, queries, size)) for size in sizes]
-
-
-def _percentiles(means: FloatArray) -> tuple[float, float]:
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
 
 
 FEWEST_PAIRS = 6  # below that no signed-rank test can reach 0.05 on both sides
@@ -69,7 +65,9 @@ def signed_rank(differences: Any) -> float:
     differences = differences[~np.isnan(differences)]
     if not (differences != 0).any():
         return 1.0
-    return float(stats.wilcoxon(differences, zero_method="wilcox").pvalue)
+    from scipy.stats import wilcoxon
+
+    return float(wilcoxon(differences, zero_method="wilcox").pvalue)
 
 
 def corrected_resampled(differences: Any, n_train: float, n_test: float) -> tuple[float, tuple[float, float]]:
@@ -83,8 +81,8 @@ def corrected_resampled(differences: Any, n_train: float, n_test: float) -> tupl
     spread = float(np.sqrt((1 / repeats + n_test / n_train) * variance))
     if spread == 0:
         return (1.0 if mean == 0 else 0.0), (mean, mean)
-    p = float(2 * stats.t.sf(abs(mean) / spread, repeats - 1))
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, repeats - 1)) * spread
+    p = float(2 * stdtr(repeats - 1, -abs(mean) / spread))
+    reach = float(stdtrit(repeats - 1, (1 + LEVEL) / 2)) * spread
     return p, (mean - reach, mean + reach)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from corank._messages import rounded
 from corank.experiments.measures import TITLES
 
 LEVEL = 0.05  # of a test
@@ -99,13 +100,11 @@ def sentences(finding: Finding) -> list[str]:
 def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
     """A mean with its interval; disagreement in points, hundredths of all pairs."""
     sign = "+" if signed else ""
-    if measure == "disagreement":
-        mean, low, high = (
-            f"{100 * number:{sign}.2f}".replace("-", "−") for number in (value.mean, value.low, value.high)
-        )
-        return f"{mean} points ({low} to {high})"
-    mean, low, high = (f"{number:{sign}.3g}".replace("-", "−") for number in (value.mean, value.low, value.high))
-    return f"{mean} ({low} to {high})"
+    scale, unit = (100, " points") if measure == "disagreement" else (1, "")
+    mean, low, high = (
+        rounded(scale * number, sign=sign).replace("-", "−") for number in (value.mean, value.low, value.high)
+    )
+    return f"{mean}{unit} ({low} to {high})"
 
 
 def chance(p: float) -> str:
@@ -122,7 +121,7 @@ def _answer(finding: Finding) -> str:
     if against.verdict == "better":
         others = [title for title in winners if title != best]
         also = f" Also better than it: {', '.join(others)}." if others else ""
-        return f"{best} has the best mean, {_amount(against.gain, finding)} better than {base}: more than chance explains.{also}"
+        return f"{best} has the best mean, {_amount(against.gain, finding)} better than {base}: more than chance would explain.{also}"
     if winners:
         return f"Better than {base}: {', '.join(winners)}. {best} has the best mean, but too unevenly to be sure."
     needed = _needed(against, finding)
@@ -155,9 +154,9 @@ def _effect(finding: Finding, effect: Effect) -> str:
 
 def _amount(gain: Estimate, finding: Finding) -> str:
     if finding.measure == "disagreement":
-        low, high = 100 * gain.low, 100 * gain.high
-        return f"{100 * gain.mean:.2g} points of misordered pairs ({low:.2g} to {high:.2g})"
-    return f"{gain.mean:.3g} {TITLES[finding.measure]} ({gain.low:.3g} to {gain.high:.3g})"
+        low, high = rounded(100 * gain.low, 2), rounded(100 * gain.high, 2)
+        return f"{rounded(100 * gain.mean, 2)} percentage points of misordered pairs ({low} to {high})"
+    return f"{rounded(gain.mean)} {TITLES[finding.measure]} ({rounded(gain.low)} to {rounded(gain.high)})"
 
 
 def _needed(gain: Gain, finding: Finding) -> str:
@@ -169,8 +168,5 @@ def _needed(gain: Gain, finding: Finding) -> str:
     needed = gain.units * (half / abs(gain.gain.mean)) ** 2
     if needed <= gain.units or needed > 100 * gain.units:
         return more
-    return f"; about {_two_digits(needed)} test queries instead of {gain.units} would settle a difference of this size"
-
-
-def _two_digits(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.0f}"
+    needed = float(f"{needed:.2g}")
+    return f"; about {needed:,.0f} test queries instead of {gain.units} would settle a difference of this size"

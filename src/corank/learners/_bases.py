@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from corank._arrays import Array, Index, is_sparse, like, namespace, take, to_numpy
-from corank._messages import warn_user
 from corank.basis import (
     AUTO_SIZE,
     Basis,
-    BasisNotice,
     FeatureBasis,
     KernelBasis,
     candidate_limit,
@@ -21,8 +19,9 @@ from corank.basis import (
     check_basis,
     choose_rows,
     resolve_basis,
+    warn_of_subset,
 )
-from corank.kernels import WITH_GAMMA, Kernel, basis_points, check_precomputed, scale_gamma
+from corank.kernels import Kernel, basis_points, check_precomputed, is_named, scale_gamma
 from corank.solvers.least_squares import ViewData
 from corank.solvers.tuning import GAMMA_STEPS
 from corank.unscored import HeldRows, UnscoredRows, stack_rows
@@ -86,9 +85,9 @@ class ViewBases:
         n_scored : number of scored rows where only some of them are in memory: then "auto" is a number of rows
         """
         asked = asked_bases(learner, views)
-        n, n_rows, m = max(len(own) for own in index), int(features.shape[0]), rows.n_rows
+        n, n_rows, m = max(len(own) for own in index), features.shape[0], rows.n_rows
         limit = max((_limit(spec) for spec in asked), default=0)
-        whole = any(_is(spec, "all") for spec in asked)
+        whole = any(is_named(spec, "all") for spec in asked)
         others, other_features = rows.sample(m if whole else max(limit - n, 0), learner._seed)
         # views that were drawn and see all columns differ in their rows only, also where a number of views was asked for
         drawn = len(views) > 1 and not isinstance(learner.views, list | tuple)
@@ -99,19 +98,13 @@ class ViewBases:
         for position, (view, kernel, spec) in enumerate(zip(views, kernels, asked, strict=True)):
             checked = check_basis(spec, n_rows, total)
             resolved = resolve_basis(checked, total, auto_limit if n_scored is None else 0, auto_size)
-            if _is(checked, "auto") and isinstance(resolved, int):
-                whose = f" of {view.name}" if learner._several else ""
-                warn_user(
-                    f"basis='auto' takes {resolved} of {total} rows as basis{whose}. "
-                    f"Say basis={resolved}, another number or 'all' to choose yourself.",
-                    BasisNotice,
-                )
-            if _is(resolved, "features") and kernel.name != "linear":
+            warn_of_subset(checked, resolved, total, f" of {view.name}" if learner._several else "")
+            if is_named(resolved, "features") and kernel.name != "linear":
                 whose = f" in {view.name}" if learner._several else ""
                 raise ValueError(f"basis='features' needs kernel='linear', got kernel={kernel.name!r}{whose}.")
             if kernel.precomputed:
                 check_precomputed(_seen(features, view))
-            if drawn and _is(resolved, "scored"):
+            if drawn and is_named(resolved, "scored"):
                 rng = np.random.default_rng([learner._seed, position])
                 size = max(1, len(index[position]) // len(views))
                 resolved = np.sort(rng.choice(index[position], size=size, replace=False))
@@ -146,14 +139,14 @@ class ViewBases:
         if len(self.views) == 1 and isinstance(self.specs[0], str) and len(self.others) == 0:
             return self.specs[0] != "features" or self.views[0].columns is None
         beyond = bool((self.others >= self.n_rows).any())
-        every = all(_is(spec, "all") for spec in self.specs)
+        every = all(is_named(spec, "all") for spec in self.specs)
         return every and not (beyond and any(kernel.precomputed for kernel in self.kernels))
 
     def check_columns(self, n_roots: int) -> None:
         """Refuse the columns as basis where their square matrix is too large and rows are more than columns."""
         for view, spec in zip(self.views, self.specs, strict=True):
-            columns = int(self.features.shape[1]) if view.columns is None else len(view.columns)
-            if _is(spec, "features") and n_roots > columns > MAX_COLUMNS:
+            columns = self.features.shape[1] if view.columns is None else len(view.columns)
+            if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
                 raise ValueError(
                     f"basis='features' with {columns} columns needs a square matrix of that size; "
                     "use basis='auto' or a number of basis rows."
@@ -163,7 +156,7 @@ class ViewBases:
         """The kernel widths to try, one per view; views that are tuned go through theirs together."""
         choices: list[tuple[float | None, ...]] = []
         for position, (kernel, asked) in enumerate(zip(self.kernels, self.widths, strict=True)):
-            if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
+            if not kernel.has_width:
                 choices.append((None,))
             elif isinstance(asked, str):
                 scale = self._scale(position)
@@ -227,10 +220,10 @@ class ViewBases:
         scored = self.scored[position]
         if width is not None:
             kernel = replace(kernel, gamma=width)
-        if _is(spec, "features"):
+        if is_named(spec, "features"):
             reference = np.empty(0) if is_sparse(scored) else scored[:1, :1]
-            return FeatureBasis(int(scored.shape[1]), reference), None
-        if _is(spec, "scored"):
+            return FeatureBasis(scored.shape[1], reference), None
+        if is_named(spec, "scored"):
             return _kernel_basis(kernel, self.index[position], scored), self.index[position]
         if not isinstance(spec, int | str):
             rows = np.asarray(spec)
@@ -273,21 +266,17 @@ def asked_bases(learner: Any, views: Sequence[View]) -> list[Any]:
 
 def n_candidates(asked: Sequence[Any]) -> int:
     """How many rows of a scan may be needed as basis."""
-    whole = any(_is(spec, "all") for spec in asked)
+    whole = any(is_named(spec, "all") for spec in asked)
     return max([MAX_WHOLE_SCAN if whole else 0, *(_limit(spec) for spec in asked)])
 
 
 def check_scanned(asked: Sequence[Any], n_rows: int) -> None:
     """Refuse a basis of all rows where they are too many."""
-    if n_rows > MAX_WHOLE_SCAN and any(_is(spec, "all") for spec in asked):
+    if n_rows > MAX_WHOLE_SCAN and any(is_named(spec, "all") for spec in asked):
         raise ValueError(
             f"basis='all' would take {n_rows:,} rows of a scan, whose kernel matrix has {n_rows**2:,} entries; give a "
             "number of basis rows."
         )
-
-
-def _is(spec: Any, name: str) -> bool:
-    return isinstance(spec, str) and spec == name
 
 
 def _limit(spec: Any) -> int:

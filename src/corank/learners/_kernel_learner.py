@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, like, namespace, take, to_numpy
 from corank._messages import warn_user
+from corank._scikit_learn import ConvergenceWarning, available_if, check_is_fitted
 from corank.basis import KernelBasis, check_basis
-from corank.kernels import WITH_GAMMA, Kernel
+from corank.kernels import Kernel
 from corank.learners._bases import ViewBases, check_scanned
 from corank.learners._learner import (
     PRECOMPUTED,
@@ -46,7 +44,7 @@ from corank.learners._scans import (
 )
 from corank.learners._suggest import suggest_contested
 from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
-from corank.loss import Loss, Pointwise
+from corank.loss import Loss, Pointwise, WithinQueries
 from corank.model_files.container import all_or_nothing
 from corank.model_files.schema import ONE_VIEW, Contents
 from corank.problem import TIED, ComparedRows, ScoredRows, warn_of_ties
@@ -58,6 +56,7 @@ from corank.rows import (
     read_scores,
     read_weights,
     refuse_extreme_size,
+    warn_of_scales,
 )
 from corank.solvers.folds import read_splits
 from corank.solvers.holdout import SCORINGS
@@ -126,10 +125,9 @@ class GivenScores:
         """Check what came with the features; `several` allows one column of scores per view."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        n = int(features.shape[0])
-        reference = np.empty(0) if is_sparse(features) else features
-        scores = _read_score_columns(y, n, reference) if several else read_scores(y, n, reference)[:, None]
-        weights = read_weights(sample_weight, n, reference)
+        n = features.shape[0]
+        scores = _read_score_columns(y, n, features) if several else read_scores(y, n, features)[:, None]
+        weights = read_weights(sample_weight, n, features)
         used = np.ones(n, dtype=bool) if weights is None else to_numpy(weights) > 0
         has_score = ~np.isnan(to_numpy(scores))
         given = has_score & used[:, None]
@@ -141,10 +139,10 @@ class GivenScores:
         rows = Rows(
             features=features,
             scores=None,
-            queries=None if queries is None else like(queries, reference, "int64"),
+            queries=None if queries is None else like(queries, features, "int64"),
             n_queries=n_queries,
             weights=weights,
-            index=like(np.arange(n), reference, "int64"),
+            index=like(np.arange(n), features, "int64"),
         )
         return cls(rows, scores, given, used)
 
@@ -160,7 +158,7 @@ class GivenScores:
     @property
     def queries(self) -> Index | None:
         """The query codes, None where there is no qid."""
-        return None if self.rows.queries is None else np.asarray(to_numpy(self.rows.queries))
+        return None if self.rows.queries is None else to_numpy(self.rows.queries)
 
     @property
     def plain(self) -> Index:
@@ -177,7 +175,7 @@ class GivenScores:
 
     def check_columns(self, n_views: int) -> None:
         """Refuse a number of columns that no views explain."""
-        n_scores = int(self.scores.shape[1])
+        n_scores = self.scores.shape[1]
         if n_scores not in (1, n_views):
             raise ValueError(f"y has {n_scores} columns for {n_views} views; give one column, or one per view.")
 
@@ -212,7 +210,7 @@ class GivenScores:
                 if len(rows) == 0:
                     raise ValueError(f"y has no score for {view.name}.")
                 rows = rows if rows.n_queries > 1 else replace(rows, queries=None)
-                by_column[column] = ScoredRows(rows, loss, level), np.asarray(to_numpy(rows.index))
+                by_column[column] = ScoredRows(rows, loss, level), to_numpy(rows.index)
             problem, row_numbers = by_column[column]
             problems.append(problem)
             index.append(row_numbers)
@@ -240,7 +238,7 @@ def _read_score_columns(y: Any, n: int, reference: Array) -> Array:
     """(n, t): one column, or one per view."""
     array = y if is_foreign(y) else y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if array.ndim == 2 and array.shape[1] > 1:
-        columns = [read_scores(array[:, k], n, reference, name="y") for k in range(array.shape[1])]
+        columns = [read_scores(array[:, k], n, reference) for k in range(array.shape[1])]
         return namespace(columns[0]).stack(columns, axis=1)
     return read_scores(y, n, reference)[:, None]
 
@@ -250,7 +248,7 @@ def plain_rows(features: Array, plain: Index, queries: Index | None, weights: Ar
     if len(plain) == 0:
         return []
     codes = None if queries is None else np.unique(queries[plain], return_inverse=True)[1].astype(np.int64)
-    return [HeldRows(features, codes, plain, None if weights is None else take(weights, plain))]
+    return [HeldRows(features, codes, plain, take(weights, plain))]
 
 
 # ---------------------------------------------------------------- learners
@@ -267,17 +265,11 @@ class _KernelLearner(Learner):
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
-    _way: Any = "auto"  # how held-out errors are found; see `corank.solvers.holdout`
     _given_gamma: Any  # what gamma asks for, checked; "auto" until the rows are known
 
     @property
     def _centred(self) -> bool:
         return bool(getattr(self, "fit_intercept", False))
-
-    @property
-    def _keeps_evidence(self) -> bool:
-        """Whether a fitted model keeps what it takes to judge its choices: about one kernel matrix."""
-        return self._several
 
     @property
     def _pairwise(self) -> bool:
@@ -299,7 +291,7 @@ class _KernelLearner(Learner):
 
     def _unscored_comparison(self) -> Loss:
         """How views are compared on unscored rows: beta touches the scored loss only."""
-        return Pointwise()
+        return WithinQueries(self.weighting) if hasattr(self, "weighting") else Pointwise()
 
     def _summary(self) -> dict[str, int]:
         counts = super()._summary()
@@ -322,7 +314,6 @@ class _KernelLearner(Learner):
             scoring=self.scoring or self._own_scoring,
             centred=centred,
             seed=self._seed,
-            way=self._way,
         )
         if not self._several:
             return settings
@@ -338,6 +329,10 @@ class _KernelLearner(Learner):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
+
+    def _warn_of_scales(self, features: Array) -> None:
+        if not self._several:  # every view has a width of its own
+            warn_of_scales(features, self.kernel)
 
     def _set_views(self, n_columns: int, names: Any = None) -> None:
         """Read the views; a learner with one view sees all columns."""
@@ -371,8 +366,8 @@ class _KernelLearner(Learner):
                 widths.append(self._given_gamma)
             else:
                 kernels.append(read_kernel(view.kernel, self.degree, self.coef0, self.kernel_params))
-                has_width = isinstance(kernels[-1].name, str) and kernels[-1].name in WITH_GAMMA
-                widths.append(candidates(view.gamma, f"gamma of {view.name}", ("scale", "tune")) if has_width else None)
+                name = f"gamma of {view.name}"
+                widths.append(candidates(view.gamma, name, ("scale", "tune")) if kernels[-1].has_width else None)
         return ViewBases.of(self, views, kernels, widths, features, weights, index, scored, rows, n_scored=n_scored)
 
     def _choose_widths(self, n_units: int, settings: Any) -> None:
@@ -385,7 +380,6 @@ class _KernelLearner(Learner):
 
     def _fit_scores(
         self,
-        loss: Loss,
         X: Any,
         y: Any,
         qid: Any,
@@ -395,6 +389,7 @@ class _KernelLearner(Learner):
         checkpoint: Any = None,
     ) -> Self:
         settings = self._check_parameters()
+        loss = self._comparison()
         check_weights(loss, sample_weight)
         in_dask = is_collection(X) or is_collection(y) or is_collection(qid)
         if in_dask or is_collection(unscored) or is_collection(unscored_qid):
@@ -404,17 +399,22 @@ class _KernelLearner(Learner):
         with nullcontext(Passes()) if checkpoint is None else passing(self, checkpoint, rows) as passes:
             if isinstance(X, Scan):
                 check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
-                return self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
-            features = read_features(self, X, reset=True)
-            given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
-            self._set_views(int(features.shape[1]))
-            parts: list[Part] = []
-            if self._several:
-                parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
-                if unscored is not None or unscored_qid is not None:
-                    parts += unscored_parts(self, features, unscored, unscored_qid, passes)
-            n_plain = len(given.plain) if self._several else 0
-            return self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
+                self._fit_scan(X, unscored, unscored_qid, loss, settings, passes)
+            else:
+                features = read_features(self, X, reset=True)
+                self._warn_of_scales(features)
+                given = GivenScores.read(features, y, qid, sample_weight, several=self._several)
+                self._set_views(features.shape[1])
+                parts: list[Part] = []
+                if self._several:
+                    parts = plain_rows(features, given.plain, given.queries, given.rows.weights)
+                    if unscored is not None or unscored_qid is not None:
+                        parts += unscored_parts(self, features, unscored, unscored_qid, passes)
+                n_plain = len(given.plain) if self._several else 0
+                self._fit_given(features, given, parts, n_plain, loss, settings, with_queries=qid is not None)
+        if passes.n_readings:
+            self.n_readings_ = passes.n_readings
+        return self
 
     def _fit_given(
         self,
@@ -447,14 +447,19 @@ class _KernelLearner(Learner):
         unscored: Any = None,
         unscored_qid: Any = None,
     ) -> Self:
+        beta = getattr(self, "beta", 0.0)
+        if beta != 0:
+            raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {beta!r}.")
+        self._comparison()  # checks the parameters
         settings = self._check_parameters()
         features = read_features(self, X, reset=True)
+        self._warn_of_scales(features)
         problem, used = compared_rows(features, X, winners, losers, margins, weights, qid)
-        n = int(features.shape[0])
-        self._set_views(int(features.shape[1]))
+        n = features.shape[0]
+        self._set_views(features.shape[1])
         parts: list[Part] = []
         if self._several:
-            queries = None if qid is None else np.asarray(to_numpy(encode_queries(qid, n)[0]))
+            queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
             parts = plain_rows(features, np.setdiff1d(np.arange(n), used), queries, None)
             parts += unscored_parts(self, features, unscored, unscored_qid, Passes())
         n_plain = n - len(used) if self._several else 0
@@ -476,9 +481,7 @@ class _KernelLearner(Learner):
     ) -> Self:
         """Fit checked rows."""
         views = self._view_list
-        scored_index = scored.index[0]
-        if any(index is not scored_index for index in scored.index):
-            scored_index = np.unique(np.concatenate(scored.index))
+        scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
         n_roots = scored.problems[0].operator.n_roots
         self._choose_widths(n_roots, settings)
@@ -497,11 +500,10 @@ class _KernelLearner(Learner):
             splits=splits,
         )
         solution = tune(problem, settings)
-        self._n_seen = int(features.shape[0]) + rows.n_rows - n_plain
+        self._n_seen = features.shape[0] + rows.n_rows - n_plain
         self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
         self._keep_solution(solution, problem, settings, scored.level, rows, len(choices), with_queries)
         self._keep_training(solution.system, rows, in_memory=bases.in_memory)
-        self._warn(rows, solution, settings)
         return self
 
     def _fit_scan(self, scan: Scan, unscored: Any, labels: Any, loss: Loss, settings: Settings, passes: Passes) -> Self:
@@ -562,7 +564,6 @@ class _KernelLearner(Learner):
         self._n_scored, self._n_queries = look.n_scored, scored.n_queries
         self._keep_solution(solution, problem, settings, level, rows, len(choices), scan.has_queries)
         self._keep_training(solution.system, rows, in_memory=False)
-        self._warn(rows, solution, settings)
         return self
 
     # ---------------------------------------------------------------- what is kept
@@ -583,7 +584,7 @@ class _KernelLearner(Learner):
         kernels = [basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear") for basis in bases]
         gammas = [kernel.gamma for kernel in kernels]
         row_numbers = [view.rows for view in solution.views]
-        self._evidence = problem.evidence(solution.trial, settings) if self._keeps_evidence else None
+        self._evidence = problem.evidence(solution.trial, settings) if self._several else None
         self._keep_per_view("coef_", solution.coefficients)
         self._keep_per_view("basis_", row_numbers)
         self._keep_per_view("basis_points_", points)
@@ -602,17 +603,11 @@ class _KernelLearner(Learner):
         self.path_ = path
         self._level, self._with_queries = level, with_queries
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+        self._warn(rows, solution, settings)
 
     def _warn(self, rows: UnscoredRows, solution: Solution, settings: Settings) -> None:
         """Say what came out otherwise than asked for."""
-        agreement: Any = getattr(self, "agreement", 0.0)
-        if self._several and not (isinstance(agreement, numbers.Real) and float(agreement) == 0):
-            if len(self.views_) == 1:
-                warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
-            elif rows.n_rows == 0:
-                warn_user(
-                    "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
-                )
+        self._warn_of_agreement(rows.n_rows)
         if settings.tunes and solution.path is None:
             more = f", agreement to {self.agreement_:.3g}" if self._several else ""
             warn_user(f"nothing was tuned: too little to hold anything out. alpha was set to {self.alpha_:.3g}{more}.")
@@ -622,6 +617,18 @@ class _KernelLearner(Learner):
                 f"{solution.gradient:.2g} of the right-hand side, above tol={settings.tol:g}; raise max_iter, lower "
                 "agreement, or use solver='direct'.",
                 ConvergenceWarning,
+            )
+
+    def _warn_of_agreement(self, n_unscored: int) -> None:
+        """Say so where agreement was asked for and there is nothing to agree on."""
+        agreement: Any = getattr(self, "agreement", 0.0)
+        if isinstance(agreement, numbers.Real) and float(agreement) == 0:
+            return
+        if len(self.views_) == 1:
+            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
+        elif n_unscored == 0:
+            warn_user(
+                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
             )
 
     # ---------------------------------------------------------------- update

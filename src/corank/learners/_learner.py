@@ -8,44 +8,44 @@ what `score` is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import isfunction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.metrics import r2_score
-from sklearn.utils import check_random_state, estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import (
     Array,
     Index,
     dtype_name,
     first_appearance,
+    float64,
     is_foreign,
     is_sparse,
     like,
     namespace,
     take,
     to_numpy,
+    with_precision_of,
 )
 from corank._messages import warn_user
+from corank._scikit_learn import BaseEstimator, check_is_fitted
 from corank.basis import (
     AUTO_LIMIT,
     AUTO_SIZE,
     Basis,
-    BasisNotice,
     FeatureBasis,
     KernelBasis,
     Whitening,
     check_basis,
     resolve_basis,
+    warn_of_subset,
 )
 from corank.describe import Summary, summarise
-from corank.kernels import Kernel, check_precomputed, is_registered, kernel_names
+from corank.kernels import Kernel, check_precomputed, is_named, is_registered, kernel_names
 from corank.learners._scans import (
     check_alone,
     explained_score,
@@ -56,7 +56,8 @@ from corank.learners._scans import (
     write_predictions,
 )
 from corank.learners._update import kept_rows
-from corank.loss import WEIGHTINGS, Loss, blend
+from corank.learners.pair_explanation import PairExplanation, explain_expansions, read_pair
+from corank.loss import WEIGHTINGS, Loss, Pointwise, blend
 from corank.metrics import disagreement_error
 from corank.model_files import Saveable
 from corank.model_files.container import all_or_nothing
@@ -70,6 +71,7 @@ from corank.rows import (
     read_rows,
     read_scores,
     read_weights,
+    warn_of_scales,
 )
 from corank.solvers.holdout import SCORINGS
 from corank.solvers.least_squares import PrimalSystem
@@ -145,8 +147,8 @@ def is_whole(value: Any) -> bool:
 
 def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
     """ "tune", a whole number from 1, or several of them in increasing order."""
-    if isinstance(value, str) and value == "tune":
-        return value
+    if is_named(value, "tune"):
+        return "tune"
     if is_whole(value):
         return int(value)
     numbers = value.tolist() if hasattr(value, "tolist") else value
@@ -157,7 +159,11 @@ def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
 
 def seed(random_state: Any) -> int:
     """None means the same choices every time."""
-    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+    if random_state is None:
+        return 0
+    from sklearn.utils import check_random_state
+
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def read_shared_parameters(learner: Any) -> None:
@@ -174,7 +180,7 @@ PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the lar
 def finite_predictions(values: Array) -> Array:
     """Predictions as they are, refused where they are not finite."""
     xp = namespace(values)
-    if not bool(xp.all(xp.isfinite(values))):
+    if not xp.all(xp.isfinite(values)):
         raise ValueError(
             "the model gives NaN or infinity on these rows; their numbers, or those of the model, are too large."
         )
@@ -263,6 +269,8 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _html_repr(self) -> str:
         """scikit-learn's diagram and, once fitted, the summary below it."""
+        from sklearn.utils import estimator_html_repr
+
         diagram: str = estimator_html_repr(self)
         return diagram + self._at_a_glance().summary()._repr_html_() if hasattr(self, self._learned) else diagram
 
@@ -295,7 +303,7 @@ class Expansion:
         """Its basis beside a reference; `whitening` as its sums were gathered with."""
         points = self.points
         if points is None:
-            return FeatureBasis(int(self.coefficients.shape[0]), reference)
+            return FeatureBasis(self.coefficients.shape[0], reference)
         if not is_sparse(points):
             points = like(points, reference, dtype_name(points))
         return KernelBasis(self.kernel, points, own_whitening=whitening)
@@ -308,9 +316,23 @@ class Expansion:
         """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
         if is_sparse(self.points) and is_foreign(features):
             raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
-        reference = np.empty(0) if is_sparse(features) else features
-        coefficients = like(self.coefficients, reference)
-        return predict_in_blocks(self.basis(reference), coefficients, self.seen(features))
+        return predict_in_blocks(self.basis(features), like(self.coefficients, features), self.seen(features))
+
+    def basis_values(self, features: Array) -> Array:
+        """k(x, z_i), or x_i, for the rows of X: (n, r); times the coefficients they sum to `values`. O(n r d)."""
+        return self.basis(features).features(self.seen(features))
+
+    def slopes(self, n_columns: int) -> Array | None:
+        """Its slopes along the columns that it sees (k,), of `n_columns` of X; None where it is no linear function."""
+        if self.points is None:
+            return self.coefficients
+        if self.kernel.precomputed:
+            slopes = np.zeros(n_columns if self.columns is None else len(self.columns))
+            slopes[to_numpy(self.points)] = to_numpy(self.coefficients)
+            return slopes
+        if self.kernel.name != "linear":
+            return None
+        return self.kernel.seen((self.kernel.seen(float64(self.points)).T @ self.coefficients)[None, :])[0]
 
 
 class Learner(Saveable, QueryEstimator):
@@ -323,13 +345,14 @@ class Learner(Saveable, QueryEstimator):
         """What is compared with what; checks the learner's own parameters."""
         raise AssertionError("a learner says what it compares")
 
-    @property
-    def _centred(self) -> bool:
-        return False
-
     def _expansions(self) -> Sequence[Expansion]:
         """The fitted functions, whose mean is the prediction."""
         raise AssertionError("a kind of learner says what it has fitted")
+
+    def _weighted_expansions(self) -> list[tuple[float, Expansion]]:
+        """Shares and functions whose sum, with the intercept, is the prediction."""
+        functions = self._expansions()
+        return [(1 / len(functions), function) for function in functions]
 
     def _per_view(self, name: str) -> Any:
         """A fitted attribute as a list with one entry per view."""
@@ -422,13 +445,28 @@ class Learner(Saveable, QueryEstimator):
 
     def _scores(self, values: Array, features: Array) -> Array:
         """Values of expansions as scores, with the precision of X."""
-        result = finite_predictions(values + self.intercept_)
-        precision = features.dtype if is_foreign(features) else features.dtype.type
-        return namespace(result).astype(result, precision, copy=False)
+        return with_precision_of(features, finite_predictions(values + self.intercept_))
 
     def _encoded(self, X: Any) -> Any:
         """A table as the features of a model that was saved with a TableEncoder; anything else as it is."""
         return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
+
+    def explain_pair(self, a: Any, b: Any, *, items: Any = None, names: Any = None) -> PairExplanation:
+        """Say why one item is above another: by the items that the model consists of, by view and by column.
+
+        Parameters
+        ----------
+        a, b : one row each, as in `predict`, or row numbers of `items`
+        items : (n, d), rows such as those of `fit`: items of the model that are found among them are called by their names
+        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or their numbers
+
+        Returns
+        -------
+        PairExplanation
+            Three lists of parts, each of which sums to the difference of the two predictions.
+        """
+        check_is_fitted(self)
+        return explain_expansions(self, read_pair(self, a, b, items, names))
 
     # ---------------------------------------------------------------- update
 
@@ -487,12 +525,31 @@ class OneViewLearner(Learner):
 
     @property
     def _pairwise(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_named(self.kernel, "precomputed")
+
+    @property
+    def _centred(self) -> bool:
+        return bool(getattr(self, "fit_intercept", False))
 
     def _expansions(self) -> list[Expansion]:
         return [Expansion(self.coef_, self._kernel, self.basis_points_)]
 
-    def _fit_scores(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out, but may be in the dictionary of a pursuit)
+        qid : (n,) query labels, any hashable, in any order; None = one query. For a regressor, rows with the same label
+            are held out together, nothing else
+        sample_weight : (n,) weights of the squared errors; of rankers a pair counts the product of its two. They are
+            weights of the rows that make components, and the noise variance of a Gaussian process is divided by them
+
+        Returns
+        -------
+        self
+        """
         loss = self._comparison()
         check_weights(loss, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
@@ -521,21 +578,28 @@ class OneViewLearner(Learner):
         check_choice(self.scoring, "scoring", (None, *SCORINGS))
         if kernel.precomputed:
             check_precomputed(training.everything)
+        elif getattr(self, "dictionary", None) is None and not is_named(self.gamma, "columns"):
+            warn_of_scales(training.everything, self.kernel)
         return kernel
+
+    def _shared_settings(self, training: Training) -> dict[str, Any]:
+        """Parameters that learners with held-out errors share, checked against the rows."""
+        return {
+            "kernel": self._read_kernel(training),
+            "gamma": candidates(self.gamma, "gamma", ("scale", "tune")),
+            "cv": self.cv,
+            "scoring": self.scoring or "squared",
+            "seed": seed(self.random_state),
+        }
 
     def _basis_rows(self, training: Training) -> Any:
         """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
         check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
         n = len(training.index)
-        spec = check_basis(self.basis, int(training.everything.shape[0]), n)
+        spec = check_basis(self.basis, training.everything.shape[0], n)
         resolved = resolve_basis(spec, n, *self._auto_basis)
-        if isinstance(spec, str) and spec == "auto" and isinstance(resolved, int):
-            warn_user(
-                f"basis='auto' takes {resolved} of {n} rows as basis. "
-                f"Say basis={resolved}, another number or 'all' to choose yourself.",
-                BasisNotice,
-            )
-        if isinstance(resolved, str) and resolved == "features" and self.kernel != "linear":
+        warn_of_subset(spec, resolved, n)
+        if is_named(resolved, "features") and self.kernel != "linear":
             raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
         return resolved
 
@@ -549,17 +613,30 @@ class OneViewLearner(Learner):
     def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
         """Remember how many rows and queries there were, and the level of their scores."""
         self._level, self._with_queries = level, with_queries
-        self._n_seen = int(training.everything.shape[0])
+        self._n_seen = training.everything.shape[0]
         self._n_scored = len(training.index)
         self._n_queries = training.problem.n_queries
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+
+
+def _split_by_groups() -> bool:
+    """Whether scikit-learn, up the stack, splits rows by groups, of which the learner hears only by metadata routing."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            more = frame.f_locals.get("params")
+            groups = more.get("groups") if isinstance(more, dict) else frame.f_locals.get("groups")
+            if groups is not None:
+                return True
+        frame = frame.f_back
+    return False
 
 
 def compared_rows(
     features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
 ) -> tuple[ComparedRows, Index]:
     """Checked comparisons between rows of X, whose features were read, and the numbers of the rows in any of them."""
-    n = int(features.shape[0])
+    n = features.shape[0]
     first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
     groups = comparison_groups(first, second, n, qid)
     used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
@@ -583,14 +660,49 @@ def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> A
     return groups
 
 
+class ComparisonMixin:
+    """`fit_comparisons` for learners with one view."""
+
+    _fit_comparisons: Callable[..., Any]
+
+    @all_or_nothing
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
+
+        on the components of the rows that are compared, where the learner makes any.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+
+        Returns
+        -------
+        self
+        """
+        fitted: Self = self._fit_comparisons(X, winners, losers, margins, weights, qid)
+        return fitted
+
+
 class RankerMixin:
-    """`score` for learners whose predictions are compared within queries.
+    """What is compared and `score`, for learners whose predictions are compared within queries.
 
     `_predicts_within_queries` : whether predictions depend on query labels too
     """
 
+    weighting: Any
     _with_queries: bool
     _predicts_within_queries: ClassVar[bool] = False
+
+    def _comparison(self) -> Loss:
+        return read_comparison(self.weighting, getattr(self, "beta", 0.0))
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """1 − disagreement: the mean share of rightly ordered pairs in a query; 0.5 is chance.
@@ -614,6 +726,11 @@ class RankerMixin:
             return order_score(self, X)
         within = {"qid": qid} if self._predicts_within_queries else {}
         predictions = self.predict(X, **within)  # type: ignore[attr-defined]
+        if qid is None and not self._with_queries and _split_by_groups():
+            warn_user(
+                "groups= splits the rows, but does not reach the ranker: it is fitted and scored as if all rows were one "
+                "query. Turn on sklearn.set_config(enable_metadata_routing=True) and pass params={'groups': groups}."
+            )
         if qid is None and self._with_queries:
             warn_user(
                 "The model was fitted with qid but is scored without: all rows count as one query. In a search or "
@@ -623,7 +740,10 @@ class RankerMixin:
 
 
 class R2Mixin:
-    """`score` for learners whose predictions are compared with the scores themselves."""
+    """What is compared and `score`, for learners whose predictions are compared with the scores themselves."""
+
+    def _comparison(self) -> Loss:
+        return Pointwise()
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
         """R² of the predictions on the rows that have a score; qid plays no part.
@@ -639,6 +759,8 @@ class R2Mixin:
         -------
         float
         """
+        from sklearn.metrics import r2_score
+
         X, y, qid = from_dask(X, y, qid)
         if is_scan(X):
             check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})

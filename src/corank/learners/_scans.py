@@ -5,7 +5,6 @@ Scores of the rows of scans are those of whole queries, wherever chunks cut them
 
 from __future__ import annotations
 
-import hashlib
 import numbers
 import re
 import secrets
@@ -21,8 +20,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import FloatArray, Index, dtype_name, is_sparse, namespace, to_numpy
+from corank._arrays import FloatArray, Index, digest, namespace, to_numpy
 from corank._messages import warn_user
+from corank.kernels import is_named
 from corank.learners._bases import asked_bases, check_scanned, n_candidates
 from corank.metrics import disagreement_error
 from corank.model_files.container import ModelFileError
@@ -32,7 +32,7 @@ from corank.streaming.checkpoint import Checkpoint, stopping_at_sigterm
 from corank.streaming.chunks import ClosedQueries
 from corank.streaming.dask import collection_scan, unit_results
 from corank.streaming.passes import Passes, progress_bar
-from corank.streaming.survey import NumberedRows, ScannedRows, Survey, SurveyJob, run_survey
+from corank.streaming.survey import NumberedRows, ScannedRows, Survey, SurveyJob, max_held_rows, run_survey
 from corank.tables import check_target
 from corank.tables.write import table_writer
 from corank.unscored import HeldRows, Part, StreamedRows, is_stream
@@ -51,15 +51,9 @@ def from_dask(X: Any, y: Any = None, qid: Any = None) -> tuple[Any, Any, Any]:
     if not is_collection(X):
         for value, name in ((y, "y"), (qid, "qid")):
             if is_collection(value):
-                raise TypeError(f"{name} is a Dask collection but X is not; hand over both alike.")
+                raise TypeError(f"{name} is a Dask collection but X is not; give both as Dask collections, or neither.")
         return X, y, qid
     return collection_scan(X, y, qid), None, None
-
-
-def check_no_checkpoint(checkpoint: Any) -> None:
-    """Refuse a checkpoint where there is nothing to keep."""
-    if checkpoint is not None:
-        raise ValueError("checkpoint goes with a scan; rows in memory are fitted at once.")
 
 
 def check_alone(scan: Scan, given: Mapping[str, Any]) -> None:
@@ -69,7 +63,7 @@ def check_alone(scan: Scan, given: Mapping[str, Any]) -> None:
             brings = {"y": "scan(..., score=)", "qid": "scan(..., query=)"}.get(name)
             words = f"comes from the scan: name its column in {brings}" if brings else "does not go with a scan"
             raise ValueError(f"{name} {words}.")
-    if not scan.has_scores:
+    if scan.roles.score is None:
         raise ValueError("the scan has no score column; name it in scan(..., score=).")
 
 
@@ -99,7 +93,7 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
         yield Passes()
         return
     if not any(is_scan(value) for value in rows.values()):
-        check_no_checkpoint(checkpoint)
+        raise ValueError("checkpoint goes with a scan; rows in memory are fitted at once.")
     parameters = {name: in_words(value) for name, value in sorted(learner.get_params(deep=False).items())}
     about = {
         "learner": type(learner).__name__,
@@ -114,7 +108,7 @@ def passing(learner: Any, checkpoint: Any, rows: Mapping[str, Any]) -> Iterator[
             coefficients = learner.coef_ if isinstance(learner.coef_, list) else [learner.coef_]
             if not all(np.isfinite(to_numpy(array)).all() for array in coefficients):
                 raise ValueError("coefficients are not finite")
-    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, np.linalg.LinAlgError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         if not passes.resumed or isinstance(error, ModelFileError):
             raise
         # a checkpoint whose checksum is right can still hold what no fit has written
@@ -131,18 +125,11 @@ def in_words(value: Any) -> str:
 
 def digest_of(values: Any) -> str:
     """Of an array, a frame or a list; of chunks only that they are some."""
-    if is_sparse(values):
-        parts = [values.data, values.indices, values.indptr]
-    elif is_frame(values) or hasattr(values, "shape") or (isinstance(values, Sequence) and np.ndim(values[0]) == 0):
-        array = to_numpy(values) if hasattr(values, "dtype") else np.asarray(values)
-        parts = [array.astype(str) if array.dtype == object else array]
-    else:
+    if is_frame(values) or (isinstance(values, Sequence) and np.ndim(values[0]) == 0):
+        values = np.asarray(values)
+    if not hasattr(values, "shape"):
         return "chunks"
-    result = hashlib.sha256()
-    for part in parts:
-        result.update(f"{dtype_name(part)} {part.shape}".encode())
-        result.update(np.ascontiguousarray(part).tobytes())
-    return result.hexdigest()
+    return digest(values.astype(str) if values.dtype == object else values)
 
 
 # ---------------------------------------------------------------- rows for fit
@@ -154,14 +141,16 @@ def survey_scan(model: Any, scan: Scan, passes: Passes) -> tuple[Survey, list[An
     model._set_views(scan.n_features, scan.feature_names)
     _refuse_precomputed(model)
     asked = asked_bases(model, model._view_list)
-    look = run_survey(scan, passes, SurveyJob(n_candidates(asked), model._seed), "X", contiguous=True)
+    held = max_held_rows(scan.n_features)
+    job = SurveyJob(n_candidates(asked), model._seed, held, unscored=model._several)
+    look = run_survey(scan, passes, job, "X", contiguous=True)
     if look.n_scored == 0:
         raise ValueError("the scan has no scored row: its score column is empty.")
     return look, asked
 
 
 def _refuse_precomputed(model: Any) -> None:
-    if any(isinstance(view.kernel, str) and view.kernel == "precomputed" for view in model._view_list):
+    if any(is_named(view.kernel, "precomputed") for view in model._view_list):
         raise ValueError("kernel='precomputed' needs all kernel values in memory; a scan holds features.")
 
 
@@ -178,7 +167,7 @@ def scanned_parts(
 
 def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes: Passes) -> list[Part]:
     """Rows of `unscored=`, whose queries are their own and whose numbers come after those of X."""
-    n_before = int(features.shape[0])
+    n_before = features.shape[0]
     if unscored is None:
         if labels is not None:
             raise ValueError("unscored_qid was given without unscored.")
@@ -191,7 +180,7 @@ def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes
         scan = unscored.seen_by(names, model.n_features_in_, type(model).__name__)
         _refuse_precomputed(model)
         asked = asked_bases(model, model._view_list)
-        job = SurveyJob(n_candidates(asked), model._seed, all_unscored=True, first_number=n_before)
+        job = SurveyJob(n_candidates(asked), model._seed, 0, all_unscored=True, first_number=n_before)
         look = run_survey(scan, passes, job, "unscored", contiguous=with_queries)
         check_scanned(asked, n_before + look.n_rows)
         return [ScannedRows(scan, look, passes, "unscored", with_queries=with_queries)]
@@ -201,8 +190,8 @@ def unscored_parts(model: Any, features: Any, unscored: Any, labels: Any, passes
             raise ValueError("unscored_qid does not go with chunks; each chunk brings its own: (X, qid).")
         return [StreamedRows(unscored, partial(read_unscored, model, fitted), with_queries, first=n_before)]
     more = read_unscored(model, fitted, unscored)
-    codes = None if labels is None else encode_queries(labels, int(more.shape[0]), "unscored_qid")[0]
-    return [HeldRows(more, None if codes is None else np.asarray(to_numpy(codes)), first=n_before)]
+    codes = None if labels is None else encode_queries(labels, more.shape[0], "unscored_qid")[0]
+    return [HeldRows(more, None if codes is None else to_numpy(codes), first=n_before)]
 
 
 def check_streamed(model: Any, specs: Sequence[Any], settings: Any, n_scored: int) -> None:
@@ -271,7 +260,7 @@ def _written(rows: Iterator[tuple[Chunk, Any]], path: Any, name: str, *, overwri
 def _write_folder(learner: Any, scan: Scan, path: Path, name: str) -> int:
     """Every worker its own files, in a folder that gets its name when all are there."""
     if path.exists():
-        raise FileExistsError(f"{path} is already there: workers write a new folder")
+        raise FileExistsError(f"{path} already exists: workers write a new folder")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist: create it first")
     part = path.absolute().with_name(f".corank-{secrets.token_hex(8)}.part")
@@ -329,7 +318,7 @@ class Stretch:
     @property
     def scores(self) -> FloatArray:
         """Their scores (n,), NaN = unscored."""
-        return np.asarray(to_numpy(self.chunk.scores))[self.rows]
+        return to_numpy(self.chunk.scores)[self.rows]
 
     @property
     def extra(self) -> pa.Table:
@@ -392,7 +381,7 @@ def explained_score(learner: Any, scan: Scan) -> float:
     """R² of the rows that have a score."""
     weight, mean, spread, loss = 0, 0.0, 0.0, 0.0
     for chunk, values in predicted_chunks(learner, scan, "scoring"):
-        scores, found = np.asarray(to_numpy(chunk.scores)), np.asarray(to_numpy(values), dtype=np.float64)
+        scores, found = to_numpy(chunk.scores), np.asarray(to_numpy(values), dtype=np.float64)
         given = ~np.isnan(scores)
         own, n = scores[given], int(given.sum())
         if n == 0:

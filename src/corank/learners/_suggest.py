@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
+from scipy.spatial.distance import cdist
 
 from corank._arrays import Array, FloatArray, Index, take, to_numpy
 from corank.learners._learner import Expansion, check_choice
@@ -55,10 +55,12 @@ def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Inde
     if len(functions) < 2:
         raise ValueError("suggest needs at least two views that can disagree; this model has one.")
     if any(function.kernel.precomputed for function in functions):
-        raise ValueError("suggest needs the rows themselves; a precomputed kernel does not say how new ones are alike.")
+        raise ValueError(
+            "suggest needs the rows themselves; a precomputed kernel does not give the similarity of new rows."
+        )
     if kind is None:
         kind = "comparison" if model._compared else "score"
-    check_question(n, int(features.shape[0]), kind)
+    check_question(n, features.shape[0], kind)
     values = np.stack([to_numpy(function.values(features)) for function in functions], axis=1)
     gaps = values - values.mean(axis=1, keepdims=True)
     gaps = gaps - gaps.mean(axis=0)  # a difference in level is no disagreement about the order
@@ -69,7 +71,7 @@ def suggest_contested(model: Any, X_pool: Any, n: int, kind: str | None) -> Inde
     noise = max(SETTLED * float(np.mean(np.diag(covariance))), 1e-300)
     if kind == "score":
         return rows[contested_rows(covariance, noise, n)]
-    contested = euclidean_distances(gaps, squared=True) / degrees
+    contested = cdist(gaps, gaps, "sqeuclidean") / degrees
     return rows[contested_pairs(contested, covariance, noise, n)]
 
 
@@ -79,4 +81,4 @@ def _likeness(function: Expansion, features: Array) -> FloatArray:
     values = to_numpy(values)
     scale = np.sqrt(np.maximum(np.diag(values), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
-    return np.asarray(values / scale[:, None] / scale[None, :])
+    return values / scale[:, None] / scale[None, :]

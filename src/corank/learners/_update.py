@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import Index, device, first_appearance, like, namespace, to_numpy
+from corank._arrays import Index, first_appearance, like, namespace, to_numpy
 from corank.basis import FeatureBasis, KernelBasis
 from corank.problem import ScoredRows
 from corank.rows import Rows
@@ -22,7 +22,7 @@ from corank.unscored import HeldRows, UnscoredRows, stack_rows
 COMPARED = "update adds scored rows, but this model was fitted on comparisons; fit it again instead."
 FEDERATED = "update cannot ask the sites that this model was agreed with; run the rounds again with the new rows."
 CHUNKS = (
-    "update cannot solve anew with unscored rows that came in chunks; fit again, or take a number of rows as basis, "
+    "update cannot solve again with unscored rows that came in chunks; fit again, or take a number of rows as basis, "
     "which keeps sums."
 )
 
@@ -35,17 +35,17 @@ def kept_rows(views: Sequence[ViewData], unscored: UnscoredRows) -> list[Rows]:
     for view in views:
         rows, n, m = view.problem.rows, len(view.problem.rows), len(codes)
         scores = view.problem.reference
-        xp, place = namespace(scores), {"dtype": namespace(scores).float64, "device": device(scores)}
+        xp = namespace(scores)
         queries = rows.index * 0 if rows.queries is None else rows.queries
         both = None
         if rows.weights is not None or weights is not None:
-            first = xp.ones(n, **place) if rows.weights is None else rows.weights
-            second = xp.ones(m, **place) if weights is None else like(weights, scores)
+            first = like(np.ones(n), scores) if rows.weights is None else rows.weights
+            second = like(np.ones(m) if weights is None else weights, scores)
             both = xp.concat([first, second])
         result.append(
             Rows(
                 features=view.basis.points,  # type: ignore[union-attr]
-                scores=xp.concat([scores, xp.full(m, xp.nan, **place)]),
+                scores=xp.concat([scores, like(np.full(m, np.nan), scores)]),
                 queries=xp.concat([queries, like(codes + rows.n_queries, scores, "int64")]),
                 n_queries=rows.n_queries + n_codes,
                 weights=both,
@@ -104,7 +104,7 @@ def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
         problem = ScoredRows(scored, model._comparison())
         penalty = penalties[v]
         if function.points is None:
-            basis: Any = FeatureBasis(int(scored.features.shape[1]), model._per_view("coef_")[v])
+            basis: Any = FeatureBasis(scored.features.shape[1], model._per_view("coef_")[v])
             data.append(ViewData(problem, basis, function.columns, penalty))
             continue
         features = scored.features if len(others) == 0 else stack_rows([scored.features, others.features])
@@ -112,7 +112,7 @@ def _add_to_rows(model: Any, functions: Sequence[Any], new: Sequence[Rows]) -> N
         data.append(ViewData(problem, KernelBasis(function.kernel, features), function.columns, penalty, None, index))
     unscored, shared = UnscoredRows(()), None
     if len(others):
-        held = HeldRows(others.features, np.asarray(to_numpy(others.queries)), None, others.weights)
+        held = HeldRows(others.features, to_numpy(others.queries), None, others.weights)
         unscored = UnscoredRows((held,))
         shared = Unscored(model._unscored_comparison(), unscored)
     system = DualSystem(data, shared)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from corank._arrays import Array, FloatArray, Index, like, namespace, take
 from corank._messages import warn_user
+from corank._scikit_learn import check_is_fitted
 from corank.basis import KernelBasis
+from corank.kernels import is_named
 from corank.learners._bases import ViewBases
 from corank.learners._kernel_learner import Scored, _KernelLearner
 from corank.learners._learner import (
@@ -26,13 +26,11 @@ from corank.learners._learner import (
     candidates,
     check_choice,
     is_whole,
-    read_comparison,
     read_shared_parameters,
     whole_numbers,
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
-from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import CO_PURSUIT, Contents
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
@@ -320,12 +318,6 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     basis: ClassVar[str] = "scored"
     basis_selection: ClassVar[str] = "pivoted"
 
-    def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, self.beta)
-
-    def _unscored_comparison(self) -> Loss:
-        return WithinQueries(self.weighting)
-
     def fit(
         self,
         X: Any,
@@ -355,7 +347,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         """
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
-        self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid)
+        self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
         self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
         return self
 
@@ -379,7 +371,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
                 "takes the same row as atom in every view."
             )
         for view in self.views_:
-            if isinstance(view.basis, str) and view.basis == "features":
+            if is_named(view.basis, "features"):
                 raise ValueError(
                     f"basis='features' of {view.name}: atoms are rows; give row indices, a number, 'all' or 'scored'."
                 )
@@ -422,7 +414,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         self.path_ = joined_path(paths)
         self._with_queries, self._n_queries = with_queries, scored.problems[0].n_queries
         self._n_scored = len(np.unique(np.concatenate(scored.index)))
-        self._n_seen, self._n_unscored = int(features.shape[0]) + rows.n_rows - n_plain, rows.n_rows
+        self._n_seen, self._n_unscored = features.shape[0] + rows.n_rows - n_plain, rows.n_rows
         self._n_plain = n_plain
         self._warn_of(best[0], tuned=settings.tunes)
         return self
@@ -462,13 +454,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
 
     def _warn_of(self, solution: CoPursuitSolution, *, tuned: bool) -> None:
         """Say what came out otherwise than asked for."""
-        agreeing = not (isinstance(self.agreement, Real) and float(self.agreement) == 0)
-        if agreeing and len(self.views_) == 1:
-            warn_user("views: there is only one view, so there is nothing to agree on; agreement has no effect.")
-        elif agreeing and self._n_unscored == 0:
-            warn_user(
-                "y has no unscored row and unscored= was not given: nothing to agree on; agreement has no effect."
-            )
+        self._warn_of_agreement(self._n_unscored)
         if tuned and self.path_ is None:
             warn_user(
                 f"nothing was tuned: too little to hold anything out. n_atoms was set to {self.n_atoms_}, agreement to "

@@ -5,16 +5,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from sklearn.base import RegressorMixin
-
+from corank._scikit_learn import RegressorMixin
 from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin, read_comparison
-from corank.loss import Loss, Pointwise, WithinQueries
+from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin
 from corank.model_files.schema import SEVERAL_VIEWS, Contents
 
 
+class LeastSquaresOnViews(_KernelLearner):
+    """Least squares on several views that agree on unscored rows."""
+
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    _contents: ClassVar[Contents] = SEVERAL_VIEWS
+    _several: ClassVar[bool] = True
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+        checkpoint: Any = None,
+    ) -> Self:
+        """Fit on scored rows, with the views agreeing on unscored ones.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
+        y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
+        qid : (n,) query labels, any hashable, in any order; None = one query. For CoRLS, rows with the same label are
+            held out together, nothing else
+        sample_weight : (n,) weights, of unscored rows too
+        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
+            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
+            one but not come back later. Or a `corank.scan`, which brings its queries
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        checkpoint : folder for the sums so far of scans; the same fit takes them up again
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
+
+
 @dataclass(eq=False, repr=False)
-class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: ignore[misc]
+class CoRLS(R2Mixin, RegressorMixin, BasisParameters, LeastSquaresOnViews):  # type: ignore[misc]
     r"""Co-regularised least squares: views that fit the scores and agree on unscored rows.
 
     .. math:: \min \sum_v \sum_i w_i (s_i - f_v(x_i))^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -59,6 +97,7 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: 
     views_ : list of View, with their columns as numbers
     coef_, basis_, basis_points_, gamma_ : one entry per view, as in `RLS`; row numbers count X, then `unscored`
     intercept_ : float
+    n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only after a fit on a scan
     alpha_, agreement_ : float, the values used
     path_ : what was tried: ``alpha``, ``agreement``, ``gamma``, ``error``, ``standard_error``, ``best``
     n_iter_ : sweeps of a solver that makes any, else 1
@@ -91,47 +130,9 @@ class CoRLS(R2Mixin, RegressorMixin, BasisParameters, _KernelLearner):  # type: 
     max_iter: int = 1000
     tol: float = 1e-8
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = SEVERAL_VIEWS
-    _several: ClassVar[bool] = True
-
-    def _comparison(self) -> Loss:
-        return Pointwise()
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        sample_weight: Any = None,
-        unscored: Any = None,
-        unscored_qid: Any = None,
-        checkpoint: Any = None,
-    ) -> Self:
-        """Fit on scored rows, with the views agreeing on unscored ones.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
-        y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
-        qid : (n,) labels; rows with the same label are held out together, nothing else
-        sample_weight : (n,) weights, of unscored rows too
-        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
-            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
-            one but not come back later. Or a `corank.scan`, which brings its queries
-        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
-        checkpoint : folder for the sums so far of scans; the same fit takes them up again
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
-
 
 @dataclass(eq=False, repr=False)
-class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
+class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     r"""Co-regularised ranking: views that rank the scored rows and agree on the order of unscored ones.
 
     .. math:: \min \sum_v \|J (s - f_v)\|^2 + \alpha \sum_v \rho_v \|f_v\|^2
@@ -211,47 +212,7 @@ class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
     max_iter: int = 1000
     tol: float = 1e-8
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = SEVERAL_VIEWS
-    _several: ClassVar[bool] = True
     _own_scoring: ClassVar[Any] = "rescaled"
-
-    def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, self.beta)
-
-    def _unscored_comparison(self) -> Loss:
-        return WithinQueries(self.weighting)
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        sample_weight: Any = None,
-        unscored: Any = None,
-        unscored_qid: Any = None,
-        checkpoint: Any = None,
-    ) -> Self:
-        """Fit on scored rows, with the views agreeing on unscored ones.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
-        y : (n,) scores, NaN = unscored; or (n, n_views), each view's own scores
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        sample_weight : (n,) weights, of unscored rows too
-        unscored : (m, d) more rows without scores, or chunks of them that can be read again: a list, or an object
-            whose iterator starts anew, of X or (X, qid). Only a chunk is held at a time; a query may go on in the next
-            one but not come back later. Or a `corank.scan`, which brings its queries
-        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
-        checkpoint : folder for the sums so far of scans; the same fit takes them up again
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, unscored, unscored_qid, checkpoint)
 
     def fit_comparisons(
         self,
@@ -280,7 +241,4 @@ class CoRankRLS(RankerMixin, BasisParameters, _KernelLearner):
         -------
         self
         """
-        if self.beta != 0:
-            raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
-        self._comparison()  # checks the parameters
         return self._fit_comparisons(X, winners, losers, margins, weights, qid, unscored, unscored_qid)

@@ -6,23 +6,19 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
-
-from corank._arrays import Array, is_foreign, like, namespace
+from corank._arrays import Array, like, namespace, with_precision_of
 from corank._messages import warn_user
+from corank._scikit_learn import RegressorMixin, check_is_fitted
 from corank.learners._learner import (
     BasisParameters,
+    ComparisonMixin,
     Expansion,
     OneViewLearner,
     R2Mixin,
     RankerMixin,
     candidates,
-    read_comparison,
-    seed,
     whole_numbers,
 )
-from corank.loss import Loss, Pointwise
 from corank.model_files.schema import COMPONENTS, Contents
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solvers.tuning import Training
@@ -41,16 +37,12 @@ class ComponentLearner(OneViewLearner):
         assert not isinstance(alpha, str)
         basis = self._basis_rows(training)
         return ComponentSettings(
-            kernel=self._read_kernel(training),
-            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            **self._shared_settings(training),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
             n_components=_read_numbers(self.n_components, _most_components(training, basis)),
             basis=basis,
             selection=self.basis_selection,
-            cv=self.cv,
-            scoring=self.scoring or "squared",
             centred=self._centred,
-            seed=seed(self.random_state),
         )
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
@@ -112,7 +104,7 @@ class ComponentLearner(OneViewLearner):
         values = Expansion(steps, self._kernel, self.basis_points_).values(features)
         xp = namespace(values)
         result = xp.cumulative_sum(values, axis=1) + like(shifts, values)[None, :]
-        return xp.astype(result, features.dtype if is_foreign(features) else features.dtype.type, copy=False)
+        return with_precision_of(features, result)
 
     def _why_fixed(self) -> str:
         check_is_fitted(self)
@@ -122,7 +114,7 @@ class ComponentLearner(OneViewLearner):
 def _most_components(training: Training, basis: Any) -> int:
     """The largest number of components that a basis can have."""
     if isinstance(basis, str):
-        columns = int(training.everything.shape[1])
+        columns = training.everything.shape[1]
         return columns if basis == "features" else len(training.index)
     return basis if isinstance(basis, int) else len(basis)
 
@@ -201,32 +193,9 @@ class KPCR(R2Mixin, RegressorMixin, BasisParameters, ComponentLearner):  # type:
         tags.regressor_tags.poor_score = isinstance(self.n_components, Integral) or isinstance(self.basis, Integral)
         return tags
 
-    def _comparison(self) -> Loss:
-        return Pointwise()
-
-    @property
-    def _centred(self) -> bool:
-        return bool(self.fit_intercept)
-
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored (left out)
-        qid : (n,) labels; rows with the same label are held out together, nothing else
-        sample_weight : (n,) weights, of the squared errors and of the rows that make the components
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(X, y, qid, sample_weight)
-
 
 @dataclass(eq=False, repr=False)
-class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
+class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     r"""Ranking on the leading kernel principal components, meant for noisy scores.
 
     .. math:: \min_{f \in \mathrm{span}(\psi_1, \dots, \psi_p)} \sum_q c_q \sum_{i<j \in q} w_i w_j
@@ -276,48 +245,6 @@ class KPCRank(RankerMixin, BasisParameters, ComponentLearner):
     _: KW_ONLY
     basis: Any = "auto"
 
-    def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, 0.0)
-
     @property
     def _has_level(self) -> bool:
         return False
-
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored (left out)
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        sample_weight : (n,) weights of the rows that make the components; a pair counts the product of its two
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(X, y, qid, sample_weight)
-
-    def fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
-    ) -> Self:
-        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
-
-        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
-
-        on the components of the rows that are compared.
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0
-        qid : (n,) one label per row of X; comparisons of one query are held out together
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_comparisons(X, winners, losers, margins, weights, qid)

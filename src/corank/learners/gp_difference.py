@@ -11,7 +11,7 @@ from corank._arrays import Array, FloatArray, Index, in_one_thread
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners._kernel_learner import GivenScores
-from corank.learners._learner import RankerMixin
+from corank.learners._learner import ComparisonMixin, RankerMixin
 from corank.learners._update import update_model
 from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
@@ -26,7 +26,7 @@ from corank.unscored import UnscoredRows
 
 
 @dataclass(eq=False, repr=False)
-class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
+class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on score differences within queries, or on observed margins; exact.
 
     .. math:: s_i - s_j = f(x_i) - f(x_j) + \varepsilon_i - \varepsilon_j, \qquad f \sim N(0, \texttt{amplitude} \cdot k),
@@ -91,41 +91,6 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
     def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
         return pairs_to_measure(covariance, noise, n)
 
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored (left out)
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        sample_weight : (n,) weights: the noise variance of a score is divided by its weight
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(X, y, qid, sample_weight)
-
-    def fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
-    ) -> Self:
-        """Fit on observed differences: rows `winners` of X beat rows `losers` by `margins`.
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0; the noise variance of a difference is divided by its weight
-        qid : (n,) one label per row of X; both rows of a comparison must have the same
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_comparisons(X, winners, losers, margins, weights, qid)
-
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         amplitude, noise = self._variance("amplitude"), self._variance("noise")
         basis, rows, widths = self._start(training)
@@ -169,31 +134,10 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         self.log_evidence_ = Spectral.of(system).log_evidence(self.amplitude_, self.noise_)[0]
         self._keep_process(system)
 
-    def update_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
-    ) -> Self:
-        """Add observed differences to a model that was fitted on them; kernel, amplitude and noise stay.
-
-        Parameters
-        ----------
-        X : (n, d) items; those with the very features of items of the model are those items
-        winners, losers : (p,) row numbers of this X, or labels of its index
-        margins, weights : (p,) as in `fit_comparisons`
-        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
-
-        Returns
-        -------
-        self
-        """
-        features, first, second, size, weight = self._read_answers(X, winners, losers, margins, weights, qid)
-        self._extend(features, np.concatenate([first, second]), size, weight)
-        return self
-
-    def _extend(self, features: Array, ends: Any, margins: Any, weights: Any) -> None:
-        """Add comparisons, whose winners and then losers are `ends` (2 p,), and solve again."""
+    def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
         kept = self._compared
         assert kept is not None
-        items, places = joined_items(kept.features, features, ends)
+        items, places = joined_items(kept.features, features, np.concatenate([winners, losers]))
         first, second = places[: len(margins)], places[len(margins) :]
         problem = ComparedRows(
             items,
@@ -203,8 +147,8 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
             np.concatenate([kept.weights, weights]),
             np.concatenate([kept.groups, np.full(len(margins), int(kept.groups.max()) + 1)]),
         )
-        added = int(items.shape[0]) - int(kept.features.shape[0])
-        whole = len(self.coef_) == int(kept.features.shape[0]) and isinstance(self.basis, str)
+        added = items.shape[0] - kept.features.shape[0]
+        whole = len(self.coef_) == kept.features.shape[0] and isinstance(self.basis, str)
         basis = KernelBasis(self._kernel, items if whole else self.basis_points_)
         system = Contrasts(problem, basis, self.amplitude_, self.noise_, dual=whole).system(self._kernel)
         self._compared, self._n_comparisons = problem, len(problem.margins)
@@ -212,5 +156,4 @@ class DifferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
             self.basis_points_ = items
             self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
         self._solve_again(system)
-        self._n_seen += added
-        self._n_scored += added
+        return int(added)

@@ -6,13 +6,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from corank._arrays import Array, FloatArray, Index, to_numpy
 from corank._messages import warn_user
+from corank._scikit_learn import ConvergenceWarning
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import RankerMixin, seed
+from corank.learners._learner import ComparisonMixin, RankerMixin, seed
 from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import PREFERENCE_PROCESS, Contents
 from corank.problem import TIED, ComparedRows
@@ -35,7 +35,7 @@ SETTLED_RESIDUAL = 1e-5  # standard deviations: sites that still move by less ha
 
 
 @dataclass(eq=False, repr=False)
-class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
+class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLearner):
     r"""A Gaussian process on comparisons: who beats whom, how sure that is, and what to ask next.
 
     .. math:: P(a \text{ beats } b) = \Phi\big(f(a) - f(b)\big), \qquad f \sim N(0, \texttt{amplitude} \cdot k)
@@ -70,9 +70,9 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
 
     Notes
     -----
-    A sweep costs O(N r²) for N comparisons and r basis items. The likelihood has no margin: for "by how much" see
+    A sweep costs O(n r² + N r) for N comparisons between n items and a basis of r, and holds O(n r + N) numbers. The likelihood has no margin: for "by how much" see
     `DifferenceGP`. A comparison made several times counts as often, in both directions too; for a tie give both
-    directions.
+    directions. The `weights` of comparisons are whole numbers that say how often each was made; `margins` are refused.
 
     Examples
     --------
@@ -123,27 +123,15 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         self._rows = None if self._kernel.precomputed else rows
         return self
 
-    def fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
-    ) -> Self:
-        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
-        margins : refused: see `DifferenceGP`
-        weights : (p,) whole numbers, how often each comparison was made
-        qid : (n,) one label per row of X; both rows of a comparison must have the same
-
-        Returns
-        -------
-        self
-        """
+    def _check_answers(self, margins: Any, weights: Any) -> None:
         if margins is not None:
             raise ValueError(MARGINS)
         _check_counts(weights)
-        return self._fit_comparisons(X, winners, losers, None, weights, qid)
+
+    def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
+        self._check_answers(margins, weights)
+        fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
+        return fitted
 
     def _training_of(self, rows: Rows, everything: Array) -> Training:
         """The problem of the untied pairs of scored rows, at most `max_pairs` of them."""
@@ -255,41 +243,18 @@ class PreferenceGP(RankerMixin, EvidenceParameters, EvidenceLearner):
         if self._whole:
             self.basis_ = to_numpy(merged.index)
         self._rows = merged
-        self._n_seen += int(everything.shape[0])
+        self._n_seen += everything.shape[0]
         self._n_scored += len(rows)
         self._n_queries += rows.n_queries if self._with_queries else 0
 
-    def update_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
-    ) -> Self:
-        """Add comparisons to a model that was fitted on comparisons; kernel and amplitude stay.
-
-        Parameters
-        ----------
-        X : (n, d) items; those with the very features of items of the model are those items
-        winners, losers : (p,) row numbers of this X, or labels of its index
-        margins : refused: see `DifferenceGP`
-        weights : (p,) whole numbers, how often each comparison was made
-        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
-
-        Returns
-        -------
-        self
-        """
-        if margins is not None:
-            raise ValueError(MARGINS)
-        _check_counts(weights)
-        features, first, second, _, counts = self._read_answers(X, winners, losers, None, weights, qid)
+    def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
         assert self._data is not None
-        n_before = int(self._data.features.shape[0])
-        data = self._data.extended(features, first, second, counts)
+        data = self._data.extended(features, winners, losers, weights)
+        added = data.n_items - self._data.n_items
         self._solve_again(data)
-        added = int(data.features.shape[0]) - n_before
         if self._whole:  # items of an update have row numbers after those of `fit`
             self.basis_ = np.concatenate([self.basis_, self._n_seen + np.arange(added)])
-        self._n_seen += added
-        self._n_scored += added
-        return self
+        return added
 
     def _solve_again(self, data: PairData) -> None:
         """Find the posterior on other comparisons, for the kernels that were learned."""

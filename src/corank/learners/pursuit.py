@@ -11,27 +11,37 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from corank._arrays import Array, FloatArray, Index, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import (
+    Array,
+    FloatArray,
+    Index,
+    NumpyArray,
+    dtype_name,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    runs_of_rows,
+    take,
+    take_columns,
+    to_numpy,
+)
 from corank._messages import warn_user
+from corank._scikit_learn import BaseEstimator, RegressorMixin, check_is_fitted
+from corank.basis import checked_rows
 from corank.gram import CHUNK_ROWS
-from corank.kernels import Kernel, basis_points, is_registered, registered_function
+from corank.kernels import Kernel, basis_points, is_named, is_registered, registered_function
 from corank.learners._learner import (
     Expansion,
     KernelParameters,
     OneViewLearner,
     R2Mixin,
     RankerMixin,
-    candidates,
     check_choice,
-    read_comparison,
-    seed,
     whole_numbers,
 )
 from corank.learners.explanation import Explanation
-from corank.loss import Loss, Pointwise
 from corank.model_files.schema import PURSUIT, Contents
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
@@ -64,7 +74,7 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     if dictionary is None:
         points = basis_points(kernel, features, training.index) if kernel.precomputed else features
         return Atoms(points, training.index)
-    if isinstance(dictionary, str) and dictionary == "features":
+    if is_named(dictionary, "features"):
         if kernel.name != "linear":
             raise ValueError(f"dictionary='features' needs kernel='linear', got kernel={kernel.name!r}.")
         return Atoms(values=features)
@@ -74,14 +84,14 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     if not is_sparse(dictionary) and not is_frame(dictionary):
         dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
         if dictionary.ndim == 1:
-            index = read_atom_rows(to_numpy(dictionary), int(everything.shape[0]))
+            index = read_atom_rows(to_numpy(dictionary), everything.shape[0])
             return Atoms(basis_points(kernel, everything, index), index)
     if kernel.precomputed:
         raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
     return Atoms(read_points(estimator, dictionary, features))
 
 
-def _as_array(dictionary: Any) -> np.ndarray[Any, Any]:
+def _as_array(dictionary: Any) -> NumpyArray:
     """A dictionary of one or two dimensions."""
     try:
         array = np.asarray(dictionary)
@@ -92,19 +102,14 @@ def _as_array(dictionary: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def read_atom_rows(rows: np.ndarray[Any, Any], n_rows: int) -> Index:
+def read_atom_rows(rows: NumpyArray, n_rows: int) -> Index:
     """Row numbers of X, checked: whole numbers, each at most once."""
     if rows.size == 0 or rows.dtype.kind not in "iu":
         raise ValueError(
             "dictionary with one dimension must be row indices of X (whole numbers), got "
             f"{rows.size} values of type {rows.dtype}."
         )
-    if rows.min() < 0 or rows.max() >= n_rows:
-        wrong = int(rows.min() if rows.min() < 0 else rows.max())
-        raise ValueError(f"dictionary holds row {wrong}, but X has rows 0 to {n_rows - 1}.")
-    if len(np.unique(rows)) != len(rows):
-        raise ValueError("dictionary holds the same row index twice; list every row once.")
-    return rows.astype(np.int64)
+    return checked_rows(rows, n_rows, "dictionary")
 
 
 def read_points(estimator: Any, points: Any, features: Array) -> Array:
@@ -140,14 +145,14 @@ def function_of(function: Any) -> Callable[[Any], Any]:
 
 def function_values(function: Callable[[Any], Any], features: Array, size: int | None) -> Array:
     """Dictionary values (n, N) that a function gives at rows; N must be `size` where that is known."""
-    values, n = function(features), int(features.shape[0])
+    values, n = function(features), features.shape[0]
     if not is_sparse(values):
-        values = like(values, np.empty(0) if is_sparse(features) else features)
+        values = like(values, features)
     shape, width = tuple(values.shape), "N" if size is None else str(size)
     if len(shape) != 2 or shape[0] != n or shape[1] == 0 or (size is not None and shape[1] != size):
         raise ValueError(f"dictionary must return a matrix of shape ({n}, {width}) for {n} rows, got {shape}.")
     xp = namespace(values)
-    if not bool(xp.all(xp.isfinite(values.data if is_sparse(values) else values))):
+    if not xp.all(xp.isfinite(values.data if is_sparse(values) else values)):
         raise ValueError("dictionary gives NaN or infinity on these rows.")
     return values
 
@@ -168,24 +173,31 @@ class AtomExpansion(Expansion):
 
     def values(self, features: Array) -> Array:
         """Values at the rows of X: (n,) or (n, p)."""
-        n = int(features.shape[0])
+        n = features.shape[0]
         if self.coefficients.shape[0] == 0:
             zeros = np.zeros((n, *self.coefficients.shape[1:]))
-            return like(zeros, np.empty(0) if is_sparse(features) else features)
+            return like(zeros, features)
         if self.function is None:
             return super().values(features)
-        coefficients = like(self.coefficients, np.empty(0) if is_sparse(features) else features)
-        blocks = []
-        for begin in range(0, n, CHUNK_ROWS):
-            block = take(features, slice(begin, min(begin + CHUNK_ROWS, n)))
-            values = function_values(self.function, block, self.size)
-            assert self.columns is not None
-            if is_sparse(values):
-                atoms = values.tocsc()[:, self.columns]
-            else:
-                atoms = namespace(values).take(values, like(self.columns, values, "int64"), axis=1)
-            blocks.append(atoms @ coefficients)
+        coefficients = like(self.coefficients, features)
+        blocks = [self.basis_values(take(features, run)) @ coefficients for run in runs_of_rows(n, CHUNK_ROWS)]
         return namespace(coefficients).concat(blocks)
+
+    def basis_values(self, features: Array) -> Array:
+        """Values of the atoms at the rows of X: (n, k), CSR where the function gives that."""
+        if self.coefficients.shape[0] == 0:
+            return np.zeros((features.shape[0], 0))
+        if self.function is None:
+            return super().basis_values(features)
+        values = function_values(self.function, features, self.size)
+        assert self.columns is not None
+        if is_sparse(values):
+            return values.tocsc()[:, self.columns]
+        return take_columns(values, self.columns)
+
+    def slopes(self, n_columns: int) -> Array | None:
+        """Its slopes along the columns that it sees; None where it is no linear function."""
+        return None if self.function is not None else super().slopes(n_columns)
 
 
 # ---------------------------------------------------------------- the learners
@@ -200,9 +212,8 @@ class PursuitLearner(OneViewLearner):
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
-    def _fit_labelled(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> Self:
-        """Fit on scores, then name the atoms after rows or columns of X."""
-        self._fit_scores(X, y, qid, sample_weight)
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:  # noqa: D102
+        super().fit(X, y, qid=qid, sample_weight=sample_weight)
         self._names = self._atom_names(X)
         self._refit = self.refit
         return self
@@ -211,14 +222,10 @@ class PursuitLearner(OneViewLearner):
         """Fit a checked problem, whose scores had a level taken out."""
         check_choice(self.refit, "refit", REFITS)
         settings = PursuitSettings(
-            kernel=self._read_kernel(training),
-            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            **self._shared_settings(training),
             n_atoms=whole_numbers(self.n_atoms, "n_atoms"),
             refit=self.refit,
-            cv=self.cv,
-            scoring=self.scoring or "squared",
             centred=self._centred,
-            seed=seed(self.random_state),
         )
         atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
         if settings.refit in ("back", "pre"):
@@ -247,7 +254,7 @@ class PursuitLearner(OneViewLearner):
         self._function = atoms.function
         self._weights = weights
         self._size = atoms.size
-        self.basis_points_ = None if atoms.points is None else take(atoms.points, chosen)
+        self.basis_points_ = take(atoms.points, chosen)
         self.basis_ = None if atoms.index is None else atoms.index[chosen]
         self.atoms_ = chosen if self.basis_ is None else self.basis_
         self.steps_ = solution.steps if atoms.index is None else atoms.index[solution.steps]
@@ -261,7 +268,7 @@ class PursuitLearner(OneViewLearner):
         if used == 0:
             reason = "dictionary: no atom tells the rows apart that are compared"
             if nothing_to_learn(problem, centred=self._centred):
-                reason = "y: all scores are alike"
+                reason = "y: all scores are the same"
             warn_user(f"{reason}, so the model is constant, without atoms.")
             return
         if settings.tunes and solution.path is None:
@@ -325,7 +332,7 @@ class PursuitLearner(OneViewLearner):
         (n, steps), column p − 1 with the first p steps; the last one is `predict`. O(n k (d + p)).
         """
         features = self._read(X)
-        weights = like(self._weights, np.empty(0) if is_sparse(features) else features)
+        weights = like(self._weights, features)
         return self._scores(self._expansion(weights).values(features), features)
 
     def _why_fixed(self) -> str:
@@ -443,29 +450,6 @@ class MatchingPursuit(R2Mixin, RegressorMixin, KernelParameters, PursuitLearner)
     dictionary: Any = None
     fit_intercept: bool = True
 
-    def _comparison(self) -> Loss:
-        return Pointwise()
-
-    @property
-    def _centred(self) -> bool:
-        return bool(self.fit_intercept)
-
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored (left out, but may be in the dictionary)
-        qid : (n,) labels; rows with the same label are held out together, nothing else
-        sample_weight : (n,) weights of the squared errors
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_labelled(X, y, qid, sample_weight)
-
 
 @dataclass(eq=False, repr=False)
 class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
@@ -524,22 +508,3 @@ class RankingPursuit(RankerMixin, KernelParameters, PursuitLearner):
     beta: float = 0.0
     weighting: Any = "size"
     dictionary: Any = None
-
-    def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, self.beta)
-
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor
-        y : (n,) scores, NaN = unscored (left out, but may be in the dictionary)
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        sample_weight : (n,) weights; a pair counts the product of its two
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_labelled(X, y, qid, sample_weight)

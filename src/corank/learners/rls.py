@@ -5,15 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sklearn.base import RegressorMixin
-
+from corank._scikit_learn import RegressorMixin
 from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import R2Mixin, RankerMixin, WidthParameters, read_comparison
-from corank.loss import Loss, Pointwise
+from corank.learners._learner import ComparisonMixin, R2Mixin, RankerMixin, WidthParameters
+
+
+class LeastSquares(_KernelLearner):
+    """Least squares on one view."""
+
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
+        y : (n,) scores, NaN = unscored (left out)
+        qid : (n,) query labels, any hashable, in any order; None = one query. For RLS, rows with the same label are held
+            out together, nothing else
+        sample_weight : (n,) weights of the squared errors; of RankRLS a pair counts the product of its two
+        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_scores(X, y, qid, sample_weight, checkpoint=checkpoint)
 
 
 @dataclass(eq=False, repr=False)
-class RLS(R2Mixin, RegressorMixin, WidthParameters, _KernelLearner):  # type: ignore[misc]
+class RLS(R2Mixin, RegressorMixin, WidthParameters, LeastSquares):  # type: ignore[misc]
     r"""Regularised least squares (kernel ridge regression) with its alpha chosen by leave-one-out.
 
     .. math:: \min_f \sum_i w_i (s_i - \bar s - f(x_i))^2 + \alpha \|f\|^2
@@ -54,6 +74,7 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, _KernelLearner):  # type: ig
     ----------
     coef_ : (r,) coefficients of the basis functions
     intercept_ : float
+    n_readings_ : float, how often the features of a scan were read (docs/big-data.md); only after a fit on a scan
     basis_ : (r,) row numbers of the basis in X; None for basis="features"
     basis_points_ : (r, d) those rows
     alpha_, gamma_ : float, the values used
@@ -78,29 +99,9 @@ class RLS(R2Mixin, RegressorMixin, WidthParameters, _KernelLearner):  # type: ig
     basis: Any = "auto"
     fit_intercept: bool = True
 
-    def _comparison(self) -> Loss:
-        return Pointwise()
-
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
-        y : (n,) scores, NaN = unscored (left out)
-        qid : (n,) labels; rows with the same label are held out together, nothing else
-        sample_weight : (n,) weights of the squared errors
-        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
-
 
 @dataclass(eq=False, repr=False)
-class RankRLS(RankerMixin, WidthParameters, _KernelLearner):
+class RankRLS(RankerMixin, ComparisonMixin, WidthParameters, LeastSquares):
     r"""Ranking by regularised least squares on score differences within queries.
 
     .. math:: \min_f \sum_q c_q \sum_{i<j \in q} w_i w_j \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2 + \alpha \|f\|^2
@@ -159,47 +160,3 @@ class RankRLS(RankerMixin, WidthParameters, _KernelLearner):
     basis: Any = "auto"
     weighting: Any = "size"
     beta: float = 0.0
-
-    def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, self.beta)
-
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
-        """Fit on the rows that have a score.
-
-        Parameters
-        ----------
-        X : (n, d) array, frame, CSR or tensor; or a `corank.scan`, which brings its scores and queries
-        y : (n,) scores, NaN = unscored (left out)
-        qid : (n,) query labels, any hashable, in any order; None = one query
-        sample_weight : (n,) weights; a pair counts the product of its two
-        checkpoint : folder for the sums so far of a scan; the same fit takes them up again
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_scores(self._comparison(), X, y, qid, sample_weight, checkpoint=checkpoint)
-
-    def fit_comparisons(
-        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
-    ) -> Self:
-        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
-
-        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
-
-        Parameters
-        ----------
-        X : (n, d) items
-        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
-        margins : (p,) >= 0, by how much; default 1, 0 = a tie
-        weights : (p,) >= 0
-        qid : (n,) one label per row of X; comparisons of one query are held out together
-
-        Returns
-        -------
-        self
-        """
-        if self.beta != 0:
-            raise ValueError(f"beta must be 0 for comparisons, which have no scores to regress on; got {self.beta!r}.")
-        self._comparison()  # checks the parameters
-        return self._fit_comparisons(X, winners, losers, margins, weights, qid)

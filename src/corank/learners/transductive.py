@@ -9,17 +9,14 @@ import numpy as np
 
 from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
 from corank._messages import warn_user
-from corank.kernels import Kernel
+from corank.kernels import Kernel, is_named
 from corank.learners._bases import MAX_COLUMNS
 from corank.learners._learner import (
     BasisParameters,
     OneViewLearner,
     RankerMixin,
     candidates,
-    read_comparison,
-    seed,
 )
-from corank.loss import Loss
 from corank.model_files.schema import TRANSDUCTIVE, Contents
 from corank.problem import ScoredRows, warn_of_ties
 from corank.rows import encode_queries, read_rows, read_unscored
@@ -109,14 +106,18 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
     _contents: ClassVar[Contents] = TRANSDUCTIVE
 
-    def _comparison(self) -> Loss:
-        return read_comparison(self.weighting, 0.0)
-
     def _summary(self) -> dict[str, int]:
         return {**super()._summary(), "unscored": self._n_unscored}
 
     def fit(
-        self, X: Any, y: Any, *, qid: Any = None, unscored: Any = None, unscored_qid: Any = None, **not_taken: Any
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+        **not_taken: Any,
     ) -> Self:
         """Complete the scores of the unscored rows, then fit to all of them.
 
@@ -147,12 +148,12 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         warn_of_ties(problem)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
         everything = features if more is None else stack_rows([features, more])
-        training = Training(problem, np.asarray(to_numpy(rows.index)), everything)
+        training = Training(problem, to_numpy(rows.index), everything)
         if len(rows) == everything.shape[0]:
             return self._fit_alone(training, pull, with_queries=qid is not None)
-        queries = split_queries(int(features.shape[0]), training.index, qid)
+        queries = split_queries(features.shape[0], training.index, qid)
         more_queries = more_queries + int(queries.max()) + 1
-        data = HalfScored(training, np.concatenate([queries, more_queries]), int(features.shape[0]))
+        data = HalfScored(training, np.concatenate([queries, more_queries]), features.shape[0])
         settings = self._settings_for(data, features)
         completed = complete(data, settings, pull)
         self._keep_counts(training, with_queries=qid is not None, level=0.0)
@@ -163,21 +164,17 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     def _settings(self, training: Training) -> TransductionSettings:
         """The parameters, checked against the rows."""
         spec = self._basis_rows(training)
-        columns = int(training.everything.shape[1])
-        if isinstance(spec, str) and spec == "features" and training.problem.operator.n_roots > columns > MAX_COLUMNS:
+        columns = training.everything.shape[1]
+        if is_named(spec, "features") and training.problem.operator.n_roots > columns > MAX_COLUMNS:
             raise ValueError(
                 f"basis='features' with {columns} columns needs a square matrix of that size; "
                 "use basis='auto' or a number of basis rows."
             )
         return TransductionSettings(
-            kernel=self._read_kernel(training),
-            gamma=candidates(self.gamma, "gamma", ("scale", "tune")),
+            **self._shared_settings(training),
             alpha=candidates(self.alpha, "alpha", ("tune",)),
             basis=spec,
             selection=self.basis_selection,
-            cv=self.cv,
-            scoring=self.scoring or "squared",
-            seed=seed(self.random_state),
         )
 
     def _settings_for(self, data: HalfScored, features: Array) -> TransductionSettings:
@@ -185,7 +182,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         all_rows = data.pool("all", Kernel("linear"), 0)
         settings = self._settings(replace(all_rows, everything=features))
         beyond = len(data.queries) > data.n_given
-        if settings.kernel.precomputed and beyond and isinstance(settings.basis, str) and settings.basis == "all":
+        if settings.kernel.precomputed and beyond and is_named(settings.basis, "all"):
             return replace(settings, basis=np.arange(data.n_given))  # values among the others were not given
         return settings
 
@@ -202,7 +199,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             more, codes, _ = UnscoredRows((chunks,)).everything()
             return more, codes
         more = self._read_unscored(features, unscored)
-        m = int(more.shape[0])
+        m = more.shape[0]
         codes = np.zeros(m, dtype=np.int64)
         if labels is not None:
             codes = to_numpy(encode_queries(labels, m, "unscored_qid")[0])
@@ -222,7 +219,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         settings = self._settings(training)
         splits = None
         if settings.tunes:
-            splits = read_splits(self.cv, training.problem, training.index, int(training.everything.shape[0]))
+            splits = read_splits(self.cv, training.problem, training.index, training.everything.shape[0])
         fitted = fit_scored(training, settings, splits)
         pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
         nothing = fitted.coefficients[:0]

@@ -12,8 +12,8 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from corank._scikit_learn import check_is_fitted
 from corank.encoder import KINDS, TableEncoder
 from corank.learners.registry import learner_class, stored_learners
 from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
@@ -29,6 +29,7 @@ from corank.model_files.schema import (
     check_contents,
     demand,
 )
+from corank.tables import LARGEST
 
 
 class Saveable:
@@ -56,7 +57,7 @@ class Saveable:
         its rows, their scores, queries and weights. Models on tensors are saved, and load, as NumPy. A `cv` splitter,
         a random state that is no number and the `dictionary` that atoms were picked from are for training only and
         load as None. `unscored_effect_` is saved where it was asked for before. The model of a site that learned with
-        others (`corank.federated`) holds rows that are not to be shared: its file can be read by its owner alone. A file
+        others (`corank federated`) holds rows that are not to be shared: its file can be read by its owner alone. A file
         that is replaced keeps its mode.
 
         Parameters
@@ -214,6 +215,9 @@ def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableE
         return None
     prefix = "encoder."
     encoder_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    if isinstance(centre := encoder_arrays.get("centre"), np.ndarray):  # version 0.1 keeps no ends
+        ends = {"low": np.full(centre.shape, -LARGEST), "high": np.full(centre.shape, LARGEST)}
+        encoder_arrays = {**ends, **encoder_arrays}
     header = _as_today(header)
     demand(_is_sound_encoder(header, encoder_arrays), "table encoder")
     encoder = TableEncoder.from_state(header, encoder_arrays)
@@ -222,23 +226,31 @@ def _unpack_encoder(header: Any, arrays: dict[str, Any], learner: Any) -> TableE
 
 
 def _as_today(header: Any) -> Any:
-    """The state of an encoder; one of version 0.1, which calls categories text, in the form of today."""
-    if not isinstance(header, dict) or set(header) != {"max_categories", "scale", "columns"}:
-        return header
-    columns = header["columns"]
+    """The state of an encoder in the form of today.
+
+    Version 0.1 calls categories text. Until numbers with units were read, a column had a `date_format` and no `clips`.
+    """
+    columns = header.get("columns") if isinstance(header, dict) else None
     if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
         return header
-    new = {"year": False, "season": False, "date_format": "", "vector": "", "words": None, "characters": None}
-    kinds = {"text": "category"}
-    columns = [{**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))} for column in columns]
-    return {**header, "columns": columns, **{option: [] for option in KIND_OPTIONS}}
+    if set(header) == {"max_categories", "scale", "columns"}:
+        new = {"year": False, "season": False, "date_format": "", "vector": "", "words": None, "characters": None}
+        kinds = {"text": "category"}
+        columns = [{**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))} for column in columns]
+        header = {**header, **{option: [] for option in KIND_OPTIONS}}
+    columns = [
+        {"clips": False, "format": column["date_format"], **column} if "date_format" in column else column
+        for column in columns
+    ]
+    columns = [{key: value for key, value in column.items() if key != "date_format"} for column in columns]
+    return {"identity": [], **header, "columns": columns}
 
 
 def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
     """Whether header and arrays are what `TableEncoder.to_state` gives, of sizes that agree."""
     sizes = Sizes()
     arrays = dict(arrays)
-    scaling = {name: arrays.pop(name) for name in ("fill", "centre", "divisor") if name in arrays}
+    scaling = {name: arrays.pop(name) for name in ("fill", "centre", "divisor", "low", "high") if name in arrays}
     if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
         return False
     for position, column in enumerate(header["columns"]):

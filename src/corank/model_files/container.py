@@ -1,8 +1,6 @@
 """One safe file per model: a safetensors file of arrays, with a JSON header and a checksum in its metadata.
 
 What the header says is the business of the caller; nothing here knows a learner, and reading never runs code.
-
-What a site or a coordinator remembers across restarts: one small file, written whole or not at all.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
@@ -100,7 +97,7 @@ def write_model(
             raise TypeError(f"array {name!r} has values of type {array.dtype}, which a model file cannot hold.")
     about = {"format": FORMAT, "version": FORMAT_VERSION, "corank": __version__, "header": header}
     text = json.dumps(about, allow_nan=False)
-    content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": _checksum(text, arrays)})
+    content = to_safetensors(arrays, metadata={FORMAT: text, "sha256": checksum(text, arrays)})
     path = Path(path)
     try:
         with replacing(path, overwrite=overwrite, private=private) as file:
@@ -147,7 +144,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
         raise ModelFileError(f"{path} is not a model file, or it is damaged or cut off") from error
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
-    if _checksum(text, arrays) != metadata.get("sha256"):
+    if checksum(text, arrays) != metadata.get("sha256"):
         _damaged(path, "its content does not match its checksum, so it was altered after it was written")
     return {**about["header"], "corank": about["corank"]}, arrays
 
@@ -170,7 +167,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     return about
 
 
-def _checksum(text: str, arrays: Arrays) -> str:
+def checksum(text: str, arrays: Arrays) -> str:
     """SHA-256 of the header and of every array with its name, type and shape."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
@@ -182,46 +179,3 @@ def _checksum(text: str, arrays: Arrays) -> str:
 
 def _damaged(path: Path, how: str) -> NoReturn:
     raise ModelFileError(f"{path} is damaged: {how}")
-
-
-STATE_FORMAT = "corank-federated"
-
-
-class StateError(ValueError):
-    """A state file that cannot be used; says why and what to do."""
-
-
-def write_state(path: Path, facts: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
-    """Replace the state, which its owner alone can read; a process killed meanwhile leaves the one before."""
-    text = json.dumps(facts, allow_nan=False)
-    numbers = {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
-    content = to_safetensors(numbers, metadata={STATE_FORMAT: text, "sha256": _checksum(text, numbers)})
-    with replacing(path, overwrite=True, private=True) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_state(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]] | None:
-    """Facts and arrays; None where there is no file."""
-    if not path.parent.is_dir():
-        raise StateError(f"the folder {path.parent} for the state does not exist: create it first.")
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            text = metadata[STATE_FORMAT]
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        facts = json.loads(text)
-        if metadata.get("sha256") != _checksum(text, arrays):
-            old = "sha256" not in metadata
-            raise ValueError("it has no checksum, as those of corank 0.1" if old else "it does not match its checksum")
-        if not isinstance(facts, dict) or any(array.dtype != np.float64 for array in arrays.values()):
-            raise ValueError("it holds something else")
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise StateError(
-            f"{path} is not the state of a federated run, or it is damaged: {error}; move it away to begin anew, "
-            "with every round that a site has answered forgotten."
-        ) from error
-    return facts, arrays

@@ -15,14 +15,26 @@ import array_api_compat
 import numpy as np
 from scipy import sparse
 
-from corank._arrays import Arrays, is_sparse, to_numpy
+from corank._arrays import Arrays, NumpyArray, is_sparse, to_numpy
 from corank.model_files.container import ModelFileError
 
 Json: TypeAlias = Any
 AnyType = TypeVar("AnyType", bound=type)
 
 STORABLE: dict[str, type] = {}  # dataclasses by their names in files
+BUILT_IN_KERNELS = (  # scikit-learn's names
+    "additive_chi2",
+    "chi2",
+    "cosine",
+    "laplacian",
+    "linear",
+    "poly",
+    "polynomial",
+    "rbf",
+    "sigmoid",
+)
 NAMED_FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions by the names under which they were registered
+ADDED_LATER = "added later"  # in the metadata of a field with a default, which files of earlier versions lack
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 
 
@@ -91,7 +103,7 @@ class Packer:
                 raise TypeError(f"{name} has the key {key!r}; only text can be one in a model file.")
         return {key: self.pack(value, f"{name}.{key}") for key, value in members.items()}
 
-    def _pack_array(self, array: np.ndarray[Any, Any], name: str) -> Json:
+    def _pack_array(self, array: NumpyArray, name: str) -> Json:
         if array.dtype.kind in "OUT":
             if array.ndim != 1 or not all(isinstance(item, str) for item in array):
                 raise TypeError(f"{name} holds objects that are not text, which a model file cannot hold.")
@@ -149,7 +161,9 @@ class Unpacker:
         if tag == "tuple" and isinstance(content, list):
             return tuple(self.unpack(content))
         if tag == "slice" and isinstance(content, list) and len(content) == 3:
-            return _unpack_slice(content)
+            if not all(end is None or type(end) is int for end in content):
+                raise ModelFileError("the model file has a header that makes no sense")
+            return slice(*content)
         if tag == "dict" and isinstance(content, dict):
             return {key: self.unpack(item) for key, item in content.items()}
         if tag == "names" and isinstance(content, list) and all(isinstance(item, str) for item in content):
@@ -163,7 +177,7 @@ class Unpacker:
             return self._object(STORABLE[tag], content)
         raise ModelFileError(f"the model file holds something unknown: {tag[:40]!r}")
 
-    def _array(self, name: Any) -> np.ndarray[Any, Any]:
+    def _array(self, name: Any) -> NumpyArray:
         if not isinstance(name, str) or name not in self._arrays:
             raise ModelFileError("the model file lacks an array that its header speaks of")
         return self._arrays[name]
@@ -188,16 +202,12 @@ class Unpacker:
 
     def _object(self, storable_type: Any, content: Any) -> Any:
         names = {field.name for field in fields(storable_type)}
-        added_later = {field.name for field in fields(storable_type) if field.default is None}
+        added_later = {
+            field.name for field in fields(storable_type) if field.default is None or field.metadata.get(ADDED_LATER)
+        }
         if not isinstance(content, dict) or not names - added_later <= set(content) <= names:
             raise ModelFileError(
                 f"the model file has a {storable_type.__name__} with other parts than this corank knows, so it was "
                 "written by another version of corank; fit the model again"
             )
         return storable_type(**{key: self.unpack(item) for key, item in content.items()})
-
-
-def _unpack_slice(ends: list[Json]) -> slice:
-    if not all(end is None or type(end) is int for end in ends):
-        raise ModelFileError("the model file has a header that makes no sense")
-    return slice(*ends)

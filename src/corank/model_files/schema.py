@@ -17,16 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from corank._arrays import is_sparse
 from corank.model_files.container import ModelFileError
-from corank.model_files.packing import NAMED_FUNCTIONS, STORABLE, type_name
+from corank.model_files.packing import BUILT_IN_KERNELS, NAMED_FUNCTIONS, STORABLE, type_name
 
 LARGEST_NUMBER = 1e150  # its square is a number too
 LARGEST_COUNT = 2**53
 MAX_HOPS = 1_000  # links that rows of an average see each other over
-ENCODINGS = ("ScaledColumns", "NormalScores", "QueryNormalScores", "EncodingBeside")
+ENCODINGS = ("ScaledColumns", "NormalScores", "QueryNormalScores", "EncodingBeside", "ItemIdentity")
 
 
 @dataclass(frozen=True)
@@ -80,18 +79,18 @@ def floats(*symbols: str) -> Kind:
 
 def any_floats(*symbols: str) -> Kind:
     """An array of float64 in which NaN and infinity have a meaning."""
-    return _array(("float64",), symbols)
+    return _array("float64", *symbols)
 
 
 def whole(*symbols: str) -> Kind:
     """An array of int64 from 0: row numbers, column numbers or codes."""
-    array = _array(("int64",), symbols)
+    array = _array("int64", *symbols)
     return Kind(lambda value, sizes: array.fits(value, sizes) and (value.size == 0 or int(value.min()) >= 0))
 
 
 def features(rows: str, columns: str) -> Kind:
     """Features of rows: a matrix of float64 or float32, or CSR, without NaN and infinity."""
-    dense = finite("float64", rows, columns) | finite("float32", rows, columns)
+    dense = floats(rows, columns) | finite("float32", rows, columns)
 
     def fits(value: Any, sizes: Sizes) -> bool:
         if not is_sparse(value):
@@ -102,22 +101,22 @@ def features(rows: str, columns: str) -> Kind:
     return Kind(fits)
 
 
-def _array(types: tuple[str, ...], symbols: tuple[str, ...]) -> Kind:
+def _array(type_name: str, *symbols: str) -> Kind:
     def fits(value: Any, sizes: Sizes) -> bool:
-        return isinstance(value, np.ndarray) and value.dtype.name in types and sizes.agree(value.shape, symbols)
+        return isinstance(value, np.ndarray) and value.dtype.name == type_name and sizes.agree(value.shape, symbols)
 
     return Kind(fits)
 
 
 def finite(type_name: str, *symbols: str) -> Kind:
     """An array of one type without NaN and infinity."""
-    array = _array((type_name,), symbols)
+    array = _array(type_name, *symbols)
     return Kind(lambda value, sizes: array.fits(value, sizes) and bool(np.isfinite(value).all()))
 
 
 def names(symbol: str) -> Kind:
     """An array of text, as scikit-learn keeps the names of columns."""
-    return _array(("object",), (symbol,))
+    return _array("object", symbol)
 
 
 def several(kind: Kind, symbol: str = "_") -> Kind:
@@ -221,7 +220,7 @@ POINTS = features("r", "d") | whole("r") | None  # row numbers where the kernel 
 
 FIELDS: dict[str, dict[str, Kind]] = {
     "Kernel": {
-        "name": function("kernel", (*PAIRWISE_KERNEL_FUNCTIONS, "precomputed")),
+        "name": function("kernel", (*BUILT_IN_KERNELS, "precomputed")),
         "gamma": FINITE | None,
         "degree": FINITE,
         "coef0": FINITE,
@@ -276,7 +275,7 @@ FIELDS: dict[str, dict[str, Kind]] = {
     },
     "Candidate": {
         **dict.fromkeys(("encoding", "kernel", "views"), TEXT),
-        **dict.fromkeys(("width", "strength", "prior"), FINITE),
+        **dict.fromkeys(("width", "strength", "prior", "identity"), FINITE),
         **dict.fromkeys(("relevance", "second_order", "beside"), FLAG),
         "of": several(COUNT),
         "hops": COUNT,
@@ -291,6 +290,7 @@ FIELDS: dict[str, dict[str, Kind]] = {
     },
     "NormalScores": {"name": TEXT, "columns": whole("_"), "knots": floats("_", "_"), "quantiles": floats("_", "_")},
     "QueryNormalScores": {"name": TEXT, "columns": whole("_")},
+    "ItemIdentity": {"name": TEXT, "columns": whole("_")},
     "EncodingBeside": {
         "name": TEXT,
         "plain": whole("_"),
@@ -345,7 +345,7 @@ def _sound_rows(rows: Any) -> bool:
 
 
 def _sound_comparisons(compared: Any) -> bool:
-    n_items = int(compared.features.shape[0])
+    n_items = compared.features.shape[0]
     return _below(compared.winners, n_items) and _below(compared.losers, n_items)
 
 
@@ -360,7 +360,7 @@ def _sound_view(view: Any) -> bool:
 
 def _sound_candidate(candidate: Any) -> bool:
     positive = candidate.width > 0 and candidate.prior > 0 and candidate.strength >= 0
-    return bool(positive and candidate.hops <= MAX_HOPS)
+    return bool(positive and candidate.hops <= MAX_HOPS and 0 <= candidate.identity <= 1)
 
 
 def _sound_units(units: Any) -> bool:
@@ -414,15 +414,15 @@ SOUND: dict[str, Callable[[Any], bool]] = {
 }
 
 # The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns of a table.
-KIND_OPTIONS = ("text", "category", "number", "ignore")
+KIND_OPTIONS = ("text", "category", "number", "ignore", "identity")
 _TERMS = several(TEXT) | COUNT | None
 ENCODER = entries(
     max_categories=COUNT,
     scale=FLAG,
     columns=several(
         entries(
-            **dict.fromkeys(("name", "kind", "dropped", "date_format", "vector"), TEXT),
-            **dict.fromkeys(("values", "missing", "other", "year", "season"), FLAG),
+            **dict.fromkeys(("name", "kind", "dropped", "format", "vector"), TEXT),
+            **dict.fromkeys(("values", "missing", "other", "year", "season", "clips"), FLAG),
             categories=several(TEXT),
             words=_TERMS,
             characters=_TERMS,
@@ -431,9 +431,9 @@ ENCODER = entries(
     ),
     **dict.fromkeys(KIND_OPTIONS, several(TEXT)),
 )
-ENCODER_ARRAYS = entries(fill=floats("k"), centre=floats("k"), divisor=floats("k"))
-TEXT_ARRAYS = entries(idf=finite("float64", "t"), components=finite("float32", "_", "t"))
-VECTOR_ARRAYS = entries(centres=finite("float64", "_"))
+ENCODER_ARRAYS = entries(**dict.fromkeys(("fill", "centre", "divisor", "low", "high"), floats("k")))
+TEXT_ARRAYS = entries(idf=floats("t"), components=finite("float32", "_", "t"))
+VECTOR_ARRAYS = entries(centres=floats("_"))
 
 # ---------------------------------------------------------------- contents of files, by kind of learner
 

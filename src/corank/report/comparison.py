@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._messages import in_bytes
+from corank._messages import in_bytes, measured, rounded
 from corank._plotting import FAINT, INK, axis
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.data import intake
@@ -92,12 +92,12 @@ def _data_section(
     sentences = {
         "rows": f"{data.rows:,}",
         "scored": f"{data.scored:,} ({data.scored / data.rows:.0%})",
-        "scores": f"{data.lowest:,.4g} to {data.highest:,.4g}".replace("-", "−"),
+        "scores": f"{rounded(data.lowest)} to {rounded(data.highest)}".replace("-", "−"),
         "ties": f"{data.tied:.1%} of the pairs that compete have the same score",
         "queries": "none: all rows compete with each other",
     }
     if data.queries is not None:
-        sizes = f"{data.smallest_query:,} to {data.largest_query:,} rows each, {data.median_query:,.0f} in the middle"
+        sizes = f"{data.smallest_query:,} to {data.largest_query:,} rows each, median {data.median_query:,.0f}"
         sentences["queries"] = f"{data.queries:,}: {sizes}"
     warnings = [*problems, *data.problems]
     remarks = bullets(warnings) if warnings else text("Nothing looked wrong.", "soft")
@@ -114,7 +114,7 @@ def _methods_section(comparison: ComparisonResult) -> Section:
     baseline = comparison.method(comparison.baseline).title
     means = {rows[name].title: rows[name].estimates[measure] for name in ranked}
     about = "; ".join(f"{name} {in_numbers(mean, measure)}" for name, mean in means.items() if mean is not None)
-    caption = f"Means, and gains over {baseline} with 95 % intervals. Green is better, orange worse, grey cannot be told apart."
+    caption = f"Means, and gains over {baseline} with 95 % intervals. Green is better, orange worse, grey no clear difference."
     head = ["method", *(TITLES[name] for name in measures), f"gain in {TITLES[measure]}", "p", "verdict"]
     lines = [_method_cells(rows[name], measures) for name in ranked]
     reading = [
@@ -156,7 +156,7 @@ def _estimate(value: Estimate | None, *, signed: bool = False) -> Cell:
     if value is None:
         return Cell("–")
     sign = "+" if signed else ""
-    mean, low, high = (f"{number:{sign}.4f}".replace("-", "−") for number in (value.mean, value.low, value.high))
+    mean, low, high = (measured(number, sign).replace("-", "−") for number in (value.mean, value.low, value.high))
     return Cell(mean, f"{low} to {high}")
 
 
@@ -185,7 +185,7 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
     head = ("method", "unscored rows", "without them", "with them", "gain", "p", "did they help?")
     caption = f"{_capital(TITLES[comparison.measure])} with 95 % intervals"
     contents = [
-        text("The same method on the same scores, once with the unscored rows and once without."),
+        text("Each method on the same scores, once with the unscored rows and once without."),
         table(caption, head, rows, text_columns=(6,)),
     ]
     if comparison.curves("unscored"):
@@ -196,14 +196,15 @@ def _unscored_section(comparison: ComparisonResult) -> Section | None:
 def _curves(comparison: ComparisonResult, over: str) -> Html:
     measure, repeats = TITLES[comparison.measure], comparison.protocol.repeats
     ends = "; ".join(
-        f"{curve.title} {curve.points[0].mean:.4f} at {curve.n[0]:,.0f} and {curve.points[-1].mean:.4f} at {curve.n[-1]:,.0f}"
+        f"{curve.title} {measured(curve.points[0].mean)} at {curve.n[0]:,.0f} and {measured(curve.points[-1].mean)} at "
+        f"{curve.n[-1]:,.0f}"
         for curve in comparison.curves(over)
     )
-    common = ", in which what all methods have in common on a query is left out" if comparison.has_queries else ""
+    common = ", without the variation between queries that all methods share" if comparison.has_queries else ""
     caption = (
         f"{_capital(measure)} against the number of {over} rows in training, with 95 % bands{common}. The point with all "
-        f"unscored rows and the usual number of scored ones is the mean of {repeats} repeats, the others of "
-        f"{min(repeats, comparison.protocol.rounds)} or more."
+        f"unscored rows and the usual number of scored rows is the mean of {repeats} repeats; other points are means of at "
+        f"least {min(repeats, comparison.protocol.rounds)}."
     )
     return figure(lambda ax: plot_learning_curve(comparison, over=over, ax=ax), f"{measure}: {ends}", caption)
 
@@ -262,8 +263,8 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
         ax.legend(frameon=False)
 
     about = (
-        f"Histogram; a quarter of the queries lie below {quarters[0]:.3f}, half below {quarters[1]:.3f}, three quarters "
-        f"below {quarters[2]:.3f}."
+        f"Histogram; a quarter of the queries lie below {rounded(quarters[0])}, half below {rounded(quarters[1])}, three "
+        f"quarters below {rounded(quarters[2])}."
     )
     sizes = np.bincount(items.qid, minlength=len(errors))
     scored = np.bincount(items.qid[items.scored], minlength=len(errors))
@@ -281,7 +282,7 @@ def _queries_section(comparison: ComparisonResult) -> Section | None:
             items.query_names[query],
             f"{sizes[query]:,}",
             f"{scored[query]:,}",
-            *(f"{errors_of_method[query]:.4f}" for errors_of_method in values),
+            *(measured(errors_of_method[query]) for errors_of_method in values),
         ]
         for query in worst
     ]
@@ -306,7 +307,7 @@ def _reliability_section(comparison: ComparisonResult) -> Section | None:
 
     about = "; ".join(f"{title} is {calibration_error(*both):.3f} off" for title, both in probabilities.items())
     n_pairs = sum(len(came_true) for came_true, _ in probabilities.values())
-    caption = f"How often the first of two rows won, by the probability it was given: {n_pairs:,} pairs of test rows."
+    caption = f"How often the first of two rows won, against its predicted probability: {n_pairs:,} pairs of test rows."
     return Section("Do probabilities come true?", [figure(draw, about, caption, (5.5, 5.0))])
 
 
@@ -328,9 +329,10 @@ def _resources_section(comparison: ComparisonResult) -> Section:
     contents = [table("Medians over the repeats, on one thread", head, rows)]
     memory = max(record.memory for record in comparison.records)
     if memory:
-        contents.append(text(f"The most memory that one process held: {in_bytes(memory)}.", "soft"))
+        contents.append(text(f"Peak memory of one process: {in_bytes(memory)}.", "soft"))
     if comparison.processes > 1:
-        contents.append(text(f"{comparison.processes} fits ran at a time, which makes each of them slower.", "soft"))
+        running = f"{comparison.processes} fits ran at the same time, which makes each of them slower."
+        contents.append(text(running, "soft"))
     return Section("Time and memory", contents)
 
 
@@ -348,22 +350,22 @@ def _protocol_section(comparison: ComparisonResult, command: str | None) -> Sect
     n_unscored = np.mean([result["n_unscored"] for result in whole if result["n_unscored"]] or [0])
     unit = "queries" if comparison.has_queries else "rows"
     sentences = {
-        "repeats": f"{rules.repeats}, each with other test, scored and unscored {unit}",
+        "repeats": f"{rules.repeats}, each with different test, scored and unscored {unit}",
         "test": f"{rules.test_share:.0%} of the {unit}, in turn: about {n_test:,.0f} rows",
         "scored": f"{rules.share(comparison.items):.0%} of the training {unit} keep their scores, at most "
         f"{rules.max_scored:,} rows: {n_scored:,.0f} rows on average",
         "unscored": f"at most {rules.max_unscored:,} rows: {n_unscored:,.0f} on average",
         "tuning": "every method tries 200 settings (RankSVM 20) and is judged on held-out scored rows only",
         "judged by": TITLES[comparison.measure],
-        "seed": f"{rules.seed}; those of single fits are in the JSON file",
+        "seed": f"{rules.seed}; --json lists the seeds of single fits",
         "fits": f"{len(records):,}, {comparison.run_now:,} of them made now in {comparison.seconds:,.0f} s, "
         f"{comparison.processes} at a time",
     }
     contents = [facts("Protocol", sentences)]
     if comparison.failed:
         failures = [f"{name}: {reason}" for name, reason in comparison.failed.items()]
-        contents += [text("Left out, because fits failed:"), bullets(failures)]
+        contents += [text("Left out because fits failed:"), bullets(failures)]
     warned = [f"{message} ({n} fits)" for message, n in comparison.warnings().items()]
     if warned:
-        contents.append(folded("What fits warned of", bullets(warned)))
+        contents.append(folded("Warnings of fits", bullets(warned)))
     return Section("How it was done", [*contents, *origins(command)])

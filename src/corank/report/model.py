@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from corank._messages import rounded
 from corank._plotting import tuned_axis
 from corank.describe import chosen_parameters
+from corank.interpretation import ColumnEffect
 from corank.report.page import Html, Section, bullets, facts, figure, folded, origins, page, table, text, write
 from corank.report.plots import plot_atoms, plot_path, plot_views
 
 MAX_ATOMS = 25  # in the table
 PARAMETERS = {
-    "alpha": "alpha (strength of smoothing)",
+    "alpha": "alpha (strength of regularisation)",
     "agreement": "agreement (weight of unscored rows)",
     "gamma": "gamma (kernel width)",
     "n_components": "components",
@@ -32,6 +34,7 @@ def write_model_report(
     summary: Mapping[str, str],
     verdict: str = "",
     columns: Sequence[Mapping[str, str]] = (),
+    effects: Sequence[ColumnEffect] = (),
     command: str | None = None,
     overwrite: bool = False,
 ) -> None:
@@ -45,12 +48,13 @@ def write_model_report(
     summary : what it was fitted on and how good it is, by name
     verdict : a sentence at the top
     columns : what became of each column of a table, as `TableEncoder.summary()` says
+    effects : which columns matter, as `corank.column_effects` says
     command : what was typed to make it, shown at its end
     overwrite : whether a file that is already there may be replaced
     """
     sections = [
         Section("What came in", [facts("The data and the fit", dict(summary)), *columns_list(columns)]),
-        Section("The model", [parameters(chosen_parameters(model)), *model_parts(model)]),
+        Section("The model", [parameters(chosen_parameters(model)), *model_parts(model), *effects_list(effects)]),
         Section("How it was made", origins(command)),
     ]
     lead = [text(verdict)] if verdict else []
@@ -64,6 +68,13 @@ def columns_list(columns: Sequence[Mapping[str, str]]) -> list[Html]:
     rows = [(column["column"] or "(no name)", column["kind"], column["treatment"]) for column in columns]
     listed = table("Columns", ("column", "kind", "what becomes of it"), rows, text_columns=(1, 2))
     return [folded(f"{len(columns):,} columns", listed)]
+
+
+def effects_list(effects: Sequence[ColumnEffect]) -> list[Html]:
+    """Which columns matter; nothing where that is not known."""
+    head = ("column", "held-out error if shuffled", "predictions")
+    rows = [effect.in_words() for effect in effects]
+    return [table("Columns by how much they matter", head, rows, text_columns=(2,))] if rows else []
 
 
 def parameters(chosen: dict[str, Any]) -> Html:
@@ -87,18 +98,18 @@ def model_parts(model: Any, X: Any = None) -> list[Html]:
         contents.append(text(_basis(model)))
     if X is not None and hasattr(model, "predict_views") and X.shape[0] > 1:
         about = "Predictions of the views for the same rows."
-        caption = f"Do the views agree? What each of them predicts for {X.shape[0]:,} rows."
+        caption = f"Do the views agree? Predictions of each for {X.shape[0]:,} rows."
         contents.append(figure(lambda ax: plot_views(model, X, ax=ax), about, caption, (5.5, 4.2)))
     return contents
 
 
 def _path_figure(learner: Any, path: Any) -> Html:
     tried, least = len(path.error), float(path.error[path.best])
-    about = f"Held-out error of {tried} settings; the least is {least:.4g}, a constant has {path.constant:.4g}."
+    about = f"Held-out error of {tried} settings; lowest {rounded(least)}, of a constant {rounded(path.constant)}."
     others = "" if path.agreement is None else " and agreement"
     caption = (
-        f"What was tried: {tried} settings by their held-out error. The line is that of the chosen kernel width{others} "
-        "with one standard error, fainter lines are the others, the dot is the choice."
+        f"Held-out error of {tried} settings. The line shows the chosen kernel width{others} with one standard error, "
+        "fainter lines the others; the dot is the chosen setting."
     )
     return figure(lambda ax: plot_path(learner, ax=ax), about, caption)
 
@@ -110,28 +121,26 @@ def _atoms(model: Any) -> list[Html]:
     rows = [[_number(value) for value in cells] for cells in zip(*columns.values(), strict=True)]
     named = [at for at, name in enumerate(columns) if name in ("atom", "view")]
     order = "in order of entry" if n_atoms <= MAX_ATOMS else f"the first {MAX_ATOMS} of {n_atoms}, in order of entry"
-    listed = table(f"What the model is made of: {order}", head, rows[:MAX_ATOMS], text_columns=named)
+    listed = table(f"Atoms of the model: {order}", head, rows[:MAX_ATOMS], text_columns=named)
     if n_atoms > MAX_ATOMS:
         return [listed]
-    caption = "Weights, and what share of the loss each of them took away."
+    caption = "Weights, and by what share each of them lowered the loss."
     about, size = f"Weights of {n_atoms} atoms as bars.", (7.0, 0.8 + 0.34 * n_atoms)
     return [figure(lambda ax: plot_atoms(model, ax=ax), about, caption, size), listed]
 
 
 def _basis(model: Any) -> str:
-    """How many rows span the function."""
+    """How many rows the function is a sum over."""
     functions = model.coef_ if isinstance(model.coef_, list) else [model.coef_]
     sizes = " and ".join(f"{len(coefficients):,}" for coefficients in functions)
     if len(functions) == 1:
-        return f"The function is spanned by {sizes} rows."
-    return f"The functions of its {len(functions)} views are spanned by {sizes} rows."
+        return f"The function is a weighted sum of similarities to {sizes} rows."
+    return f"The functions of the {len(functions)} views are weighted sums of similarities to {sizes} rows."
 
 
 def _number(value: Any) -> str:
-    if value is None or isinstance(value, bool | str):
-        return "" if value is None else str(value)
-    if isinstance(value, int | np.integer):
-        return f"{value:,}"
     if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
-    return str(value)
+        number = float(value)
+        whole = number.is_integer() and abs(number) < 1000
+        return "" if np.isnan(number) else f"{number:.0f}" if whole else rounded(number)
+    return "" if value is None else f"{value:,}" if isinstance(value, int | np.integer) else str(value)

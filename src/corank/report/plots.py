@@ -234,7 +234,7 @@ def plot_comparison(found: ComparisonResult, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(order)), labels)
     ax.set_ylim(len(order) - 0.5, -0.5)
     title = rows[found.baseline].title
-    ax.set_xlabel(f"{TITLES[found.measure]} better than {title} by (right is better)")
+    ax.set_xlabel(f"gain in {TITLES[found.measure]} over {title} (right is better)")
     return ax
 
 

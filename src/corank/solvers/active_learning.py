@@ -95,7 +95,7 @@ def _pairs(covariance: FloatArray, noise: float, count: int, gain: Callable[[Flo
 def _difference_variances(covariance: FloatArray, first: Index, second: Index) -> FloatArray:
     """Variances of the differences between rows `first` and rows `second`."""
     variances = np.diag(covariance)
-    return np.asarray(np.maximum(variances[first] + variances[second] - 2 * covariance[first, second], 0.0))
+    return np.maximum(variances[first] + variances[second] - 2 * covariance[first, second], 0.0)
 
 
 def information(gaps: FloatArray, variances: FloatArray) -> FloatArray:

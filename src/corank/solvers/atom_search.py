@@ -12,10 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Mask, like, namespace, to_numpy
+from corank._arrays import Array, FloatArray, Index, Mask, like, namespace, take, to_numpy
 from corank.solvers.column_path import NEGLIGIBLE_SHARE
 from corank.solvers.pursuit import GAIN_TIE
 
+ROUNDING = 1e-9  # far more than that of gains, and than they may differ by to count as equal
 MIN_DETERMINANT = 1e-10  # of X in units of its diagonal: below it two atoms count as one
 BLOCK_PAIRS = 2**15  # pairs of atoms whose gains are computed together: 256 KB per array, which stay in the cache
 FOREIGN_BLOCK_PAIRS = 2**24  # where another library splits the work among threads or on a device: 128 MB per array
@@ -93,7 +94,7 @@ def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
     scale = np.where(size > 0, 1 / np.sqrt(np.where(size > 0, size, 1.0)), 0.0)
     unit_matrix, u = scale[:, None] * matrix * scale[None, :], scale * chi
     if len(chi) == 2 and 1 - unit_matrix[0, 1] ** 2 <= MIN_DETERMINANT:
-        return np.asarray(scale * np.where(np.arange(2) == np.argmax(u**2), u, 0.0))
+        return scale * np.where(np.arange(2) == np.argmax(u**2), u, 0.0)
     values, vectors = np.linalg.eigh(unit_matrix)
     vectors, values = vectors[:, values > MIN_DETERMINANT], values[values > MIN_DETERMINANT]
     return np.asarray(scale * (vectors @ ((vectors.T @ u) / values)))
@@ -161,22 +162,23 @@ class TiedSearch(AtomSearch):
 
 
 class PairSearch(AtomSearch):
-    """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2) per step.
+    """All pairs of two views as one array formula, one block of rows after the other. O(N_1 N_2) per step at most.
 
     With u = χ/√diagonal and ρ = −2·agreement·d̄_1ᵀ L̄ d̄_2 in the same units the gain of a pair is
-    u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. One thread: the operations on a
-    block are so short that several would wait for each other.
+    u_2² + (u_1 − ρ u_2)²/(1 − ρ²), or that of the better atom where both count as one. It is at most
+    (u_1² + u_2²)/(1 − |ρ|), so that most rows need no look at their pairs. One thread: the operations on a block are so
+    short that several would wait for each other.
     """
 
     @cached_property
-    def _may_be_singular(self) -> bool:
-        """Whether two atoms may count as one: ρ² is at most the product of the unscored shares of both diagonals."""
+    def _largest_rho(self) -> FloatArray:
+        """What |ρ| is at most in each row (N_1,): ρ² is at most the product of the unscored shares of both diagonals."""
         assert self.costs.unscored is not None
-        limit = 1.0
+        shares = []
         for unscored, diagonal, live in zip(self.costs.unscored, self.costs.diagonal, self.costs.live, strict=True):
-            shares = 2 * self.costs.agreement * to_numpy(unscored)[live] / to_numpy(diagonal)[live]
-            limit *= float(shares.max(initial=0.0))
-        return limit > 1 - 2 * MIN_DETERMINANT
+            sizes = np.where(live, to_numpy(diagonal), np.inf)
+            shares.append(2 * self.costs.agreement * to_numpy(unscored) / sizes)
+        return np.asarray(np.sqrt(shares[0] * shares[1].max(initial=0.0)))
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:
         if not all(mask.any() for mask in allowed):
@@ -186,33 +188,43 @@ class PairSearch(AtomSearch):
         n, width = self.costs.shared[0, 1].shape
         step = max(1, (BLOCK_PAIRS if is_numpy else FOREIGN_BLOCK_PAIRS) // width)
         space = np.empty((2, min(step, n), width)) if is_numpy else None
-        blocks = [slice(begin, min(begin + step, n)) for begin in range(0, n, step)]
-        best = np.concatenate([-to_numpy(xp.min(changes(rows, space), axis=1)) for rows in blocks])
+        squares = [to_numpy(unit) ** 2 for unit in units]
+        bounds = (squares[0] + squares[1][allowed[1]].max()) / np.maximum(1 - self._largest_rho, MIN_DETERMINANT / 4)
+        order = np.argsort(np.where(allowed[0], -bounds, np.inf), kind="stable")[: np.count_nonzero(allowed[0])]
+        best, greatest = np.full(n, -np.inf), -np.inf
+        for begin in range(0, len(order), step):
+            rows = order[begin : begin + step]
+            if bounds[rows[0]] * (1 + ROUNDING) < greatest:
+                break
+            best[rows] = -to_numpy(xp.min(changes(rows, space), axis=1))
+            greatest = max(greatest, float(best[rows].max()))
         row = _first_greatest(best, allowed[0])
         assert row is not None
-        column = _first_greatest(-to_numpy(changes(slice(row, row + 1), None))[0], allowed[1])
+        column = _first_greatest(-to_numpy(changes(np.asarray([row]), None))[0], allowed[1])
         return None if column is None else [row, column]
 
-    def _changes(self, units: Sequence[Array], barred: Array) -> Callable[[slice, FloatArray | None], Array]:
-        """A function of a block of rows: by how much pairs change the objective, minus their gain, plus `barred` (N_2,).
+    def _changes(self, units: Sequence[Array], barred: Array) -> Callable[[Index, FloatArray | None], Array]:
+        """A function of some rows: by how much pairs change the objective, minus their gain, plus `barred` (N_2,).
 
         NumPy works in `space` (2, rows, N_2), which stays in the cache.
         """
         shared, (first, second), (left, right) = self.costs.shared[0, 1], units, self.costs.inverse_roots
         left = -2 * self.costs.agreement * left
         second_alone = barred - second * second
+        may_be_singular = bool(self._largest_rho.max(initial=0.0) ** 2 > 1 - 2 * MIN_DETERMINANT)
 
-        def changes(rows: slice, space: FloatArray | None) -> Array:
-            values, k = shared[rows, :], rows.stop - rows.start
+        def changes(rows: Index, space: FloatArray | None) -> Array:
+            values, k = take(shared, rows), len(rows)
             rho = values * right[None, :] if space is None else np.multiply(values, right, out=space[0, :k])
-            rho *= left[rows, None]
+            rho *= take(left, rows)[:, None]
             change = rho * second[None, :] if space is None else np.multiply(rho, second, out=space[1, :k])
-            change -= first[rows, None]
+            alone = take(first, rows)[:, None]
+            change -= alone
             change *= change
             rho *= rho
             rho -= 1
-            if self._may_be_singular:
-                change = self._or_alone(change, rho, first[rows, None] ** 2 - second[None, :] ** 2)
+            if may_be_singular:
+                change = self._or_alone(change, rho, alone**2 - second[None, :] ** 2)
             else:
                 change /= rho
             change += second_alone[None, :]

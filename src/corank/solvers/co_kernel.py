@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, eigh, like, namespace, symmetrised, take
+from corank._arrays import Array, FloatArray, Index, block_of, eigh, like, namespace, symmetrised, take
+from corank.unscored import stack_rows
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,18 @@ class CoKernel:
     @cached_property
     def ends(self) -> Index:
         """Where each view's units begin, and the end."""
-        return np.cumsum([0, *(int(problem.targets.shape[0]) for problem in self.problems)])
+        return np.cumsum([0, *(problem.targets.shape[0] for problem in self.problems)])
 
     @cached_property
     def targets(self) -> Array:
         """J s and J 1 of every view, stacked: (N, 2)."""
-        return namespace(self.problems[0].reference).concat([problem.targets for problem in self.problems], axis=0)
+        return stack_rows([problem.targets for problem in self.problems])
 
     @cached_property
     def _shared_roots(self) -> Array:
-        roots = [problem.unit_root(values) for problem, values in zip(self.problems, self.shared, strict=True)]
-        return namespace(roots[0]).concat(roots, axis=0)
+        return stack_rows(
+            [problem.unit_root(values) for problem, values in zip(self.problems, self.shared, strict=True)]
+        )
 
     def matrix(self, ratio: float) -> Array:
         """J K Jᵀ: (N, N). O(N² k)."""
@@ -96,7 +98,7 @@ class CoKernel:
         """The kernels between chosen units of every view."""
         kernels = self.kernels
         if kernels is not None:
-            kernels = [_columns(take(kernel, chosen), chosen) for kernel, chosen in zip(kernels, units, strict=True)]
+            kernels = [block_of(kernel, chosen, chosen) for kernel, chosen in zip(kernels, units, strict=True)]
         shared = [take(values, chosen) for values, chosen in zip(self.shared, units, strict=True)]
         problems = [problem.take(chosen) for problem, chosen in zip(self.problems, units, strict=True)]
         return CoKernel(problems, shared, None if kernels is None else lambda: kernels, self.curve)
@@ -117,13 +119,9 @@ class CoKernel:
         for v, units in enumerate(left):
             values = take(self.shared[v], units) @ common
             if self.kernels is not None:
-                values = values + _columns(take(self.kernels[v], units), kept[v]) @ weights[v]
+                values = values + block_of(self.kernels[v], units, kept[v]) @ weights[v]
             result.append(values + offset)
         return result
-
-
-def _columns(matrix: Array, chosen: Index) -> Array:
-    return namespace(matrix).take(matrix, like(chosen, matrix, "int64"), axis=1)
 
 
 def grouped_by_ratio(alphas: FloatArray, agreements: FloatArray) -> list[tuple[float, Index]]:

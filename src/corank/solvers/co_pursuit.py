@@ -18,7 +18,19 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, Mask, device, in_order, like, namespace, take, to_numpy
+from corank._arrays import (
+    Array,
+    FloatArray,
+    Index,
+    Mask,
+    in_order,
+    like,
+    namespace,
+    take,
+    take_columns,
+    to_numpy,
+    zeros_beside,
+)
 from corank.basis import FeatureMap, KernelBasis, Whitening
 from corank.gram import N_TARGETS, Accumulator
 from corank.kernels import finite_values
@@ -26,7 +38,7 @@ from corank.problem import ScoredRows
 from corank.solvers.atom_search import AtomSearch, Costs, Step, make_search
 from corank.solvers.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solvers.folds import Folding, Splits, default_folding, given_folding, row_numbers, same_scores, split_units
-from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, pooled, view_errors
+from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, best_position, pooled, view_errors
 from corank.solvers.least_squares import JointFeatures, Unscored, ViewData
 from corank.solvers.pursuit import NEGLIGIBLE_GAIN, PATIENCE_STEPS, scattered_sums
 from corank.solvers.tuning import AGREEMENTS, Path, constant_error
@@ -61,8 +73,8 @@ class CoPursuitSettings:
 
     agreement: float | str | tuple[float, ...]
     n_atoms: int | str | tuple[int, ...]
-    objective: Objective = "exact"
-    search: SearchKind = "full"
+    objective: Objective
+    search: SearchKind
     refit: CoRefit = "back"
     splits: Index | Splits | None = None
     scoring: Scoring = "squared"
@@ -109,7 +121,7 @@ class ViewAtoms:
     @cached_property
     def sizes(self) -> list[int]:
         """N_v."""
-        return [int(values.shape[1]) for values in self.scored]
+        return [values.shape[1] for values in self.scored]
 
     @cached_property
     def ends(self) -> Index:
@@ -135,15 +147,14 @@ class ViewAtoms:
 def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
     """D̄ᵀ L̄ D̄ of all dictionaries side by side, in one pass over any number of rows. O(m (Σ N_v)²)."""
     reference = views[0].problem.reference
-    xp, place = namespace(reference), {"dtype": namespace(reference).float64, "device": device(reference)}
     bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
     features = JointFeatures([FeatureMap(basis) for basis in bases])
-    sums = Accumulator(unscored.comparison, features, features.size, xp.zeros(1, **place))
+    sums = Accumulator(unscored.comparison, features, features.size, zeros_beside(1, reference))
     columns: list[Any] = [view.columns for view in views]
     n_left = unscored.rows.n_rows
     for piece in unscored.rows.pieces():
         n_left -= len(piece.queries)
-        rows, zeros = SideBySide.of(piece.features, columns), xp.zeros(len(piece.queries), **place)
+        rows, zeros = SideBySide.of(piece.features, columns), zeros_beside(len(piece.queries), reference)
         sums.add(rows, zeros, piece.queries, piece.weights, whole=n_left == 0)  # no query is open after the last
     return finite_values(sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS])
 
@@ -165,12 +176,10 @@ class KeptScores:
         if kept is not None:
             self.problems = [problem.take(rows) for problem, rows in zip(atoms.problems, kept, strict=True)]
         self.targets = [problem.targets[:, :1] for problem in self.problems]
-        self.lengths = [self._squared_lengths(view) for view in range(len(self.problems))]
-
-    def _squared_lengths(self, view: int) -> Array:
-        """dᵀ L d of every atom: (N_v,). O(n_v N_v)."""
-        rooted = self._rooted(view, self.atoms.scored[view])
-        return namespace(rooted).sum(rooted * rooted, axis=0)
+        rooted = (self._rooted(view, values) for view, values in enumerate(atoms.scored))
+        self.lengths = [
+            namespace(values).sum(values * values, axis=0) for values in rooted
+        ]  # dᵀ L d of every atom: (N_v,)
 
     def _rooted(self, view: int, values: Array) -> Array:
         """J of the kept rows, for values of all rows (n_v, c)."""
@@ -185,7 +194,7 @@ class KeptScores:
         """Dᵀ Jᵀ z of every atom, for z (n_kept, 1): (N_v,). O(n_v N_v); D is not copied for a fold."""
         values, dictionary = self.problems[view].operator.root_transposed(residual)[:, 0], self.atoms.scored[view]
         if self.kept is not None:
-            values = scattered_sums(values, self.kept[view], int(dictionary.shape[0]))
+            values = scattered_sums(values, self.kept[view], dictionary.shape[0])
         return dictionary.T @ values
 
     def costs(self, agreement: float) -> Costs:
@@ -264,8 +273,8 @@ class GreedyPath:
         m, p = len(self._entered), len(self.labels)
         places = (np.reshape(self.labels, (p, m)) + atoms.ends[:-1]).T.ravel().astype(np.int64)
         rows = take(atoms.unscored, places)
-        among = to_numpy(namespace(rows).take(rows, like(places, rows, "int64"), axis=1))
-        return rows, np.kron(m * np.eye(m) - 1, np.ones((p, p))) * among
+        among = to_numpy(take_columns(rows, places))
+        return rows, np.asarray(np.kron(m * np.eye(m) - 1, np.ones((p, p))) * among, dtype=np.float64)
 
     def promises(self) -> list[Array]:
         """χ: what a step with each atom promises, (N_v,) per view (docs/mathematics.md, section 1.5)."""
@@ -350,7 +359,7 @@ def joint_weights(entered: Sequence[EnteredAtoms], among: FloatArray | None, agr
     among : (M p, M p) the disagreement between entered atoms, view by view
     """
     triangles = [atoms.columns.upper for atoms in entered]
-    m, p = len(triangles), int(triangles[0].shape[1])
+    m, p = len(triangles), triangles[0].shape[1]
     rows = np.zeros((sum(len(upper) for upper in triangles), m * p))
     begin = 0
     for v, upper in enumerate(triangles):
@@ -472,8 +481,7 @@ class _CoPursuitFold:
     def _predictions(self, path: GreedyPath, view: int) -> Array:
         """A view's function on its rows that are held out: (n_left, 1)."""
         values = path.scores.atoms.scored[view]
-        labels = like([labels[view] for labels in path.labels], values, "int64")
-        columns = namespace(values).take(values, labels, axis=1)
+        columns = take_columns(values, [labels[view] for labels in path.labels])
         return take(columns @ like(path.weights[:, view : view + 1], values), self.left[view])
 
 
@@ -521,18 +529,12 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
         gamma=np.full(len(n_atoms), np.nan),
         error=every.mean,
         standard_error=every.standard_error,
-        best=_best(every.mean, n_atoms),
+        best=best_position(every.mean, -n_atoms),
         scoring=settings.scoring,
         constant=constant_error(problems, 0.0, settings.scoring),
         agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
         n_atoms=n_atoms,
     )
-
-
-def _best(error: FloatArray, n_atoms: FloatArray) -> int:
-    """The least error; among equals the fewest atoms, then the first."""
-    ties = np.flatnonzero(error <= error.min() * (1 + 1e-12))
-    return int(ties[np.argmin(n_atoms[ties])])
 
 
 def _first_least(errors: Sequence[float]) -> int:

@@ -22,8 +22,10 @@ from corank._arrays import (
     solve_lower,
     solve_upper,
     take,
+    take_columns,
     to_numpy,
     triangle,
+    zeros_beside,
 )
 from corank.gram import BLOCK_ENTRIES
 
@@ -66,8 +68,7 @@ class Triangle:
 
     def orthonormal(self, columns: Array) -> tuple[Array, Array]:
         """Q (n, p) of the columns (n, p) of any rows, zeros where a column adds nothing, and z (p, t)."""
-        xp = namespace(columns)
-        kept = xp.take(columns, like(self.kept, columns, "int64"), axis=1)
+        kept = take_columns(columns, self.kept)
         q = solve_lower(self.upper.T, kept.T) if len(self.kept) else kept.T
         return _spread(q, self.kept, self.n_columns).T, _spread(self.z, self.kept, self.n_columns)
 
@@ -103,13 +104,13 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
     scales : (p,) squared lengths that the columns could have: what they add is judged beside them
     """
     xp = namespace(columns)
-    p = int(columns.shape[1])
+    p = columns.shape[1]
     lengths = to_numpy(xp.sum(columns * columns, axis=0)) + alpha
     floors = _floors(scales)
     kept = np.flatnonzero(lengths > floors)
     while True:
         k = len(kept)
-        chosen = columns if k == p else xp.take(columns, like(kept, columns, "int64"), axis=1)
+        chosen = columns if k == p else take_columns(columns, kept)
         stack = xp.concat([chosen, targets], axis=1)
         if alpha:
             stack = xp.concat([stack, like(alpha**0.5 * np.eye(k, stack.shape[1]), columns)], axis=0)
@@ -129,7 +130,7 @@ def triangle_of(columns: Array, targets: Array, scales: Array, alpha: float) -> 
 
 def triangle_of_gram(gram: Array, right: Array, scales: Array, alpha: float) -> Triangle:
     """R and z from the products AᵀA (p, p) and Aᵀ y (p, t): Cholesky, columns that add nothing left out. O(p³)."""
-    p, floors = int(gram.shape[0]), _floors(scales)
+    p, floors = gram.shape[0], _floors(scales)
     matrix = to_numpy(gram) + alpha * np.eye(p)
     try:
         lower = np.linalg.cholesky(matrix)
@@ -238,10 +239,8 @@ class GrowingColumns:
     """
 
     def __init__(self, reference: Array, n_watched: int = 0, negligible: float = NEGLIGIBLE_SHARE) -> None:
-        xp = namespace(reference)
-        place = {"dtype": xp.float64, "device": device(reference)}
-        self._unit = xp.zeros((FIRST_CAPACITY, reference.shape[0]), **place)  # Qᵀ, filled from above
-        self._watched = xp.zeros((FIRST_CAPACITY, n_watched), **place)
+        self._unit = zeros_beside((FIRST_CAPACITY, reference.shape[0]), reference)  # Qᵀ, filled from above
+        self._watched = zeros_beside((FIRST_CAPACITY, n_watched), reference)
         self._negligible = negligible
         self.coordinates: list[FloatArray] = []
         self.leading: list[int] = []

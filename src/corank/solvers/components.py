@@ -40,7 +40,7 @@ from corank.solvers.column_path import (
     triangle_of,
     triangle_of_gram,
 )
-from corank.solvers.folds import Splits, default_folding, fold_blocks, fold_splits, read_splits, split_codes
+from corank.solvers.folds import Splits, default_codes, fold_blocks, fold_splits, read_splits, split_codes
 from corank.solvers.holdout import (
     MAX_FOLDS_WITH_SUMS,
     HeldOut,
@@ -70,7 +70,7 @@ TUNED_SHARE = 0.5  # of the rows, at most: as many components as rows predict le
 # ---------------------------------------------------------------- components
 
 
-def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, seed: int = 0) -> tuple[Array, Array]:
+def leading_eigenpairs(matrix: Array, count: int, size: float | None, seed: int = 0) -> tuple[Array, Array]:
     """The `count` largest eigenvalues, largest first, and their eigenvectors.
 
     For few eigenvalues of a large matrix by the Lanczos iteration of ARPACK: O(n²) per product with the matrix, about
@@ -85,7 +85,7 @@ def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, see
     -------
     (count,), (n, count)
     """
-    n = int(matrix.shape[0])
+    n = matrix.shape[0]
     if n > MAX_FULL_ROWS and count <= MAX_ITERATED_SHARE * n:
         try:
             return _iterated_eigenpairs(matrix, count, seed)
@@ -98,7 +98,7 @@ def leading_eigenpairs(matrix: Array, count: int, size: float | None = None, see
 
 def _iterated_eigenpairs(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
     """`leading_eigenpairs` by iteration; products are made in the library and on the device of the matrix."""
-    n = int(matrix.shape[0])
+    n = matrix.shape[0]
     rng = np.random.default_rng(seed)
 
     def product(vector: FloatArray) -> FloatArray:
@@ -164,7 +164,7 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
     """
     matrix = finite_values(basis.gram)
     xp = namespace(matrix)
-    n = int(matrix.shape[0])
+    n = matrix.shape[0]
     row_weights = like(np.ones(n), matrix) if weights is None else weights
     size = float(xp.max(row_weights * xp.abs(xp.linalg.diagonal(matrix))))
     means = (row_weights @ matrix) / xp.sum(row_weights)
@@ -194,7 +194,7 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
     assert moments is not None
     values, vectors = eigh(statistics.total().features)
     xp = namespace(values)
-    first = max(int(values.shape[0]) - count, 0)
+    first = max(values.shape[0] - count, 0)
     means = moments.mean[:-N_TARGETS]
     lost = _rounding(moments.count) ** 2 * moments.weight * float(xp.max(means**2))
     values, vectors = _alive(xp.flip(values[first:]), xp.flip(vectors[:, first:], axis=1), lost)
@@ -205,7 +205,7 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
 def _one_query(problem: Problem) -> ScoredRows:
     """The rows of a problem as one query, which is what components are centred on."""
-    features, n = problem.features, int(problem.features.shape[0])
+    features, n = problem.features, problem.features.shape[0]
     weights = problem.rows.weights if isinstance(problem, ScoredRows) else None
     zeros = like(np.zeros(n), problem.reference)
     rows = Rows(features, zeros, None, 1, weights, like(np.arange(n), problem.reference, "int64"))
@@ -269,10 +269,6 @@ class RowComponents:
         """The factorisation of J Ψ and the targets. O(n p²)."""
         return triangle_of(self.columns, self.problem.targets, self.scales, self.alpha)
 
-    def coefficients(self, numbers: Index, offset: float) -> Array:
-        """Weights of the components for each number of them: (p, len(numbers))."""
-        return self.triangle.coefficients(numbers, offset)
-
     def held_out(self, blocks: Sequence[Index], numbers: Index, *, centred: bool) -> Array:
         """Predictions (n_units, len(numbers)) of blocks of units, each left out in turn, components kept.
 
@@ -285,7 +281,7 @@ class RowComponents:
         q, z = triangle_of(columns, problem.targets, self.scales[:most], self.alpha).orthonormal(columns)
         left = left_out(q, problem.targets, z, blocks, numbers)
         offsets = kept_means(problem.targets, blocks) if centred else np.zeros(len(blocks))
-        return problem.predictions(without_offsets(left, blocks, offsets, int(problem.targets.shape[0])))
+        return problem.predictions(without_offsets(left, blocks, offsets, problem.targets.shape[0]))
 
     def _items_held_out(self, blocks: Sequence[Index], numbers: Index, most: int) -> Array:
         """`held_out` for items of the only query: its mean is fitted instead of taken out, because it changes with them."""
@@ -314,7 +310,7 @@ class RowComponents:
                 shared = xp.concat([level, q], axis=1), xp.concat([level.T @ targets, z], axis=0)
             (left,) = left_out(shared[0], targets, shared[1], [block], numbers + 1)
             residuals.append(left[..., 0])
-        return problem.predictions_of_items(in_place(blocks, residuals, int(targets.shape[0])))
+        return problem.predictions_of_items(in_place(blocks, residuals, targets.shape[0]))
 
     def refitted(self, train: Index, test: Index, numbers: Index, *, centred: bool) -> tuple[Array, float]:
         """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean taken out of those."""
@@ -336,11 +332,14 @@ class RowComponents:
 # ---------------------------------------------------------------- least squares from sums
 
 
+@dataclass(frozen=True)
 class SummedComponents:
     """Least squares on components, from the sums of one pass: the Cholesky factor of their Gram is R."""
 
-    def __init__(self, components: ComponentBasis, statistics: Statistics, alpha: float, scales: Array) -> None:
-        self.components, self.statistics, self.alpha, self.scales = components, statistics, alpha, scales
+    components: ComponentBasis
+    statistics: Statistics
+    alpha: float
+    scales: Array
 
     @classmethod
     def of(
@@ -349,10 +348,6 @@ class SummedComponents:
         """The system of a problem, in one pass over its rows; `folds` (n_units,) to keep the sums of each fold."""
         statistics = whitened_statistics(problem, components, folds)  # type: ignore[arg-type]
         return cls(components, statistics, alpha, components.eigenvalues * mean_loss(problem))
-
-    def with_alpha(self, alpha: float) -> SummedComponents:
-        """The system with another alpha, which shares the sums."""
-        return type(self)(self.components, self.statistics, alpha, self.scales)
 
     @cached_property
     def triangle(self) -> Triangle:
@@ -363,23 +358,14 @@ class SummedComponents:
         right = gram.matrix[:-N_TARGETS, -N_TARGETS:]
         return triangle_of_gram(gram.features, right, self.scales, self.alpha)
 
-    def coefficients(self, numbers: Index, offset: float) -> Array:
-        """Weights of the components for each number of them: (p, len(numbers))."""
-        return self.triangle.coefficients(numbers, offset)
-
-    def coefficients_without(self, fold: int, numbers: Index, *, centred: bool) -> tuple[Array, float]:
-        """Weights of the components (p, len(numbers)) without a fold, and the mean score that was taken out."""
-        gram = self.statistics.without(fold)
-        offset = gram.mean_score if centred else 0.0
-        return self._triangle(gram).coefficients(numbers, offset), offset
-
     def held_out(self, problem: Problem, folds: Index, numbers: Index, scoring: Scoring, *, centred: bool) -> HeldOut:
         """Held-out errors of every number of components from the sums of folds, which were gathered."""
         blocks = fold_blocks(folds)
 
         def without(fold: int) -> tuple[list[Array], float]:
-            weights, offset = self.coefficients_without(fold, numbers, centred=centred)
-            return [weights], offset
+            gram = self.statistics.without(fold)
+            offset = gram.mean_score if centred else 0.0
+            return [self._triangle(gram).coefficients(numbers, offset)], offset
 
         if scoring != "disagreement":
             return pooled(losses_from_sums([self.statistics], without, len(blocks), scoring))
@@ -388,7 +374,7 @@ class SummedComponents:
             (weights,), offset = without(fold)
             functions = self.components.matrix @ weights
             values.append(unit_predictions(problem, self.components, functions, block) + offset)  # type: ignore[arg-type]
-        predictions = in_place(blocks, values, int(problem.targets.shape[0]))
+        predictions = in_place(blocks, values, problem.targets.shape[0])
         return pooled([errors_of(problem, predictions, folds, scoring, np.zeros(len(blocks)))])
 
 
@@ -471,7 +457,7 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
     problem = training.problem
     given = None
     if settings.tunes:
-        given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
+        given = read_splits(settings.cv, problem, training.index, training.everything.shape[0])
     offset = problem.mean_score if settings.centred else 0.0
     constant = constant_error([problem], offset, settings.scoring)
     kernels = kernels_to_try(training, settings.kernel, settings.gamma, settings.basis, settings.seed)
@@ -528,7 +514,7 @@ def _trials(
         components = summed_components(problem, basis, largest)
     limit = components.n_components
     if isinstance(settings.n_components, str):
-        limit = min(limit, max(1, int(TUNED_SHARE * int(problem.features.shape[0]))))
+        limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
     numbers = np.unique(np.minimum(settings.numbers, limit))
     folds, splits = _folding(problem, settings, given, by_rows=by_rows)
     gamma = np.nan if kernel.gamma is None else kernel.gamma
@@ -537,7 +523,7 @@ def _trials(
         if by_rows:
             system = RowComponents(problem, components, alpha)
         elif isinstance(system, SummedComponents):
-            system = system.with_alpha(alpha)
+            system = replace(system, alpha=alpha)
         else:
             fold_codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
             system = SummedComponents.of(problem, components, alpha, fold_codes)
@@ -551,9 +537,7 @@ def _folding(
     if not settings.tunes:
         return None, None
     if given is None:
-        groups = None if problem.groups is None else [problem.groups]
-        folding = default_folding([problem], groups, settings.seed, n_features=None if by_rows else 0)
-        return None if folding is None else folding.codes[0], None
+        return default_codes(problem, settings.seed, n_features=None if by_rows else 0), None
     folds = split_codes(problem, given)
     if folds is not None and (by_rows or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
         return folds, None
@@ -595,7 +579,7 @@ def _refitted(
         else:
             kept, components = problem.take(train), system.components
             offset = kept.mean_score if settings.centred else 0.0
-            weights = SummedComponents.of(kept, components, system.alpha).coefficients(numbers, offset)
+            weights = SummedComponents.of(kept, components, system.alpha).triangle.coefficients(numbers, offset)
             every = np.arange(len(test))
             functions = components.matrix @ weights
             predictions = unit_predictions(held_out_units, components, functions, every) + offset  # type: ignore[arg-type]

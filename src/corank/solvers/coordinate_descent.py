@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from corank._arrays import Array, Index, cholesky, namespace, solve_lower
+from corank._arrays import Array, Index, cholesky, namespace, solve_lower, solve_upper
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ def _sweep(matrix: Array, right: Array, start: Array, blocks: list[slice], facto
 
 def solve_factored(factor: Array, right: Array) -> Array:
     """(L Lᵀ)⁻¹ right."""
-    xp = namespace(factor)
-    flipped = xp.flip(factor, axis=(0, 1)).T  # Lᵀ read from its end is lower triangular too
-    return xp.flip(solve_lower(flipped, xp.flip(solve_lower(factor, right), axis=0)), axis=0)
+    return solve_upper(factor.T, solve_lower(factor, right))
 
 
 def _conjugate(

@@ -12,12 +12,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg.blas import dsymv
 
-from corank._arrays import Array, Index, float64, in_order, is_sparse, like, namespace, segment_sum, take
+from corank._arrays import (
+    Array,
+    Index,
+    NumpyArray,
+    float64,
+    in_order,
+    is_sparse,
+    like,
+    namespace,
+    runs_of_rows,
+    segment_sum,
+    take,
+    take_columns,
+)
 from corank.basis import KernelBasis
 from corank.gram import CHUNK_ROWS, WRITE_ROWS
 from corank.kernels import NATIVE, Kernel, finite_values
@@ -28,27 +41,6 @@ TILE_ROWS = 512  # rows and points of a tile of kernel values: 2 MB, which stay 
 JOB_TILES = 32  # tiles per job of a thread: sums of jobs are added in order, so that threads do not change results
 LENGTH_ENTRIES = 2**19  # entries of a block whose squares are summed: 4 MB
 ROUNDING = 1e-26  # share of the squared length before means are taken out: a smaller one is their rounding
-
-
-class Dictionary(Protocol):
-    """D (n, N), seen through its products only."""
-
-    @property
-    def size(self) -> int:
-        """N."""
-        ...
-
-    def products(self, vectors: Array) -> Array:
-        """V D for V (t, n): (t, N). O(n N t)."""
-        ...
-
-    def columns(self, atoms: Index) -> Array:
-        """The columns of some atoms, as rows: (t, n)."""
-        ...
-
-    def squared_lengths(self, sets: Sequence[RowSet]) -> Array:
-        """diag(Dᵀ L D) over each set of rows, of which the first is all of them: (len(sets), N). O(n N)."""
-        ...
 
 
 # ---------------------------------------------------------------- squared lengths
@@ -90,13 +82,12 @@ class InBlocks:
             if not rows.cut
         }
 
-        def lengths(begin: int) -> Array:
-            atoms = slice(begin, min(begin + step, self.size))
+        def lengths(atoms: slice) -> Array:
             space = None
             if isinstance(whole.root_weights, np.ndarray):
                 if not hasattr(workspace, "space"):
                     workspace.space = np.empty((3, n * step))  # kept: fresh memory costs more than the arithmetic
-                space = workspace.space[:, : n * (atoms.stop - begin)].reshape(3, n, -1)
+                space = workspace.space[:, : n * (atoms.stop - atoms.start)].reshape(3, n, -1)
             block = self.block(atoms, None if space is None else space[0])
             with np.errstate(all="ignore"):  # values that are not finite are refused below
                 sums = {
@@ -107,7 +98,7 @@ class InBlocks:
             sums |= {number: shared_sums[place, ...] for place, number in enumerate(cuts)}
             return namespace(block).stack([sums[number] for number in range(len(sets))])
 
-        blocks = list(in_order(lengths, range(0, self.size, step), whole.root_weights))
+        blocks = list(in_order(lengths, runs_of_rows(self.size, step), whole.root_weights))
         return finite_values(namespace(blocks[0]).concat(blocks, axis=1))
 
 
@@ -117,7 +108,7 @@ class SquaredRoots:
     counts : (t, n) how often each row is counted in t sums, equal for all rows of a query
     """
 
-    def __init__(self, operator: QueryLoss, counts: np.ndarray[Any, Any]) -> None:
+    def __init__(self, operator: QueryLoss, counts: NumpyArray) -> None:
         xp = namespace(operator.root_weights)
         self._operator = operator
         counts = like(counts, operator.root_weights)
@@ -126,7 +117,7 @@ class SquaredRoots:
         if operator.comparison.needs_queries:
             self._direction = operator.root_weights / take(xp.sqrt(operator.totals), operator.queries)
             per_query = segment_sum(counts.T, operator.queries, operator.n_queries) / operator.counts[:, None]
-            if bool(xp.any(operator.between > 0)):
+            if xp.any(operator.between > 0):
                 self._queries = (per_query * operator.between[:, None]).T
 
     def sums(self, columns: Array, space: Array | None) -> Array:
@@ -162,17 +153,17 @@ def _picked(block: Array, rows: Index | None, space: Array | None) -> tuple[Arra
     return np.take(block, rows, axis=0, out=space[2, : len(rows)], mode="clip"), space[1]
 
 
-def _counts(rows: Index | None, n: int) -> np.ndarray[Any, Any]:
+def _counts(rows: Index | None, n: int) -> NumpyArray:
     """How often each of n rows is in a set: (n,)."""
     return np.ones(n) if rows is None else np.bincount(rows, minlength=n).astype(np.float64)
 
 
-def sparse_lengths(matrix: Any, operator: QueryLoss) -> np.ndarray[Any, Any]:
+def sparse_lengths(matrix: Any, operator: QueryLoss) -> NumpyArray:
     """diag(Dᵀ L D) for a CSR matrix (n, N): (N,). Means are taken out of the entries, then zeros are counted in.
 
     O(nnz log nnz).
     """
-    entries, size = matrix.tocoo(), int(matrix.shape[1])
+    entries, size = matrix.tocoo(), matrix.shape[1]
     rows, columns, values = entries.row, entries.col.astype(np.int64), entries.data.astype(np.float64)
     weights = operator.root_weights[rows] ** 2
     if not operator.comparison.needs_queries:
@@ -199,7 +190,7 @@ class HeldValues(InBlocks):
 
     def __init__(self, values: Array, *, symmetric: bool = False) -> None:
         self.values = values
-        self.size = int(values.shape[1])
+        self.size = values.shape[1]
         self._halved = symmetric and isinstance(values, np.ndarray)
 
     def block(self, atoms: slice, out: Array | None = None) -> Array:
@@ -217,7 +208,7 @@ class HeldValues(InBlocks):
 
     def columns(self, atoms: Index) -> Array:
         """The columns of some atoms, as rows: (t, n)."""
-        return namespace(self.values).take(self.values, like(atoms, self.values, "int64"), axis=1).T
+        return take_columns(self.values, atoms).T
 
 
 class StreamedKernels(InBlocks):
@@ -228,7 +219,7 @@ class StreamedKernels(InBlocks):
 
     def __init__(self, kernel: Kernel, features: Array, points: Array, *, symmetric: bool = False) -> None:
         self.kernel, self.features, self.points = kernel, features, points
-        self.size = int(points.shape[0])
+        self.size = points.shape[0]
         self._tiled = isinstance(features, np.ndarray) or is_sparse(features)
         self._mirrored = symmetric and self._tiled
         self._workspace = threading.local()
@@ -274,7 +265,7 @@ class StreamedKernels(InBlocks):
         products = [vectors[:, rows] @ basis.features(self.features[rows, :]) for rows in chunks]
         return sum(products[1:], products[0])
 
-    def _of_tiles(self, number: int, first: int, vectors: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+    def _of_tiles(self, number: int, first: int, vectors: NumpyArray) -> tuple[Array, Array]:
         """V D for one run of points over a job's tiles of rows, and what those tiles give for points that are their rows.
 
         Of a symmetric D only the tiles up to the diagonal are computed.
@@ -286,7 +277,7 @@ class StreamedKernels(InBlocks):
         direct, mirrored = np.zeros((len(vectors), basis.size)), []
         for place in range(first, min(last, number + 1) if self._mirrored else last):
             rows = self._tiles[place]
-            begin, count = place * TILE_ROWS, int(rows.shape[0])
+            begin, count = place * TILE_ROWS, rows.shape[0]
             tile = space[: count * basis.size].reshape(count, basis.size)
             basis.write(rows, tile)
             direct += vectors[:, begin : begin + count] @ tile
@@ -301,8 +292,7 @@ class StreamedKernels(InBlocks):
 
 def _runs(rows: Array, length: int | None = None) -> list[slice]:
     """Rows, or points, cut into runs: as long as tiles, or of a given length."""
-    n, length = int(rows.shape[0]), length or TILE_ROWS
-    return [slice(begin, min(begin + length, n)) for begin in range(0, n, length)]
+    return runs_of_rows(rows.shape[0], length or TILE_ROWS)
 
 
 class SparseColumns:
@@ -310,7 +300,7 @@ class SparseColumns:
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
-        self.size = int(matrix.shape[1])
+        self.size = matrix.shape[1]
 
     @cached_property
     def _by_atom(self) -> Any:
@@ -329,6 +319,9 @@ class SparseColumns:
         """diag(Dᵀ L D) over each set of rows: (len(sets), N). O(nnz log nnz) per set."""
         matrices = [self.matrix if rows.rows is None else self.matrix[rows.rows] for rows in sets]
         return np.stack([sparse_lengths(matrix, rows.operator) for matrix, rows in zip(matrices, sets, strict=True)])
+
+
+Dictionary: TypeAlias = HeldValues | StreamedKernels | SparseColumns
 
 
 # ---------------------------------------------------------------- what a learner was asked for
@@ -363,7 +356,7 @@ class Atoms:
         if self.points is None:
             return SparseColumns(self.values) if is_sparse(self.values) else HeldValues(float64(self.values))
         symmetric = self.points is features and kernel.name in NATIVE
-        if 8 * int(features.shape[0]) * self.size > MAX_HELD_BYTES:
+        if 8 * features.shape[0] * self.size > MAX_HELD_BYTES:
             return StreamedKernels(kernel, features, self.points, symmetric=symmetric)
         return HeldValues(_held(KernelBasis(kernel, self.points), features), symmetric=symmetric)
 
@@ -372,7 +365,7 @@ def _held(basis: KernelBasis, features: Array) -> Array:
     """Kernel values (n, N), written by runs of rows where the library is NumPy."""
     if not (isinstance(features, np.ndarray) or is_sparse(features)):
         return basis.features(features)
-    values = np.empty((int(features.shape[0]), basis.size))
+    values = np.empty((features.shape[0], basis.size))
     for _ in in_order(lambda run: basis.write(take(features, run), values[run]), _runs(features, WRITE_ROWS), values):
         pass
     return values

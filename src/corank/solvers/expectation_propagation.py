@@ -1,9 +1,10 @@
 """Expectation propagation for comparisons: a Gaussian that stands for the posterior under the probit likelihood.
 
-Comparison k comes out as it did with probability Φ(g_k), Φ the normal distribution function, for g = G c with
-c ~ N(0, I) the weights of whitened features. It is replaced by a site, a Gaussian factor in g_k with precision τ and
-shift ν; then c ~ N(m, M⁻¹) with M = I + Gᵀ diag(τ) G, whose eigenvalues are at least 1. Kernel matrices are never
-inverted (docs/mathematics.md, section 3.11).
+Comparison k comes out as it did with probability Φ(g_k), Φ the normal distribution function, for g = A W c with
+c ~ N(0, I) the weights of whitened features W (n, r) of the items, and A the differences of winner and loser. It is
+replaced by a site, a Gaussian factor in g_k with precision τ and shift ν; then c ~ N(m, M⁻¹) with
+M = I + Wᵀ Aᵀ diag(τ) A W, whose eigenvalues are at least 1. Kernel matrices are never inverted, and A W, a row per
+comparison, is never held (docs/mathematics.md, section 3.11).
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from corank._arrays import (
     solve_lower,
     solve_lower_of_many,
     solve_upper,
-    symmetrised,
+    symmetric_product,
     to_numpy,
 )
-from corank.kernels import squared_norms
+from corank.solvers.pair_data import PairData
 
 LOG_ROOT_TAU = 0.5 * np.log(2 * np.pi)
 ROOT_2_OVER_PI = float(np.sqrt(2 / np.pi))
@@ -57,8 +58,8 @@ class Sites:
 class Posterior:
     """The Gaussian over the weights c: mean (r,), lower Cholesky factor L (r, r) of M, and how it came about.
 
-    spread : (r, N) = L⁻¹ Gᵀ, whose columns' squares add up to the variances of g
-    differences : (N,) the mean of g
+    spread : (n, r) = W L⁻ᵀ, whose rows' squares add up to the variances of the items
+    differences, variances : (N,) mean and variance of g
     counts : (N,) how often each comparison was made
     """
 
@@ -66,6 +67,7 @@ class Posterior:
     factor: Array
     spread: Array
     differences: FloatArray
+    variances: FloatArray
     sites: Sites
     counts: FloatArray
     log_evidence: float
@@ -81,7 +83,7 @@ class Posterior:
 
 def propagate(
     features: Array,
-    counts: FloatArray,
+    pairs: PairData,
     start: Sites | None = None,
     *,
     tolerance: float = TOLERANCE,
@@ -89,19 +91,19 @@ def propagate(
 ) -> Posterior:
     """The posterior at the fixed point of all sites, updated side by side, each damped where it swings.
 
-    O(N r²) per sweep.
+    O(n r² + N r) per sweep.
 
     Parameters
     ----------
-    features : (N, r) whitened features of the winner less those of the loser
-    counts : (N,) how often each comparison was made: as many sites, which are alike
+    features : (n, r) whitened features of the items, centred: see `PairData.centred`
+    pairs : N comparisons between the items, each with as many sites, which are alike, as it was made
     start : sites to begin with, those of other kernel parameters; None for sites that say nothing
     """
-    sites = Sites.none(len(counts)) if start is None else start
-    damping, last_moves = np.ones(len(counts)), None
+    sites = Sites.none(len(pairs)) if start is None else start
+    damping, last_moves = np.ones(len(pairs)), None
     least_residual, least_at = np.inf, 0
     for sweep in range(1, sweeps + 1):
-        posterior, new, moves = _sweep(features, counts, sites, sweep)
+        posterior, new, moves = _sweep(features, pairs, sites, sweep)
         if posterior.residual < 0.9 * least_residual:
             least_residual, least_at = posterior.residual, sweep
         stalled = least_residual < ROUNDED_RESIDUAL and sweep - least_at >= STALLED_SWEEPS
@@ -130,16 +132,17 @@ def _damped(damping: FloatArray, moves: FloatArray, last_moves: FloatArray, *, c
     return np.clip(damping * factor, MIN_DAMPING, 1.0)
 
 
-def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tuple[Posterior, Sites, FloatArray]:
+def _sweep(features: Array, pairs: PairData, sites: Sites, number: int) -> tuple[Posterior, Sites, FloatArray]:
     """The posterior under the sites, the sites that match it, and the moves to them (2, N), in standard deviations."""
     xp = namespace(features)
-    total = counts * sites.precision
-    roots = like(np.sqrt(total), features)[:, None] * features
-    factor = cholesky(add_diagonal(symmetrised(roots.T @ roots), 1.0))
-    half = solve_lower(factor, (features.T @ like(counts * sites.shift, features))[:, None])
-    spread = solve_lower_of_many(factor, xp.matrix_transpose(features))  # (r, N); no eigenvalue of M is below 1
-    differences = to_numpy(spread.T @ half)[:, 0]
-    variances = to_numpy(squared_norms(spread.T))
+    counts = pairs.counts
+    turned = xp.matrix_transpose(features)
+    inner = symmetric_product(features, pairs.laplacian_product(counts * sites.precision, features))
+    factor = cholesky(add_diagonal(inner, 1.0))
+    half = solve_lower(factor, turned @ pairs.transposed(like(counts * sites.shift, features)[:, None]))
+    spread = xp.matrix_transpose(solve_lower_of_many(factor, turned))  # no eigenvalue of M is below 1
+    differences = to_numpy(pairs.apply(spread @ half))[:, 0]
+    variances = pairs.squared_distances(spread)
     new, evidence = _matched(differences, variances, sites)
     weights = solve_upper(xp.matrix_transpose(factor), half)[:, 0]
     log_evidence = (
@@ -149,7 +152,10 @@ def _sweep(features: Array, counts: FloatArray, sites: Sites, number: int) -> tu
     )
     moves = np.stack([(new.precision - sites.precision) * variances, (new.shift - sites.shift) * np.sqrt(variances)])
     residual = float(np.max(np.abs(moves), initial=0.0))
-    return Posterior(weights, factor, spread, differences, sites, counts, log_evidence, number, residual), new, moves
+    posterior = Posterior(
+        weights, factor, spread, differences, variances, sites, counts, log_evidence, number, residual
+    )
+    return posterior, new, moves
 
 
 def _density_over_probability(z: FloatArray) -> FloatArray:

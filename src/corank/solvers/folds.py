@@ -21,9 +21,8 @@ from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, check_cv
 
-from corank._arrays import Index, to_numpy
+from corank._arrays import Index, NumpyArray, to_numpy
 from corank.loss import Blend
 from corank.problem import ComparedRows, Problem, ScoredRows
 from corank.sampling import fold_numbers
@@ -98,7 +97,7 @@ def fold_splits(codes: Index) -> Splits:
 # ---------------------------------------------------------------- the default
 
 
-def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: int = 1) -> bool:
+def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: int) -> bool:
     """Whether groups are left out one by one where sums over features are the alternative.
 
     Parameters
@@ -114,7 +113,7 @@ def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: in
 
 
 def default_folding(
-    problems: Sequence[Problem], groups: Sequence[Index] | None, seed: int, *, n_features: int | None = None
+    problems: Sequence[Problem], groups: Sequence[Index] | None, seed: int, *, n_features: int | None
 ) -> Folding | None:
     """The hold-out that the module describes; None where there is too little to hold anything out.
 
@@ -138,6 +137,13 @@ def default_folding(
     if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
         return folding
     return folding.coarser(N_FOLDS, seed)
+
+
+def default_codes(problem: Problem, seed: int, *, n_features: int | None) -> Index | None:
+    """The fold of every unit of one view by default; None where there is too little to hold anything out."""
+    groups = None if problem.groups is None else [problem.groups]
+    folding = default_folding([problem], groups, seed, n_features=n_features)
+    return None if folding is None else folding.codes[0]
 
 
 def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
@@ -170,7 +176,7 @@ def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
 
 def row_numbers(problems: Sequence[Any]) -> list[Index]:
     """The row numbers in X of every view's scored rows."""
-    return [np.asarray(to_numpy(problem.rows.index)) for problem in problems]
+    return [to_numpy(problem.rows.index) for problem in problems]
 
 
 def same_scores(problems: Sequence[Any]) -> bool:
@@ -203,8 +209,10 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
     """
     if cv is None:
         return None
+    from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, check_cv
+
     scores, groups = problem.labels
-    n = int(problem.targets.shape[0])
+    n = problem.targets.shape[0]
     if isinstance(cv, LeaveOneOut):
         return np.arange(n)
     if isinstance(cv, LeaveOneGroupOut) and groups is not None:
@@ -224,7 +232,7 @@ def read_splits(cv: Any, problem: Problem, index: Index, n_rows: int) -> Index |
 
 
 def _checked_rows(given: Any, n_rows: int) -> Index:
-    rows: np.ndarray[Any, Any] = np.asarray(given)
+    rows: NumpyArray = np.asarray(given)
     if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_rows)):
         raise ValueError(f"cv must give row numbers from 0 to {n_rows - 1}, got {rows!r:.80}.")
     return rows.astype(np.int64)
@@ -235,7 +243,7 @@ def split_codes(problem: Problem, splits: Index | Splits) -> Index | None:
 
     Folds have disjoint test sets and train on everything else.
     """
-    n = int(problem.targets.shape[0])
+    n = problem.targets.shape[0]
     if isinstance(splits, np.ndarray):
         return splits if _covers_groups(problem, splits) else None
     folds = np.full(n, -1, dtype=np.int64)

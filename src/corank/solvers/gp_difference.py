@@ -60,7 +60,7 @@ class Spectral:
             targets = problem.targets[:, :1]
             energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
             total = float(namespace(targets).sum(targets * targets))
-            dimension = problem.freedom(np.arange(int(targets.shape[0])))
+            dimension = problem.freedom(np.arange(targets.shape[0]))
         return cls(values, energies, max(total - float(energies.sum()), 0.0), dimension)
 
     def log_evidence(self, amplitude: float, noise: float) -> tuple[float, FloatArray]:
@@ -177,7 +177,7 @@ class Contrasts:
 
     def _best_columns(self, kernel: Kernel, start: float) -> tuple[Kernel, bool]:
         """The kernel with one width per column, from a common log width, and whether any lies at its upper end."""
-        reach, d = float(np.log(SCANNED_WIDTHS[-1])), int(self.problem.features.shape[1])
+        reach, d = float(np.log(SCANNED_WIDTHS[-1])), self.problem.features.shape[1]
         result = minimize(
             self._descent,
             np.full(d, start),
@@ -209,7 +209,7 @@ def width_slopes(system: DualSystem, amplitude: float, noise: float) -> FloatArr
     X = seen_rows(basis.kernel, features, each=True)
     pull = system.solve(noise / amplitude)[0] / amplitude
     outer = (pull @ pull.T - spread_of(system, amplitude, noise) / amplitude**2) * kernel
-    return np.asarray(-0.5 * basis.kernel.gamma * weighted_distances(outer, X, X, each=True))
+    return -0.5 * basis.kernel.gamma * weighted_distances(outer, X, X, each=True)
 
 
 def best_width(evidence: Callable[[float], float]) -> tuple[float, bool]:

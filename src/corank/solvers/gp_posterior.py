@@ -10,7 +10,18 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, float64, is_sparse, like, namespace, symmetrised, take, to_numpy
+from corank._arrays import (
+    Array,
+    FloatArray,
+    float64,
+    is_sparse,
+    like,
+    namespace,
+    runs_of_rows,
+    symmetrised,
+    take,
+    to_numpy,
+)
 from corank.basis import KernelBasis
 from corank.kernels import Kernel, product, squared_norms
 from corank.model_files.packing import storable
@@ -59,7 +70,7 @@ class GaussianPart:
         covariance = symmetrised(prior - phi @ like(self.spread, phi) @ phi.T)
         variances = namespace(covariance).linalg.diagonal(covariance)
         missing = _at_least_zero(-variances)  # rounding: no variance is negative
-        identity = like(np.eye(int(variances.shape[0])), covariance)
+        identity = like(np.eye(variances.shape[0]), covariance)
         return phi @ like(self.coefficients, phi), covariance + missing[:, None] * identity
 
     def differences(self, first: Array, second: Array, points: Array) -> tuple[Array, Array]:
@@ -81,9 +92,8 @@ def _at_least_zero(values: Array) -> Array:
 
 def _row_by_row(kernel: Kernel, first: Array, second: Array) -> Array:
     """k(a_i, b_i): (n,)."""
-    n, values = int(first.shape[0]), []
-    for begin in range(0, n, PAIR_ROWS):
-        rows = slice(begin, min(begin + PAIR_ROWS, n))
+    values = []
+    for rows in runs_of_rows(first.shape[0], PAIR_ROWS):
         block = kernel.block(take(first, rows), take(second, rows))
         values.append(namespace(block).linalg.diagonal(block))
     return namespace(values[0]).concat(values)

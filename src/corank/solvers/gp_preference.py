@@ -47,10 +47,6 @@ class PreferenceTask:
     basis: KernelBasis
     whole: bool
 
-    def with_kernel(self, kernel: Kernel) -> KernelBasis:
-        """The basis, with another kernel."""
-        return replace(self.basis, kernel=kernel)
-
     def thinned(self, size: int) -> PreferenceTask:
         """The task on a basis of `size` of the points."""
         rows = pivoted_rows(self.basis.kernel, self.basis.points, size, np.random.default_rng(0))
@@ -61,7 +57,7 @@ class PreferenceTask:
 
 @dataclass(frozen=True)
 class FittedKernel:
-    """A kernel with its posterior; `features` (N, r) are the whitened differences that the posterior is over."""
+    """A kernel with its posterior; `features` (n, r) are the whitened features of the items that the posterior is over."""
 
     basis: KernelBasis
     amplitude: float
@@ -90,24 +86,27 @@ def fit_kernel(
     task: PreferenceTask, kernel: Kernel, amplitude: float, start: Sites | None = None, **how: float
 ) -> FittedKernel:
     """The posterior for one kernel."""
-    data, basis = task.data, task.with_kernel(kernel)
+    data, basis = task.data, replace(task.basis, kernel=kernel)
     reference = np.empty(0) if is_sparse(data.features) else data.features
     with in_one_thread(reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
-        features = amplitude**0.5 * data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
-        return FittedKernel(basis, amplitude, propagate(features, data.counts, start, **how), features)  # type: ignore[arg-type]
+        features = amplitude**0.5 * _whitened(data, basis)
+        return FittedKernel(basis, amplitude, propagate(features, data, start, **how), features)  # type: ignore[arg-type]
+
+
+def _whitened(data: PairData, basis: KernelBasis) -> Array:
+    """Whitened features of the items, centred: (n, r)."""
+    return data.centred(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
 
 
 # ---------------------------------------------------------------- the gradient
 
 
-def amplitude_slope(fitted: FittedKernel) -> float:
-    """d log evidence / d log amplitude. O(N r)."""
-    posterior, xp = fitted.posterior, namespace(fitted.features)
-    pulled = fitted.features.T @ like(posterior.slopes, fitted.features)
-    variances = to_numpy(xp.sum(posterior.spread * posterior.spread, axis=0))
-    return 0.5 * (
-        float(xp.sum(pulled * pulled)) - float(np.sum(posterior.counts * posterior.sites.precision * variances))
-    )
+def amplitude_slope(data: PairData, fitted: FittedKernel) -> float:
+    """d log evidence / d log amplitude. O(n r + N)."""
+    posterior = fitted.posterior
+    pulled = to_numpy(fitted.features.T @ data.transposed(like(posterior.slopes, fitted.features)[:, None]))
+    explained = np.sum(posterior.counts * posterior.sites.precision * posterior.variances)
+    return 0.5 * float(np.sum(pulled * pulled) - explained)
 
 
 def width_slopes(task: PreferenceTask, fitted: FittedKernel, *, each: bool) -> FloatArray:
@@ -121,13 +120,12 @@ def width_slopes(task: PreferenceTask, fitted: FittedKernel, *, each: bool) -> F
     return -0.5 * gamma * slopes
 
 
-def _item_terms(data: PairData, fitted: FittedKernel) -> tuple[Array, Array, Array]:
-    """β on the items (n, 1), AᵀTV (n, r) and the sites' total precisions (N,)."""
+def _item_terms(data: PairData, fitted: FittedKernel) -> tuple[Array, Array, FloatArray]:
+    """β on the items (n, 1), AᵀTAS for the spread S of the items (n, r) and the sites' total precisions (N,)."""
     posterior = fitted.posterior
-    reference = fitted.features
-    total = like(posterior.counts * posterior.sites.precision, reference)
-    pull = data.transposed(like(posterior.slopes, reference)[:, None])
-    return pull, data.transposed(total[:, None] * posterior.spread.T), total
+    total = posterior.counts * posterior.sites.precision
+    pull = data.transposed(like(posterior.slopes, fitted.features)[:, None])
+    return pull, data.laplacian_product(total, posterior.spread), total
 
 
 def _slopes_on_items(data: PairData, fitted: FittedKernel, each: bool) -> FloatArray:
@@ -136,12 +134,14 @@ def _slopes_on_items(data: PairData, fitted: FittedKernel, each: bool) -> FloatA
     X = seen_rows(fitted.kernel, data.features, each=each)
     kernel = fitted.amplitude * fitted.basis.features(data.features)
     outer = (pull @ pull.T + turned @ turned.T) * kernel
-    n = int(kernel.shape[1])
+    n = kernel.shape[1]
     flat = namespace(kernel).reshape(kernel, (-1,))
-    between = 2 * total * take(flat, data.winners * n + data.losers)
-    gaps = data.apply(X)
-    direct = between @ (gaps * gaps) if each else namespace(between).sum(between * squared_norms(gaps))
-    return np.atleast_1d(to_numpy(direct)) + weighted_distances(outer, X, X, each=each)
+    between = 2 * like(total, flat) * take(flat, data.winners * n + data.losers)
+    slopes = weighted_distances(outer, X, X, each=each)
+    for span in data.spans(X):
+        gaps = data.apply(X, span)
+        slopes += to_numpy(between[span] @ (gaps * gaps if each else squared_norms(gaps)))
+    return slopes
 
 
 def _slopes_on_points(data: PairData, fitted: FittedKernel, each: bool) -> FloatArray:
@@ -150,7 +150,7 @@ def _slopes_on_points(data: PairData, fitted: FittedKernel, each: bool) -> Float
     X, points = (seen_rows(fitted.kernel, rows, each=each) for rows in (data.features, fitted.basis.points))
     phi, gram, white = fitted.basis.features(data.features), fitted.basis.gram, fitted.basis.whitening.matrix
     back = (phi @ white) @ white.T  # Φ K_rr⁻¹
-    moved = pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.transposed(total[:, None] * data.apply(back))
+    moved = pull @ (pull.T @ back) + turned @ (turned.T @ back) - data.laplacian_product(total, back)
     first = weighted_distances(moved * phi, X, points, each=each)
     second = weighted_distances((back.T @ moved) * gram, points, points, each=each)
     return fitted.amplitude * (2 * first - second)
@@ -167,8 +167,8 @@ class EvidenceSearch:
     widths : whether the width is given, or one is learned for all columns or for each
     """
 
-    amplitude: float | None = None
-    widths: Widths = "given"
+    amplitude: float | None
+    widths: Widths
 
     @property
     def learns(self) -> bool:
@@ -213,7 +213,7 @@ class Ascent:
 
     def __init__(self, task: PreferenceTask, search: EvidenceSearch) -> None:
         self.task, self.search, self.kernel = task, search, task.basis.kernel
-        self.n_columns = int(task.data.features.shape[1])
+        self.n_columns = task.data.features.shape[1]
         self.n_widths = {"given": 0, "one": 1, "each": self.n_columns}[search.widths]
         self.size = int(search.amplitude is None) + self.n_widths
         self.variance = 1.0 if self.kernel.name == "rbf" else _usual_variance(task)
@@ -278,7 +278,7 @@ class Ascent:
         """Minus the log evidence and its gradient."""
         fitted = self.fitted(parameters, tolerance=SEARCH_TOLERANCE, sweeps=SEARCH_SWEEPS)
         prior, prior_slope = self._prior(fitted.amplitude)
-        slopes = [amplitude_slope(fitted) + prior_slope] if self.search.amplitude is None else []
+        slopes = [amplitude_slope(self.task.data, fitted) + prior_slope] if self.search.amplitude is None else []
         if self.n_widths:
             slopes.extend(self._width_slopes(parameters, fitted))
         return -fitted.posterior.log_evidence - prior, -np.asarray(slopes)
@@ -336,8 +336,7 @@ def _usual_variance(task: PreferenceTask) -> float:
     variances = to_numpy(namespace(basis.gram).linalg.diagonal(basis.gram))
     if float(np.ptp(variances)) <= 1e-9 * float(variances.max()):
         return float(variances[0]) or 1.0
-    features = data.apply(finite_values(basis.features(data.features)) @ basis.whitening.matrix)
-    return 0.5 * float(np.mean(to_numpy(squared_norms(features)))) or 1.0 if len(data) else 1.0
+    return 0.5 * float(np.mean(data.squared_distances(_whitened(data, basis)))) or 1.0 if len(data) else 1.0
 
 
 # ---------------------------------------------------------------- averaging over widths

@@ -22,7 +22,21 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, device, in_order, like, namespace, segment_sum, take, to_numpy
+from corank._arrays import (
+    Array,
+    FloatArray,
+    Index,
+    block_of,
+    device,
+    in_order,
+    like,
+    namespace,
+    segment_sum,
+    take,
+    take_columns,
+    to_numpy,
+    zeros_beside,
+)
 from corank.basis import Basis, KernelBasis
 from corank.gram import BLOCK_ENTRIES, Statistics
 from corank.problem import Problem, ScoredRows
@@ -40,12 +54,13 @@ from corank.solvers.least_squares import DualSystem, PrimalSystem, ViewData, blo
 
 Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
 SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
-Way: TypeAlias = Literal["auto", "kernel", "inverse", "sums", "refit"]
+Way: TypeAlias = Literal["kernel", "inverse", "sums", "refit"]
 
 MAX_FOLDS_WITH_SUMS = 20  # more of them are left out one by one, or summed in several passes: sums take memory
 # Predictions whose squares are less than this share of the squared scores are zero but for rounding, which grows with the
 # level of the scores: 1e-22 where they lie 1e4 times their spread from zero.
 ROUNDING = 1e-20
+EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
 
 
 # ---------------------------------------------------------------- errors and choices
@@ -75,7 +90,7 @@ class Grid:
 
     def alphas_of(self, pairs: Index) -> FloatArray:
         """The alphas of numbered pairs."""
-        return np.asarray(self.alphas[pairs % len(self.alphas)])
+        return self.alphas[pairs % len(self.alphas)]
 
 
 @dataclass(frozen=True)
@@ -135,7 +150,7 @@ def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> Flo
 def best_position(error: FloatArray, alpha: FloatArray) -> int:
     """The smallest error; among equals the largest alpha, the simplest model."""
     least = np.nanmin(error)
-    ties = np.flatnonzero(error <= least + 1e-12 * abs(least))
+    ties = np.flatnonzero(error <= least + EQUAL * abs(least))
     return int(ties[np.argmax(alpha[ties])])
 
 
@@ -194,7 +209,8 @@ def errors_of(problem: Any, predictions: Array, folds: Index, scoring: Scoring, 
 
     `folds` has one number per unit, −1 for units that were never held out.
     """
-    problem = _within_folds(problem, folds)
+    if problem.groups is None:  # items of the only query are compared within their fold
+        problem = problem.regrouped(np.where(folds < 0, folds.max() + 1, folds))
     if scoring == "disagreement":
         kept = np.flatnonzero(folds >= 0)
         shares = problem.take(kept).misordered(take(predictions, kept))
@@ -214,13 +230,6 @@ def errors_of(problem: Any, predictions: Array, folds: Index, scoring: Scoring, 
     by_unit = like(np.where(folds < 0, 0.0, offsets[folds]), predictions)
     fitted = problem.unit_root(predictions - by_unit[:, None])
     return FoldErrors(errors, np.asarray(sizes), sums(residuals * fitted), sums(fitted * fitted))
-
-
-def _within_folds(problem: Any, folds: Index) -> Any:
-    """Items of the only query are compared within their fold."""
-    if problem.groups is not None:
-        return problem
-    return problem.regrouped(np.where(folds < 0, folds.max() + 1, folds))
 
 
 def view_errors(
@@ -250,9 +259,8 @@ def held_out(
     folds: Folding | Splits,
     grid: Grid,
     *,
-    scoring: Scoring = "squared",
-    centred: bool = False,
-    way: Way = "auto",
+    scoring: Scoring,
+    centred: bool,
 ) -> HeldOut:
     """The held-out errors of every pair of parameters.
 
@@ -260,16 +268,14 @@ def held_out(
     ----------
     folds : unions of whole groups or items of the only query; or splits of the units
     centred : whether the mean score of the rows that are kept is taken out first (regression with an intercept)
-    way : see the module; "auto" takes the cheapest
     """
-    if way == "auto":
-        way = hold_out_way(system, folds)
+    way = hold_out_way(system, folds)
     if way == "refit" or not isinstance(folds, Folding):
         return pooled(_refitted(system, folds, grid, scoring, centred))
     if way == "sums":
         assert isinstance(system, PrimalSystem)
         return pooled(_errors_from_sums(system, folds, grid, scoring, centred))
-    offsets = kept_means(stacked_targets(system.problems), folds.blocks()) if centred else np.zeros(folds.n_folds)
+    offsets = kept_means(system.targets, folds.blocks()) if centred else np.zeros(folds.n_folds)
     if way == "kernel":
         predictions = left_out(system.cokernel, folds, grid, offsets)
     else:
@@ -303,12 +309,6 @@ def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
     return largest > size or system.n_units > UNITS_PER_FEATURE * size or held > MAX_UNIT_FEATURES
 
 
-def stacked_targets(problems: Sequence[Any]) -> Array:
-    """J s and J 1 of every view, stacked: (N, 2)."""
-    targets = [problem.targets for problem in problems]
-    return targets[0] if len(targets) == 1 else namespace(targets[0]).concat(targets, axis=0)
-
-
 def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
     """The mean score of what is kept when a block is left out, where single rows count: (blocks,)."""
     products = to_numpy(targets * targets[:, 1:])  # w s and w
@@ -321,7 +321,7 @@ def in_place(blocks: Sequence[Index], values: Sequence[Array], n: int) -> Array:
     xp = namespace(values[0])
     placed = np.concatenate(blocks)
     others = np.setdiff1d(np.arange(n), placed)
-    zeros = xp.zeros((len(others), values[0].shape[1]), dtype=xp.float64, device=device(values[0]))
+    zeros = zeros_beside((len(others), values[0].shape[1]), values[0])
     return take(xp.concat([*values, zeros], axis=0), np.argsort(np.concatenate([placed, others])))
 
 
@@ -352,7 +352,7 @@ def leave_out(
     list of (m, a, t), one per block
     """
     xp = namespace(vectors)
-    (k, a), t = weights.shape, int(targets.shape[1])
+    (k, a), t = weights.shape, targets.shape[1]
     projected = vectors.T @ targets if projected is None else projected
     filtered = xp.reshape(weights[:, :, None] * projected[:, None, :], (k, a * t))
     results: dict[int, Array] = {}
@@ -375,7 +375,7 @@ def leave_out(
                 columns = [_solve_blocks(cube, weights[:, j], right[:, :, j, :], complement) for j in range(a)]
                 solved = xp.stack(columns, axis=2)
             results.update((int(i), solved[position, ...]) for position, i in enumerate(members))
-    empty = xp.zeros((0, a, t), dtype=xp.float64, device=device(vectors))
+    empty = zeros_beside((0, a, t), vectors)
     return [results.get(i, empty) for i in range(len(blocks))]
 
 
@@ -406,11 +406,8 @@ def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArr
         return without_offsets(left, blocks, offsets, int(cokernel.ends[-1]))
 
     residuals = list(in_order(residuals_at, groups, cokernel.targets))
-    xp = namespace(cokernel.targets)
-    stacked = residuals[0]
-    if len(residuals) > 1:
-        order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-        stacked = xp.take(xp.concat(residuals, axis=1), like(order, stacked, "int64"), axis=1)
+    order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
+    stacked = take_columns(namespace(residuals[0]).concat(residuals, axis=1), order)
     return _predictions_of(cokernel.problems, stacked, items=folding.items)
 
 
@@ -429,7 +426,7 @@ def without_offsets(left: Sequence[Array], blocks: Sequence[Index], offsets: Flo
 
 def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -> list[Array]:
     """Predictions of every view's units from residuals of all of them, stacked."""
-    ends = np.cumsum([0, *(int(problem.targets.shape[0]) for problem in problems)])
+    ends = np.cumsum([0, *(problem.targets.shape[0] for problem in problems)])
     return [
         (problem.predictions_of_items if items else problem.predictions)(residuals[begin:end, :])
         for problem, (begin, end) in zip(problems, pairwise(ends), strict=True)
@@ -464,7 +461,7 @@ def _items_left_out(
             vectors, inverse_weights(values, alphas / float(within[0])), targets, [block], projected=projected
         )
         residuals.append(left[..., 0])
-    return in_place(chosen, residuals, int(targets.shape[0]))
+    return in_place(chosen, residuals, targets.shape[0])
 
 
 def _levels(problems: Sequence[Any]) -> Array:
@@ -492,7 +489,7 @@ def _left_out_per_agreement(
         return left_at(system, float(agreement), folding, grid.alphas, offsets)
 
     residuals = list(in_order(residuals_at, grid.agreements, system.problems[0].targets))
-    stacked = residuals[0] if len(residuals) == 1 else namespace(residuals[0]).concat(residuals, axis=1)
+    stacked = namespace(residuals[0]).concat(residuals, axis=1)
     return _predictions_of(system.problems, stacked, items=folding.items)
 
 
@@ -500,7 +497,7 @@ def _left_out_of_dual(
     system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
     """From the decomposition of the whole, restricted to the units."""
-    spectrum, n = system.spectrum(agreement), int(system.targets.shape[0])
+    spectrum, n = system.spectrum(agreement), system.targets.shape[0]
     vectors, blocks = spectrum.vectors[:n, :], folding.blocks()
     if folding.items:
         return _items_left_out(system.problems, spectrum.values, vectors, alphas, blocks)
@@ -545,7 +542,7 @@ def _unit_roots(system: PrimalSystem, vectors: Array, units: Sequence[Index]) ->
     for v, (view, span, chosen) in enumerate(zip(system.views, system.spans, units, strict=True)):
         if "all_unit_features" in vars(system):
             problem, features = view.problem, system.all_unit_features[v]
-            if len(chosen) < int(features.shape[0]):
+            if len(chosen) < features.shape[0]:
                 problem, features = problem.take(chosen), take(features, chosen)
         else:
             problem, features = view.problem.take(chosen), system.unit_features(v, chosen)
@@ -564,19 +561,18 @@ def _items_left_out_of_primal(
     rows, targets = _unit_roots(system, spectrum.vectors, every)
     levels = _levels(system.problems)
     weights = inverse_weights(spectrum.values, alphas)
-    xp, place = namespace(rows), {"dtype": namespace(rows).float64, "device": device(rows)}
-    n_levels = int(levels.shape[1])
+    xp, n_levels = namespace(rows), levels.shape[1]
     left = leave_out(
         xp.concat([rows, levels], axis=1),
-        xp.concat([weights, xp.ones((n_levels, len(alphas)), **place)], axis=0),
+        xp.concat([weights, like(np.ones((n_levels, len(alphas))), weights)], axis=0),
         targets[:, :1],
         blocks,
         projected=xp.concat(
-            [system.projected_targets(spectrum.vectors)[:, :1], xp.zeros((n_levels, 1), **place)], axis=0
+            [system.projected_targets(spectrum.vectors)[:, :1], zeros_beside((n_levels, 1), rows)], axis=0
         ),
         complement=True,
     )
-    return in_place(blocks, [residuals[..., 0] for residuals in left], int(targets.shape[0]))
+    return in_place(blocks, [residuals[..., 0] for residuals in left], targets.shape[0])
 
 
 # ---------------------------------------------------------------- sums of folds
@@ -665,15 +661,26 @@ def _predictions_from_sums(system: PrimalSystem, folding: Folding, grid: Grid, c
     """Every fold under the coefficients that did not see it, in a second pass: (n_v, pairs) per view."""
     if not system.has_fold_sums:
         system.gather(folding)
-    blocks = [fold_blocks(codes, folding.n_folds) for codes in folding.codes]
-    values: list[list[Array]] = [[] for _ in system.views]
-    for fold in range(folding.n_folds):
+
+    def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
         white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
-        for v, (view, span) in enumerate(zip(system.views, system.spans, strict=True)):
-            coefficients = view.basis.whitening.matrix @ white[span, :]
-            values[v].append(unit_predictions(view.problem, view.basis, coefficients, blocks[v][fold]) + offset)
-    sizes = [int(problem.targets.shape[0]) for problem in system.problems]
-    return [in_place(*parts) for parts in zip(blocks, values, sizes, strict=True)]
+        coefficients = [
+            view.basis.whitening.matrix @ white[span, :] for view, span in zip(system.views, system.spans, strict=True)
+        ]
+        parts = zip(system.views, coefficients, left, strict=True)
+        return [unit_predictions(view.problem, view.basis, columns, units) + offset for view, columns, units in parts]
+
+    return _placed(folding, of_fold)
+
+
+def _placed(folding: Folding, of_fold: Callable[[int, Sequence[Index]], Sequence[Array]]) -> list[Array]:
+    """Predictions of every fold, given its units of every view, where they belong: (n_v, pairs) per view."""
+    blocks = [fold_blocks(codes, folding.n_folds) for codes in folding.codes]
+    by_fold = [of_fold(fold, left) for fold, left in enumerate(zip(*blocks, strict=True))]
+    return [
+        in_place(own, values, len(codes))
+        for own, values, codes in zip(blocks, zip(*by_fold, strict=True), folding.codes, strict=True)
+    ]
 
 
 def unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:
@@ -706,15 +713,12 @@ def _refitted(
     together = system.same_scores
     if isinstance(folds, Folding):
         offsets = np.zeros(folds.n_folds)
-        blocks = [fold_blocks(codes, folds.n_folds) for codes in folds.codes]
-        values: list[list[Array]] = [[] for _ in problems]
-        for fold in range(folds.n_folds):
-            predictions, offsets[fold] = refit(*folds.units(np.asarray([fold])))
-            for column, own in zip(values, predictions, strict=True):
-                column.append(own)
-        sizes = [len(codes) for codes in folds.codes]
-        placed = [in_place(*parts) for parts in zip(blocks, values, sizes, strict=True)]
-        return view_errors(problems, folds, placed, offsets, scoring, together=together)
+
+        def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
+            predictions, offsets[fold] = refit(folds.units(np.asarray([fold]))[0], left)
+            return predictions
+
+        return view_errors(problems, folds, _placed(folds, of_fold), offsets, scoring, together=together)
     tables: list[FoldErrors] = []
     for train, test in folds:
         left = split_units(problems, test)
@@ -738,7 +742,7 @@ def _refitted_predictions(
         found = [system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset) for r, pairs in groups]
         order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
         columns = [xp.concat([part[v] for part in found], axis=1) for v in range(len(views))]
-        return [xp.take(values, like(order, values, "int64"), axis=1) for values in columns]
+        return [take_columns(values, order) for values in columns]
     restricted = [_restricted(view, units, system) for view, units in zip(views, kept, strict=True)]
     again: DualSystem | PrimalSystem
     if isinstance(system, DualSystem):
@@ -763,6 +767,6 @@ def _restricted(view: ViewData, units: Index, system: DualSystem | PrimalSystem)
         points = np.concatenate([units, np.arange(len(view.problem.rows), basis.size)])
         gram = basis.own_gram
         if gram is not None:
-            gram = namespace(gram).take(take(gram, points), like(points, gram, "int64"), axis=1)
+            gram = block_of(gram, points, points)
         basis = KernelBasis(basis.kernel, take(basis.points, points), gram)
     return replace(view, problem=view.problem.take(units), basis=basis)

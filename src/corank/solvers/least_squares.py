@@ -10,7 +10,7 @@ questions, so tuning and hold-out need not know which of them they hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from corank._arrays import (
     FloatArray,
     Index,
     add_diagonal,
-    device,
+    block_of,
     eigh,
     first_appearance,
     float64,
@@ -31,6 +31,7 @@ from corank._arrays import (
     solve_positive,
     symmetrised,
     take,
+    zeros_beside,
 )
 from corank.basis import Basis, FeatureBasis, FeatureMap
 from corank.gram import Accumulator, Gram, Statistics
@@ -39,7 +40,7 @@ from corank.loss import Loss, QueryLoss
 from corank.problem import ComparedRows, Problem
 from corank.solvers.co_kernel import CoKernel, SpectralCurve
 from corank.solvers.folds import FEW_UNITS, Folding, same_scores
-from corank.unscored import UnscoredRows
+from corank.unscored import UnscoredRows, stack_rows
 from corank.views import SideBySide
 
 EPSILON = 2.0**-52
@@ -115,6 +116,11 @@ class System:
         return [view.problem for view in self.views]
 
     @cached_property
+    def targets(self) -> Array:
+        """J s and J 1 of every view, stacked: (N, 2)."""
+        return stack_rows([problem.targets for problem in self.problems])
+
+    @cached_property
     def same_scores(self) -> bool:
         """Whether every view has the same scores on the same rows: then the mean of the views is judged."""
         return same_scores(self.problems)
@@ -187,7 +193,7 @@ class PrimalSystem(System):
     ) -> None:
         super().__init__(views, unscored)
         self.maps = [view.basis.whitening.matrix / float(np.sqrt(view.penalty)) for view in views]
-        self.ends = np.cumsum([0, *(int(white.shape[1]) for white in self.maps)])
+        self.ends = np.cumsum([0, *(white.shape[1] for white in self.maps)])
         self._statistics = statistics
         self._disagreement = disagreement
 
@@ -253,8 +259,7 @@ class PrimalSystem(System):
         ]
 
     def _rights(self, grams: Sequence[Gram], offset: float) -> Array:
-        parts = [gram.right(offset) / float(np.sqrt(v.penalty)) for gram, v in zip(grams, self.views, strict=True)]
-        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+        return stack_rows([g.right(offset) / float(np.sqrt(v.penalty)) for g, v in zip(grams, self.views, strict=True)])
 
     def right(self, offset: float = 0.0) -> Array:
         """b: (Σ r_v, 1)."""
@@ -269,7 +274,7 @@ class PrimalSystem(System):
     @property
     def n_units(self) -> int:
         """Scored rows or comparisons, over all views."""
-        return sum(int(problem.targets.shape[0]) for problem in self.problems)
+        return sum(problem.targets.shape[0] for problem in self.problems)
 
     # ---- unscored rows
 
@@ -281,8 +286,7 @@ class PrimalSystem(System):
         reference = self.views[0].problem.reference
         m = len(self.views)
         if self.unscored is None or self.n_unscored == 0:
-            xp = namespace(reference)
-            return xp.zeros((self.size, self.size), dtype=xp.float64, device=device(reference))
+            return zeros_beside((self.size, self.size), reference)
         features = JointFeatures([FeatureMap(view.basis) for view in self.views])
         sums = sum_unscored(self.unscored, features, [view.columns for view in self.views], reference)
         joint = features.whitened(Statistics(self.unscored.comparison, (sums,), (None,))).total().features
@@ -371,11 +375,8 @@ class PrimalSystem(System):
         for agreement in agreements:
             matrix = scored if agreement == 0 else scored + 2 * float(agreement) * self.disagreement
             paths.append(Spectrum(*eigh(matrix)).solve(right, like(alphas, right)))
-        joined = paths[0] if len(paths) == 1 else namespace(right).concat(paths, axis=1)
-        if all(view.penalty == 1 for view in self.views):
-            return joined, offset
         roots = np.repeat([view.penalty**-0.5 for view in self.views], np.diff(self.ends))
-        return like(roots[:, None], joined) * joined, offset
+        return like(roots[:, None], right) * namespace(right).concat(paths, axis=1), offset
 
     def unit_features(self, view: int, units: Index, directions: Array | None = None) -> Array:
         """A view's whitened features of units, penalty inside, in the directions (r_v, k) where given."""
@@ -403,7 +404,7 @@ class PrimalSystem(System):
         """The loss as a kernel between units, Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition of D."""
         if self.n_unscored == 0:
             zeros = like(np.zeros(self.size), self.views[0].problem.reference)
-            units = _padded_features(self.all_unit_features, self.ends)
+            units = padded(self.all_unit_features)
             return CoKernel(self.problems, units, None, SpectralCurve(zeros, 2.0, taken_away=False))
         values, vectors = eigh(self.disagreement)
         units = [
@@ -414,22 +415,7 @@ class PrimalSystem(System):
 
 
 def _all_units(view: ViewData) -> Index:
-    return np.arange(int(view.problem.targets.shape[0]))
-
-
-def _padded_features(features: Sequence[Array], ends: Index) -> list[Array]:
-    """Every view's features among those of all views, zeros elsewhere."""
-    if len(features) == 1:
-        return list(features)
-    xp = namespace(features[0])
-    size = int(ends[-1])
-    result = []
-    for values, (begin, end) in zip(features, pairwise(ends), strict=True):
-        place: dict[str, Any] = {"dtype": xp.float64, "device": device(values)}
-        n = int(values.shape[0])
-        before, after = xp.zeros((n, int(begin)), **place), xp.zeros((n, size - int(end)), **place)
-        result.append(xp.concat([before, values, after], axis=1))
-    return result
+    return np.arange(view.problem.targets.shape[0])
 
 
 def _every_fold(codes: Index, n_folds: int) -> Index:
@@ -450,11 +436,9 @@ def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
 
 def _features_of(gram: Gram, span: slice) -> Gram:
     """The sums of the features of one view."""
-    size = int(gram.matrix.shape[0]) - 2
+    size = gram.matrix.shape[0] - 2
     chosen = np.r_[span.start : span.stop, size, size + 1]
-    xp = namespace(gram.matrix)
-    matrix = xp.take(take(gram.matrix, chosen), like(chosen, gram.matrix, "int64"), axis=1)
-    return Gram(matrix, gram.weight, gram.freedom)
+    return replace(gram, matrix=block_of(gram.matrix, chosen, chosen))
 
 
 def _mean_score(grams: Sequence[Gram]) -> float:
@@ -468,9 +452,8 @@ def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[
     scanned = [part for part in unscored.rows.parts if hasattr(part, "summed")]
     held = tuple(part for part in unscored.rows.parts if not hasattr(part, "summed"))
     sums = Accumulator(unscored.comparison, features, features.size, reference)
-    xp = namespace(reference)
     for piece in UnscoredRows(held).pieces():
-        zeros = xp.zeros(len(piece.queries), dtype=xp.float64, device=device(reference))
+        zeros = zeros_beside(len(piece.queries), reference)
         sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
     total = sums.result().total()
     for part in scanned:
@@ -543,7 +526,7 @@ class DualSystem(System):
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features
-            n = int(features.shape[0])
+            n = features.shape[0]
             if isinstance(basis, FeatureBasis):
                 block = finite_values(Kernel("linear").block(features, features))
             elif self.n_unscored:
@@ -579,7 +562,7 @@ class DualSystem(System):
             m,
         )
         for v, view in enumerate(self.views):
-            n = int(view.problem.features.shape[0])
+            n = view.problem.features.shape[0]
             gram = view.basis.gram / view.penalty  # type: ignore[union-attr]
             self._sides.append(self._operator.root(gram[n:, :n]).T)
             inner = self._operator.conjugate(gram[n:, n:] * 1.0)
@@ -614,7 +597,7 @@ class DualSystem(System):
         """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows."""
         weight: float = sum(problem.operator.weight for problem in self.problems)
         scale = float(namespace(self.scored).linalg.trace(self.scored)) / weight
-        rounding = 16 * EPSILON * np.sqrt(int(self.scored.shape[0])) * self._largest  # of rows that are all alike
+        rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest  # of rows that are all alike
         return scale if scale > rounding else 0.0
 
     @property
@@ -648,7 +631,7 @@ class DualSystem(System):
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a) per view."""
         spectrum = self.spectrum(agreement)
-        right = self._right(offset, int(spectrum.values.shape[0]))
+        right = self._right(offset, spectrum.values.shape[0])
         return self._to_bases(spectrum.solve(right, like(alphas, self.scored)), agreement)
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
@@ -656,22 +639,12 @@ class DualSystem(System):
         matrix = self.matrix(agreement)
         if alpha < 4 * EPSILON * self._largest:  # coefficients of 1/alpha no longer cancel where they should
             raise ValueError(_too_small(alpha, self._largest))
-        right = self._right(offset, int(matrix.shape[0]))
+        right = self._right(offset, matrix.shape[0])
         return self._to_bases(solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement)
 
     def _right(self, offset: float, size: int) -> Array:
         targets = self.targets[:, :1] - offset * self.targets[:, 1:]
-        missing = size - int(targets.shape[0])
-        if missing == 0:
-            return targets
-        xp = namespace(targets)
-        return xp.concat([targets, xp.zeros((missing, 1), dtype=xp.float64, device=device(targets))], axis=0)
-
-    @cached_property
-    def targets(self) -> Array:
-        """J s and J 1 of every view, stacked: (N, 2)."""
-        targets = [problem.targets for problem in self.problems]
-        return targets[0] if len(targets) == 1 else namespace(targets[0]).concat(targets, axis=0)
+        return namespace(targets).concat([targets, zeros_beside((size - targets.shape[0], 1), targets)], axis=0)
 
     def _to_bases(self, dual: Array, agreement: float) -> list[Array]:
         """Rᵀ z, view by view: scored rows first, then unscored ones."""
@@ -684,9 +657,9 @@ class DualSystem(System):
             if isinstance(view.basis, FeatureBasis):
                 result.append(like(float64(view.problem.features).T @ rows, rows) / view.penalty)
                 continue
-            missing = view.basis.size - int(rows.shape[0])
+            missing = view.basis.size - rows.shape[0]
             if missing:
-                shared = xp.zeros((missing, dual.shape[1]), dtype=xp.float64, device=device(dual))
+                shared = zeros_beside((missing, dual.shape[1]), dual)
                 if factor > 0:
                     for c, contrast in enumerate(self.contrasts):
                         begin = int(ends[-1]) + c * m
@@ -700,7 +673,7 @@ class DualSystem(System):
     @property
     def few_units(self) -> bool:
         """Whether there are so few units that `cokernel` is the cheaper form: always without unscored rows."""
-        n = int(self.scored.shape[0])
+        n = self.scored.shape[0]
         return len(self.contrasts) == 0 or n <= max(len(self.contrasts) * self.n_unscored, FEW_UNITS)
 
     @cached_property
@@ -736,19 +709,23 @@ def _per_unit(problem: Problem, rows: Array) -> Array:
     return rows
 
 
-def block_diagonal(blocks: Sequence[Array]) -> Array:
-    """The blocks on the diagonal, zeros elsewhere."""
+def padded(blocks: Sequence[Array]) -> list[Array]:
+    """The rows of every block, its columns among those of all blocks, zeros elsewhere."""
     if len(blocks) == 1:
-        return blocks[0]
-    xp = namespace(blocks[0])
-    widths = [int(block.shape[1]) for block in blocks]
+        return list(blocks)
+    widths = [block.shape[1] for block in blocks]
     rows = []
     for position, block in enumerate(blocks):
-        place: dict[str, Any] = {"dtype": xp.float64, "device": device(block)}
-        left = xp.zeros((block.shape[0], sum(widths[:position])), **place)
-        right = xp.zeros((block.shape[0], sum(widths[position + 1 :])), **place)
-        rows.append(xp.concat([left, block, right], axis=1))
-    return xp.concat(rows, axis=0)
+        n = block.shape[0]
+        left = zeros_beside((n, sum(widths[:position])), block)
+        right = zeros_beside((n, sum(widths[position + 1 :])), block)
+        rows.append(namespace(block).concat([left, block, right], axis=1))
+    return rows
+
+
+def block_diagonal(blocks: Sequence[Array]) -> Array:
+    """The blocks on the diagonal, zeros elsewhere."""
+    return stack_rows(padded(blocks))
 
 
 def kron(left: FloatArray, right: Array) -> Array:

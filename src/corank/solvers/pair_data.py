@@ -6,14 +6,33 @@ Also how the items of new comparisons are matched with those that are there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from corank._arrays import Array, FloatArray, Index, dtype_name, is_sparse, like, namespace, segment_sum, take, to_numpy
+from corank._arrays import (
+    Array,
+    FloatArray,
+    Index,
+    NumpyArray,
+    block_entries,
+    dtype_name,
+    in_order,
+    is_sparse,
+    like,
+    namespace,
+    runs_of_rows,
+    segment_sum,
+    take,
+    to_numpy,
+)
+from corank.kernels import squared_norms
 from corank.model_files.packing import storable
+
+BLOCK_ENTRIES = 2**17  # values of comparisons at a time: they stay in the cache
+PRODUCT_ENTRIES = 2**19  # values of items that one thread sums over their opponents
 
 
 @storable("Compared")
@@ -34,7 +53,7 @@ class PairData:
     @classmethod
     def merged(cls, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:
         """From comparisons in which a pair may come several times."""
-        n = int(features.shape[0])
+        n = features.shape[0]
         codes, places = np.unique(winners * n + losers, return_inverse=True)
         return cls(
             features,
@@ -46,22 +65,87 @@ class PairData:
     def __len__(self) -> int:
         return len(self.winners)
 
-    def apply(self, rows: Array) -> Array:
-        """Winner less loser, (N, c), of values at the items (n, c)."""
-        return take(rows, self.winners) - take(rows, self.losers)
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return int(self.features.shape[0])
+
+    def apply(self, rows: Array, span: slice = slice(None)) -> Array:
+        """Winner less loser, (N, c), of values at the items (n, c); `span`: for these comparisons only."""
+        return take(rows, self.winners[span]) - take(rows, self.losers[span])
 
     def transposed(self, values: Array) -> Array:
         """The transpose of `apply`: (N, c) → (n, c)."""
-        n = int(self.features.shape[0])
         ends = [like(rows, values, "int64") for rows in (self.winners, self.losers)]
-        return segment_sum(values, ends[0], n) - segment_sum(values, ends[1], n)
+        return segment_sum(values, ends[0], self.n_items) - segment_sum(values, ends[1], self.n_items)
+
+    def spans(self, rows: Array) -> list[slice]:
+        """All comparisons in blocks whose values of `apply(rows)` fit into the cache."""
+        width = int(rows.nnz) // max(1, self.n_items) if is_sparse(rows) else rows.shape[1]
+        step = max(1, block_entries(rows, BLOCK_ENTRIES) // max(1, width))
+        return runs_of_rows(len(self), step)
+
+    def squared_distances(self, rows: Array) -> FloatArray:
+        """The squared lengths of `apply(rows)`, (N,), of which only a block is held at a time."""
+        distances = np.empty(len(self))
+
+        def write(span: slice) -> None:
+            distances[span] = to_numpy(squared_norms(self.apply(rows, span)))
+
+        for _ in in_order(write, self.spans(rows), rows):
+            pass
+        return distances
+
+    def laplacian_product(self, weights: FloatArray, rows: Array) -> Array:
+        """Aᵀ diag(weights) A rows, (n, c), for weights (N,), rows (n, c) and A the matrix of `apply`. O((n + N) c)."""
+        if not isinstance(rows, np.ndarray):
+            column = like(weights, rows)[:, None]
+            step = max(1, block_entries(rows, BLOCK_ENTRIES) // max(1, len(self)))
+            spans = [slice(begin, begin + step) for begin in range(0, rows.shape[1], step)]
+            return namespace(rows).concat(
+                [self.transposed(column * self.apply(rows[:, span])) for span in spans], axis=1
+            )
+        order, others, bounds = self._neighbours
+        degrees = np.bincount(self.winners, weights, self.n_items) + np.bincount(self.losers, weights, self.n_items)
+        adjacency = sparse.csr_array((np.tile(weights, 2)[order], others, bounds), shape=(self.n_items,) * 2)
+        product: Array = np.empty(rows.shape)
+        step = max(1, PRODUCT_ENTRIES // max(1, rows.shape[1]))
+
+        def write(begin: int) -> None:
+            span = slice(begin, begin + step)
+            np.multiply(degrees[span, None], rows[span], out=product[span])
+            product[span] -= adjacency[span] @ rows
+
+        for _ in in_order(write, range(0, self.n_items, step), rows):
+            pass
+        return product
+
+    @cached_property
+    def _neighbours(self) -> tuple[Index, Index, Index]:
+        """A CSR matrix whose rows are the items and whose entries their opponents, in place `order` of winners and losers.
+
+        Returns order (2N,), opponents (2N,) and the bounds of each item's entries (n + 1,).
+        """
+        items, others = np.concatenate([[self.winners, self.losers], [self.losers, self.winners]], axis=1)
+        order = np.argsort(items, kind="stable")
+        return order, others[order], np.searchsorted(items[order], np.arange(self.n_items + 1))
+
+    @cached_property
+    def parts(self) -> Index:
+        """The number of each item's part: the items that chains of comparisons connect with it. (n,)"""
+        graph = sparse.csr_array((np.ones(len(self)), (self.winners, self.losers)), shape=(self.n_items,) * 2)
+        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
     @property
     def n_parts(self) -> int:
-        """Number of groups of items that no chain of comparisons connects; items without comparisons do not count."""
-        n = int(self.features.shape[0])
-        graph = sparse.csr_array((np.ones(len(self)), (self.winners, self.losers)), shape=(n, n))
-        return len(np.unique(connected_components(graph, directed=False)[1][self.winners]))
+        """Number of parts; items without comparisons do not count."""
+        return len(np.unique(self.parts[self.winners]))
+
+    def centred(self, rows: Array) -> Array:
+        """Rows (n, c) less the mean of their part, which no comparison sees: sums of large values would be rounded."""
+        parts = like(self.parts, rows, "int64")
+        sizes = np.bincount(self.parts)
+        return rows - take(segment_sum(rows, parts, len(sizes)) / like(sizes, rows)[:, None], self.parts)
 
     def extended(self, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:
         """With more comparisons, between items (m, d) that may be among those that are there."""
@@ -91,7 +175,7 @@ def joined_items(items: Array, features: Array, rows: Index) -> tuple[Array, Ind
     new_rows: list[int] = []
     for row, key in enumerate(_keys(features)):
         if key not in numbers:
-            numbers[key] = int(items.shape[0]) + len(new_rows)
+            numbers[key] = items.shape[0] + len(new_rows)
             new_rows.append(row)
         places[row] = numbers[key]
     if new_rows:
@@ -135,7 +219,7 @@ def untied_pairs(scores: FloatArray, queries: Index, most: int, seed: int, first
     return order[winner], order[loser]
 
 
-def _begins(*keys: np.ndarray[Any, Any]) -> Index:
+def _begins(*keys: NumpyArray) -> Index:
     """For each of n places the beginning of its run of equal keys: (n,)."""
     n = len(keys[0])
     starts = np.zeros(n, dtype=bool)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import Array, block_entries, dtype_name, in_order, is_sparse, namespace, take
+from corank._arrays import Array, block_entries, dtype_name, in_order, is_sparse, namespace, runs_of_rows, take
 from corank.basis import Basis, FeatureBasis
 from corank.gram import BLOCK_ENTRIES, WRITE_ROWS
 
 
 def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
     """Φ(X) c for the rows of X (n, d), dense or CSR: (n,) float64. O(n r d)."""
-    n = int(X.shape[0])
+    n = X.shape[0]
     if isinstance(basis, FeatureBasis) and (is_sparse(X) or dtype_name(X) == "float64"):
         return X @ coefficients  # other precisions would be copied whole
     step = max(WRITE_ROWS, BLOCK_ENTRIES // 8 // basis.size)
@@ -22,8 +22,8 @@ def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
         step = max(64, block_entries(coefficients, BLOCK_ENTRIES) // basis.size)
     workspace = threading.local()
 
-    def values(begin: int) -> Any:
-        block = take(X, slice(begin, min(begin + step, n)))
+    def values(run: slice) -> Any:
+        block = take(X, run)
         if not isinstance(X, np.ndarray):
             return basis.features(block) @ coefficients
         phi = getattr(workspace, "phi", None)
@@ -32,5 +32,4 @@ def predict_in_blocks(basis: Basis, coefficients: Array, X: Array) -> Array:
         basis.write(block, phi[: len(block)])
         return phi[: len(block)] @ coefficients
 
-    blocks = list(in_order(values, range(0, n, step), coefficients))
-    return blocks[0] if len(blocks) == 1 else namespace(coefficients).concat(blocks)
+    return namespace(coefficients).concat(list(in_order(values, runs_of_rows(n, step), coefficients)))

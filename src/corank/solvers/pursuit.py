@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from corank._arrays import Array, FloatArray, Index, device, like, namespace, segment_sum, take
+from corank._arrays import Array, FloatArray, Index, device, like, namespace, segment_sum, take, zeros_beside
 from corank.kernels import Kernel
 from corank.problem import ScoredRows
 from corank.solvers.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solvers.dictionary import Atoms, Dictionary, RowSet
-from corank.solvers.folds import Splits, default_folding, fold_splits, read_splits
+from corank.solvers.folds import Splits, default_codes, fold_splits, read_splits
 from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
-from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try
+from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try, untuned_width
 
 Refit: TypeAlias = Literal["back", "basic", "final", "pre"]
 REFITS: tuple[Refit, ...] = ("back", "basic", "final", "pre")
@@ -81,7 +81,7 @@ class PursuitRun:
         self._correlations = xp.zeros_like(lengths)
         self._pending: tuple[Array, float] | None = (target, -1.0)  # c −= amount · Dᵀ Jᵀ direction, not yet done
         n_watched = 0 if watched is None else len(watched)
-        self._values = xp.zeros(n_watched, dtype=xp.float64, device=device(target))
+        self._values = zeros_beside(n_watched, target)
         self._columns = GrowingColumns(target, n_watched)
         self.steps: list[int] = []
         self.entered: list[int] = []
@@ -245,10 +245,10 @@ class PursuitSettings:
     gamma: float | str | tuple[float, ...]
     n_atoms: int | tuple[int, ...] | str
     refit: Refit
-    cv: Any = None
-    scoring: Scoring = "squared"
-    centred: bool = False
-    seed: int = 0
+    cv: Any
+    scoring: Scoring
+    centred: bool
+    seed: int
 
     @property
     def tunes(self) -> bool:
@@ -364,7 +364,7 @@ def _kernels(training: Training, settings: PursuitSettings, atoms: Atoms, *, tun
         return [Kernel("linear")]
     gamma = settings.gamma
     if not tuned:
-        gamma = gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
+        gamma = untuned_width(gamma)
     return kernels_to_try(training, settings.kernel, gamma, "all", settings.seed)
 
 
@@ -455,18 +455,15 @@ def _folds(training: Training, settings: PursuitSettings) -> list[_PursuitFold]:
 def _splits(training: Training, settings: PursuitSettings) -> Splits | None:
     """The splits of `cv`, else at most ten folds of queries, items or rows; None where there are too few."""
     problem = training.problem
-    given = read_splits(settings.cv, problem, training.index, int(training.everything.shape[0]))
+    given = read_splits(settings.cv, problem, training.index, training.everything.shape[0])
     if given is None:
-        groups = None if problem.groups is None else [problem.groups]
-        folding = default_folding([problem], groups, settings.seed, n_features=0)
-        given = None if folding is None else folding.codes[0]
+        given = default_codes(problem, settings.seed, n_features=0)
     return fold_splits(given) if isinstance(given, np.ndarray) else given
 
 
 def without_features(problem: ScoredRows) -> ScoredRows:
     """A problem whose rows have no columns, so that folds of it copy no features: kernels come from the dictionary."""
-    xp = namespace(problem.reference)
-    nothing = xp.zeros((len(problem.rows), 0), dtype=xp.float64, device=device(problem.reference))
+    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
     return replace(problem, rows=replace(problem.rows, features=nothing))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -24,17 +24,19 @@ from corank._arrays import (
     FloatArray,
     Index,
     add_diagonal,
+    block_of,
     centre_runs,
     cholesky,
-    device,
     float64,
     like,
     namespace,
+    runs_of_rows,
     solve_lower,
     solve_positive,
     solve_upper,
     take,
     to_numpy,
+    zeros_beside,
 )
 from corank.basis import Basis, FeatureBasis
 from corank.gram import BLOCK_ENTRIES
@@ -133,18 +135,6 @@ class Completion:
     coefficients: Array
 
 
-class Transduction(Protocol):
-    """All rows in the order of a layout; solves (11) for any alpha and pull."""
-
-    def solve(self, alpha: float, pull: float, predicted: Array) -> Completion:
-        """The minimiser of (11), given the predictions (m,) for the unscored rows by the scored queries alone."""
-        ...
-
-    def held_out(self, alpha: float, pulls: FloatArray) -> Array:
-        """J ŷ of the scored rows (n, pulls), each fold in turn counting as unscored; 0 for rows that are in no fold."""
-        ...
-
-
 # ---------------------------------------------------------------- what both forms share
 
 
@@ -156,16 +146,16 @@ def row_weights(problem: ScoredRows) -> Array:
 def root_of_unscored(problem: ScoredRows, values: Array) -> Array:
     """J of values (m,) of the last rows of a problem: (m, 1)."""
     xp = namespace(values)
-    n = len(problem.rows) - int(values.shape[0])
-    everything = xp.concat([xp.zeros(n, dtype=xp.float64, device=device(values)), values])
+    n = len(problem.rows) - values.shape[0]
+    everything = xp.concat([zeros_beside(n, values), values])
     return problem.operator.root(everything[:, None])[n:, :]
 
 
 def completed_scores(problem: ScoredRows, predicted: Array, z: Array) -> Array:
     """Scores (m,) of the last rows with J y = z (m, 1) whose means are those of the predictions (m,)."""
-    xp, m = namespace(z), int(z.shape[0])
+    xp, m = namespace(z), z.shape[0]
     shift = z - root_of_unscored(problem, predicted)
-    zeros = xp.zeros((len(problem.rows) - m, 1), dtype=xp.float64, device=device(z))
+    zeros = zeros_beside((len(problem.rows) - m, 1), z)
     return predicted + problem.operator.unroot(xp.concat([zeros, shift]))[-m:, 0]
 
 
@@ -224,12 +214,12 @@ class DualTransduction:
             unscored = np.concatenate([fold_rows, np.arange(n, len(layout.order))])
             scored = np.setdiff1d(np.arange(n), fold_rows)
             z, strength = take(targets, scored), 1 / take(weights, unscored)
-            predicted = -solve_positive(_block(inverse, unscored, unscored), _block(inverse, unscored, scored) @ z)
-            inner, right = _block(products, unscored, unscored), _block(products, unscored, scored) @ z
+            predicted = -solve_positive(block_of(inverse, unscored, unscored), block_of(inverse, unscored, scored) @ z)
+            inner, right = block_of(products, unscored, unscored), block_of(products, unscored, scored) @ z
             columns = [_solve_pulled(inner, float(pull) * strength, predicted, right) for pull in pulls]
             result.append(xp.concat(columns, axis=1)[: len(fold_rows), :])
         n_never = len(layout.rows(layout.n_folds))
-        result.append(xp.zeros((n_never, len(pulls)), dtype=xp.float64, device=device(inverse)))
+        result.append(zeros_beside((n_never, len(pulls)), inverse))
         return xp.concat(result, axis=0)
 
 
@@ -239,15 +229,8 @@ def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) 
         matrix = products.copy()
         matrix.flat[:: len(matrix) + 1] += weights
     else:
-        xp = namespace(products)
-        matrix = products + weights[:, None] * xp.eye(int(weights.shape[0]), dtype=xp.float64, device=device(products))
+        matrix = products + weights[:, None] * like(np.eye(weights.shape[0]), products)
     return solve_positive(matrix, weights[:, None] * target - right)
-
-
-def _block(matrix: Array, rows: Index, columns: Index) -> Array:
-    """The given rows and columns of a matrix."""
-    xp = namespace(matrix)
-    return xp.take(take(matrix, rows), like(columns, matrix, "int64"), axis=1)
 
 
 def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
@@ -274,13 +257,13 @@ def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], f
 
 def _large_query(inner: Array, right: Array, column: int) -> Array:
     """(S_UU)⁻¹ B_U, of which the columns from `column` on, where that is not negative, are S_UU."""
-    xp, m = namespace(inner), int(inner.shape[0])
+    xp, m = namespace(inner), inner.shape[0]
     inner = xp.asarray(inner, copy=True)
     if column < 0:
         return solve_positive(inner, right)
     others = xp.concat([right[:, :column], right[:, column + m :]], axis=1)
     residuals = solve_positive(inner, others) if others.shape[1] else others
-    identity = xp.eye(m, dtype=xp.float64, device=device(inner))
+    identity = like(np.eye(m), inner)
     return xp.concat([residuals[:, :column], identity, residuals[:, column:]], axis=1)
 
 
@@ -333,7 +316,7 @@ class PrimalTransduction:
         self.problem, self.basis, self.layout = problem, basis, layout
         white, n = basis.whitening, len(problem.rows)
         step = max(64, BLOCK_ENTRIES // basis.size)
-        blocks = (basis.features(take(problem.features, slice(i, min(i + step, n)))) for i in range(0, n, step))
+        blocks = (basis.features(take(problem.features, run)) for run in runs_of_rows(n, step))
         phi = namespace(problem.reference).concat([b if white.trivial else b @ white.matrix for b in blocks], axis=0)
         phi, _, _ = centre_runs(phi, layout.starts, None)
         phi *= namespace(phi).sqrt(row_weights(problem))[:, None]
@@ -355,7 +338,7 @@ class PrimalTransduction:
         state, xp = _AtAlpha(self, alpha), namespace(self.gram)
         *scored_blocks, unscored_blocks = state.blocks
         scored = [ScoredSums.of(blocks, self.problem.targets[:, :1]) if blocks else None for blocks in scored_blocks]
-        never = xp.zeros((len(self.layout.rows(self.layout.n_folds)), 1), dtype=xp.float64, device=device(self.gram))
+        never = zeros_beside((len(self.layout.rows(self.layout.n_folds)), 1), self.gram)
         columns = []
         for pull in (float(pull) for pull in pulls):
             unscored = UnscoredSums.of(unscored_blocks, pull)
@@ -366,6 +349,9 @@ class PrimalTransduction:
                 values += [solution.values(block, pull) for block in blocks]
             columns.append(xp.concat([*values, never], axis=0))
         return xp.concat(columns, axis=1)
+
+
+Transduction: TypeAlias = DualTransduction | PrimalTransduction
 
 
 class _AtAlpha:
@@ -381,8 +367,8 @@ class _AtAlpha:
                 f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is lost to "
                 "rounding; use a larger one, or alpha='tune'."
             ) from None
-        r = int(gram.shape[0])
-        inverse = solve_lower(self.lower, xp.eye(r, dtype=xp.float64, device=device(gram)))
+        r = gram.shape[0]
+        inverse = solve_lower(self.lower, like(np.eye(r), gram))
         self.penalty = alpha * (inverse @ inverse.T)
         self.blocks: list[list[Turned]] = [[] for _ in range(len(system.layout.bounds) - 1)]
         weights = to_numpy(row_weights(system.problem))
@@ -393,7 +379,7 @@ class _AtAlpha:
 
     def solve(self, scored: ScoredSums, unscored: UnscoredSums) -> PrimalCompletion:
         """The system in the docstring of `PrimalTransduction`. O(r³)."""
-        xp, r = namespace(self.lower), int(self.lower.shape[0])
+        xp, r = namespace(self.lower), self.lower.shape[0]
         alone = solve_positive(self.penalty + scored.plain, scored.right)
         across = self.penalty + scored.plain + unscored.across
         top = xp.concat([scored.telling + unscored.pulled, -across], axis=1)

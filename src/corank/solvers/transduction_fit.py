@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, device, like, namespace, take
+from corank._arrays import Array, FloatArray, Index, device, like, namespace, take, zeros_beside
 from corank.basis import Basis, BasisSpec, FeatureBasis, KernelBasis, Selection, candidate_rows, make_basis
-from corank.kernels import Kernel, basis_points
+from corank.kernels import Kernel, basis_points, is_named
 from corank.model_files.packing import storable
 from corank.problem import Problem, ScoredRows
 from corank.rows import Rows
-from corank.solvers.folds import Splits, default_folding, read_splits, split_codes
+from corank.solvers.folds import Splits, default_codes, read_splits, split_codes
 from corank.solvers.holdout import Scoring, chosen_position, errors_of, pooled
 from corank.solvers.least_squares import ViewData
 from corank.solvers.prediction import predict_in_blocks
@@ -33,6 +33,7 @@ from corank.solvers.tuning import (
     constant_error,
     kernels_to_try,
     tune,
+    untuned_width,
 )
 
 PULL_GRID = np.logspace(3, -3, 7)  # in units of the weight of an unscored row in the loss; the strongest first
@@ -50,7 +51,7 @@ class TransductionSettings:
     gamma: Candidates
     alpha: Candidates
     basis: BasisSpec
-    selection: Selection = "pivoted"
+    selection: Selection
     cv: Any = None
     scoring: Scoring = "squared"
     seed: int = 0
@@ -103,7 +104,7 @@ class HalfScored:
         layout = Layout.of(self.queries, self.training.index, folds)
         reference = self.problem.reference
         xp = namespace(reference)
-        zeros = xp.zeros(len(self.unscored), dtype=xp.float64, device=device(reference))
+        zeros = zeros_beside(len(self.unscored), reference)
         place = np.argsort(np.concatenate([self.training.index, self.unscored]))
         everything = Rows(
             features=self.training.everything,
@@ -121,7 +122,7 @@ class HalfScored:
         All rows, the scored ones, or for a basis of a number of rows the scored ones and a sample of the others.
         """
         training, rows = self.training, np.arange(len(self.queries))
-        if isinstance(spec, str) and spec == "scored":
+        if is_named(spec, "scored"):
             return training
         if not isinstance(spec, str):
             size, rng = spec if isinstance(spec, int) else len(spec), np.random.default_rng(seed)
@@ -185,7 +186,7 @@ def complete(data: HalfScored, settings: TransductionSettings, pull: Candidates)
     predicted = predict_in_blocks(inductive.view.basis, inductive.coefficients, unscored)
     completion = system.solve(alpha, chosen, predicted)
     scores = take(completion.scores, np.argsort(layout.order[n:]))
-    if not (isinstance(settings.basis, str) and settings.basis == "all"):
+    if not is_named(settings.basis, "all"):
         basis, rows = inductive.view.basis, inductive.view.rows
         return Completed(scores, completion.coefficients, basis, rows, alpha, chosen, path)
     kernel, features, rows = inductive.kernel, data.training.everything, np.arange(len(layout.order))
@@ -234,7 +235,7 @@ def _view(training: Training, settings: TransductionSettings, kernel: Kernel, po
     if isinstance(basis, int):
         size = min(basis, len(pool.index))
         _, basis = make_basis(size, kernel, features, pool.index, pool.everything, selection, seed)
-    elif isinstance(basis, str) and basis == "all":
+    elif is_named(basis, "all"):
         basis = "scored"
     problem = training.problem
     chosen, rows = make_basis(basis, kernel, problem.features, training.index, training.everything, selection, seed)
@@ -249,9 +250,8 @@ def _inductive(data: HalfScored, settings: TransductionSettings, splits: Index |
     pool = data.pool(settings.basis, settings.kernel, settings.seed)
     if not data.one_query:
         return fit_scored(data.training, settings, splits, pool)
-    gamma, alpha = settings.gamma, settings.alpha
-    gamma = "scale" if gamma == "tune" else gamma[0] if isinstance(gamma, tuple) else gamma
-    (kernel,) = kernels_to_try(pool, settings.kernel, gamma, settings.basis, settings.seed)
+    alpha, width = settings.alpha, untuned_width(settings.gamma)
+    (kernel,) = kernels_to_try(pool, settings.kernel, width, settings.basis, settings.seed)
     view = _view(data.training, settings, kernel, pool)
     problem = HeldProblem([[view]], dual=isinstance(settings.basis, str))
     system, _ = problem.prepared([view], Settings(1.0))
@@ -265,8 +265,8 @@ def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
     """The fold of every scored row for choosing pull, −1 where it is never held out: at most ten folds of queries."""
     assert problem.groups is not None
     if splits is None:
-        folding = default_folding([problem], [problem.groups], seed, n_features=0)
-        return np.zeros_like(problem.groups) if folding is None else folding.codes[0]
+        codes = default_codes(problem, seed, n_features=0)
+        return np.zeros_like(problem.groups) if codes is None else codes
     folds = split_codes(problem, splits)
     if folds is None:
         raise ValueError(
@@ -279,7 +279,7 @@ def _folds(problem: Problem, splits: Index | Splits | None, seed: int) -> Index:
 def _system(spec: BasisSpec, inductive: _Inductive, layout: Layout, everything: ScoredRows) -> Transduction:
     """All rows in either form: the dual where they are the basis, or fewer than the columns that are."""
     basis = inductive.view.basis
-    if isinstance(spec, str) and spec == "all":
+    if is_named(spec, "all"):
         kernel, features = inductive.kernel, everything.features
         points = like(layout.order, everything.reference, "int64") if kernel.precomputed else features
         return DualTransduction(everything, KernelBasis(kernel, points), layout)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,18 +17,18 @@ from corank._arrays import Array, FloatArray, Index, add_diagonal, namespace, ta
 from corank._plotting import draw_path
 from corank.basis import BasisSpec, FeatureMap, candidate_rows
 from corank.gram import Statistics
-from corank.kernels import WITH_GAMMA, Kernel, scale_gamma
+from corank.kernels import Kernel, scale_gamma
 from corank.loss import Loss
 from corank.model_files.packing import storable
 from corank.problem import Problem
 from corank.solvers.coordinate_descent import descend
 from corank.solvers.folds import N_FOLDS, Folding, Splits, default_folding, given_folding, has_item_form
 from corank.solvers.holdout import (
+    EQUAL,
     MAX_FOLDS_WITH_SUMS,
     Grid,
     HeldOut,
     Scoring,
-    Way,
     chosen_pair,
     held_out,
     hold_out_way,
@@ -37,8 +37,8 @@ from corank.solvers.least_squares import DualSystem, JointFeatures, PrimalSystem
 from corank.solvers.unscored_effect import Evidence
 from corank.streaming import Scan
 from corank.streaming.passes import Passes
-from corank.streaming.sums import Folds, SumJob
-from corank.streaming.survey import Survey
+from corank.streaming.sums import Folds, JointSumJob, SumJob
+from corank.streaming.survey import ScannedRows, Survey
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +108,7 @@ def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> 
     for problem in problems:
         targets = problem.targets
         loss += float(namespace(targets).sum((targets[:, 0] - offset * targets[:, 1]) ** 2))
-        size += problem.freedom(np.arange(int(targets.shape[0])))
+        size += problem.freedom(np.arange(targets.shape[0]))
     return loss / max(size, 1.0)
 
 
@@ -128,9 +128,14 @@ class Training:
     weights: Array | None = None
 
 
+def untuned_width(gamma: Candidates) -> Candidates:
+    """The width where nothing can be held out: the first of a list, or that of the scale of the rows."""
+    return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
+
+
 def kernels_to_try(training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int) -> list[Kernel]:
     """The kernel with every width to try, on a basis as `spec` says."""
-    if not (isinstance(kernel.name, str) and kernel.name in WITH_GAMMA):
+    if not kernel.has_width:
         return [kernel]
     if isinstance(gamma, float | tuple):
         widths = np.atleast_1d(gamma)
@@ -141,7 +146,7 @@ def kernels_to_try(training: Training, kernel: Kernel, gamma: Candidates, spec: 
         if len(rows) == n:
             scale = scale_gamma(features, training.weights)
         else:
-            weights = None if training.weights is None else take(training.weights, rows)
+            weights = take(training.weights, rows)
             scale = scale_gamma(take(features, rows), weights)
         widths = scale * (GAMMA_STEPS if gamma == "tune" else np.ones(1))
     return [replace(kernel, gamma=float(width)) for width in widths]
@@ -170,35 +175,11 @@ class Settings:
     solver: str = "direct"
     max_iter: int = 1000
     tol: float = 1e-8
-    way: Way = "auto"
 
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
         return self.compared or not (isinstance(self.alpha, float) and isinstance(self.agreement, float))
-
-
-class TuningProblem(Protocol):
-    """What `tune` asks of rows in memory and of rows of a scan."""
-
-    @property
-    def choices(self) -> Iterable[Sequence[ViewData]]:
-        """The views with every choice of kernel widths, one after the other."""
-        ...
-
-    def prepared(
-        self, views: Sequence[ViewData], settings: Settings
-    ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
-        """The system of views, and what is held out: None where nothing is chosen or there is too little."""
-        ...
-
-    def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
-        """The held-out error of a constant function."""
-        ...
-
-    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
-        """What it takes to judge the choice of parameters afterwards."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -226,10 +207,13 @@ class HeldProblem:
         if not settings.tunes:
             return system, None
         folds = self._folds(system, settings.seed)
-        if isinstance(system, PrimalSystem) and isinstance(folds, Folding) and folds.n_folds <= MAX_FOLDS_WITH_SUMS:
-            way = hold_out_way(system, folds) if settings.way == "auto" else settings.way
-            if way == "sums":
-                system.gather(folds)
+        if (
+            isinstance(system, PrimalSystem)
+            and isinstance(folds, Folding)
+            and folds.n_folds <= MAX_FOLDS_WITH_SUMS
+            and hold_out_way(system, folds) == "sums"
+        ):
+            system.gather(folds)
         return system, folds
 
     def _folds(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | Splits | None:
@@ -272,7 +256,7 @@ class ScoredScan:
     look: Survey
     passes: Passes
     comparison: Loss
-    level: float = 0.0
+    level: float
     _n_passes: int = field(default=0, init=False)
 
     @property
@@ -291,13 +275,21 @@ class ScoredScan:
             return Folds("row", min(N_FOLDS, n // 2), seed, offsets) if n >= 4 else None
         return Folds("row", min(N_FOLDS, n), seed, offsets) if n > 1 else None
 
-    def summed(self, features: Any, folds: Folds | None, columns: list[Index] | None = None) -> Statistics:
-        """One pass: the sums of every fold. O(n r (r + d))."""
+    def summed(
+        self, features: Any, folds: Folds | None, columns: list[Index] | None, unscored: Unscored | None
+    ) -> Statistics:
+        """One pass: the sums of every fold, and those of the unscored rows of the scan, which are kept. O(n r (r + d))."""
         items = self.comparison.needs_queries and self.n_queries == 1
         job = SumJob(self.comparison, features, features.size, "scored", columns, folds, items, self.level)
         self._n_passes += 1
-        name, what = f"sums-scored-{self._n_passes}", "summing scored rows"
-        return self.passes.run(self.scan, job, name, what, self.look.n_rows).closed()  # type: ignore[no-any-return]
+        others = [] if unscored is None else [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
+        beside = [part for part in others if part.scan is self.scan]
+        jobs = [job, *(part.sum_job(unscored.comparison, features, features.size, columns) for part in beside)]  # type: ignore[union-attr]
+        name = f"sums-scored-{self._n_passes}"
+        sums = self.passes.run(self.scan, JointSumJob(tuple(jobs)), name, "summing scored rows", self.look.n_rows).sums
+        for part, part_job, part_sums in zip(beside, jobs[1:], sums[1:], strict=True):
+            part.keep(part_job, part_sums.closed())
+        return sums[0].closed()  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -315,7 +307,7 @@ class ScannedProblem:
 
     choices: Iterable[Sequence[ViewData]]
     rows: ScoredScan
-    unscored: Unscored | None = None
+    unscored: Unscored | None
 
     def prepared(self, views: Sequence[ViewData], settings: Settings) -> tuple[PrimalSystem, Folding | None]:
         """The system from one pass, with sums for every fold."""
@@ -326,7 +318,8 @@ class ScannedProblem:
         else:
             features = JointFeatures([FeatureMap(view.basis) for view in views])
             columns = [view.columns for view in views]
-        sums = self.rows.summed(features, folds, columns)  # type: ignore[arg-type]
+        agrees = settings.agreement != 0.0 if isinstance(settings.agreement, float) else True
+        sums = self.rows.summed(features, folds, columns, self.unscored if agrees else None)  # type: ignore[arg-type]
         whitened = JointFeatures([FeatureMap(view.basis) for view in views]).whitened(sums)
         system = PrimalSystem(views, self.unscored, statistics=[whitened])
         return system, None if folds is None else Folding([np.arange(folds.n_folds)])
@@ -340,6 +333,9 @@ class ScannedProblem:
         """The errors that were found."""
         folding = trial.folds if trial.errors is not None and isinstance(trial.folds, Folding) else None
         return _evidence(trial, settings, None, trial.errors, folding)
+
+
+TuningProblem: TypeAlias = HeldProblem | ScannedProblem
 
 
 def _evidence(
@@ -390,8 +386,8 @@ class Solution:
     agreement: float
     path: Path | None
     trial: Trial
-    n_iter: int = 1
-    gradient: float = 0.0
+    n_iter: int
+    gradient: float
 
     @property
     def system(self) -> Any:
@@ -402,28 +398,29 @@ class Solution:
 def tune(problem: TuningProblem, settings: Settings) -> Solution:
     """Choose what is to be tuned by held-out error, then solve.
 
-    Choices come one by one, and only the best so far is kept: each holds a factorised system.
+    Choices come one by one, and only the best so far is kept: each holds a factorised system. Among equals it is the first:
+    rounding does not choose.
     """
     best: Trial | None = None
     paths: list[Path] = []
+    number = 0  # of the path of the best
     for views in problem.choices:
         system, folds = problem.prepared(views, settings)
         grid = parameter_grid(system, settings)
         trial = Trial(system, folds, grid, None)
         if folds is not None:
-            asked: Any = {"scoring": settings.scoring, "centred": settings.centred, "way": settings.way}
-            errors = held_out(system, folds, grid, **asked)
+            errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
             if len(errors.sizes):  # else nothing that was held out can be told apart
                 trial = replace(
                     trial, errors=errors, best=chosen_pair(errors, grid, np.arange(grid.size), settings.scoring)
                 )
                 paths.append(_path(problem, trial, settings))
-        if best is None or trial.error < best.error:
-            best = trial
+        if best is None or trial.error < (1 - EQUAL) * best.error:
+            best, number = trial, max(len(paths) - 1, 0)
         if trial.errors is None:
             break
     assert best is not None
-    return _solved(best, joined_path(paths), settings)
+    return _solved(best, joined_path(paths, number), settings)
 
 
 def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:
@@ -460,12 +457,12 @@ def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
     )
 
 
-def joined_path(paths: Sequence[Any]) -> Any:
-    """The paths of several kernel widths as one; None for no paths."""
+def joined_path(paths: Sequence[Any], best: int | None = None) -> Any:
+    """The paths of several kernel widths as one; None for no paths. best : number of the path to take, None: least error."""
     if len(paths) < 2:
         return paths[0] if paths else None
-    errors = [float(path.error[path.best]) for path in paths]
-    best = int(np.argmin(errors))
+    if best is None:
+        best = int(np.argmin([float(path.error[path.best]) for path in paths]))
     names = ("alpha", "gamma", "error", "standard_error", "agreement", "n_components", "n_atoms")
     columns = {name: [getattr(path, name) for path in paths] for name in names}
     joined: Any = {name: np.concatenate(parts) for name, parts in columns.items() if parts[0] is not None}

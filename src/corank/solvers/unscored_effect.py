@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from corank._arrays import FloatArray, Index, in_order
 from corank.model_files.packing import storable
@@ -26,17 +26,6 @@ from corank.solvers.holdout import (
     view_errors,
 )
 from corank.solvers.least_squares import DualSystem, PrimalSystem, mean_score
-
-
-@dataclass(frozen=True)
-class Nested:
-    """Errors of procedures on folds that chose nothing: one HeldOut of a single column per procedure."""
-
-    results: dict[str, HeldOut]
-
-    def difference(self, first: str, second: str) -> tuple[float, float]:
-        """Error of `first` minus that of `second`, paired by what was held out, and its standard error."""
-        return difference(self.results[first], self.results[second])
 
 
 def difference(first: HeldOut, second: HeldOut) -> tuple[float, float]:
@@ -75,7 +64,7 @@ class Evidence:
         comparison = getattr(self.cokernel.problems[0], "comparison", None)
         return "rescaled" if comparison is not None and not comparison.needs_queries else "disagreement"
 
-    def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> Nested | None:
+    def nested(self, agreements: dict[str, FloatArray], judge: Scoring | None = None) -> dict[str, HeldOut] | None:
         """Every procedure chooses an alpha and one of its agreements on some folds, and is judged on the others.
 
         `judge` is the error to judge by where that is not the one of the choice; many scored rows leave no such
@@ -98,11 +87,11 @@ class Evidence:
             errors = held_out(self.source, self.folding, grid, scoring=self.scoring, centred=self.centred)
         if errors is None or len(errors.sizes) < 2:
             return None
-        return Nested({name: self._chosen_on_others(errors, pairs, grid) for name, pairs in procedures.items()})
+        return {name: self._chosen_on_others(errors, pairs, grid) for name, pairs in procedures.items()}
 
     def _chosen_without_outer_fold(
         self, cokernel: CoKernel, folding: Folding, grid: Grid, procedures: dict[str, Index], judge: Scoring
-    ) -> Nested | None:
+    ) -> dict[str, HeldOut] | None:
         cokernel.matrix(0.0)  # made once, before threads need it
 
         def round_errors(folds: Index) -> dict[str, HeldOut]:
@@ -119,7 +108,7 @@ class Evidence:
             )
             for name in procedures
         }
-        return Nested(joined) if all(len(errors.sizes) > 1 for errors in joined.values()) else None
+        return joined if all(len(errors.sizes) > 1 for errors in joined.values()) else None
 
     def _rounds(self, n: int) -> Index:
         """The outer fold of each of n folds."""
@@ -222,9 +211,9 @@ class UnscoredEffect:
 
     def __str__(self) -> str:
         return (
-            f"unscored rows: {self.verdict} (held-out error {self.error_without:.4g} without them, "
-            f"{self.error_with:.4g} with them, everything chosen again each time; difference {self.difference:.2g} ± "
-            f"{self.standard_error:.2g}, one standard error, {self.n_held_out} parts held out)"
+            f"unscored rows: {self.verdict} (held-out error {self.error_without:.3g} without them, "
+            f"{self.error_with:.3g} with them, settings chosen again each time; difference {self.difference:.2g} with a "
+            f"standard error of {self.standard_error:.2g}, over {self.n_held_out} held-out parts)"
         )
 
 
@@ -233,8 +222,8 @@ def unscored_effect(evidence: Evidence) -> UnscoredEffect | None:
     nested = evidence.nested({"with": evidence.grid.agreements, "without": np.zeros(1)}, evidence.judge)
     if nested is None:
         return None
-    gap, spread = nested.difference("without", "with")
-    agreeing, plain = nested.results["with"], nested.results["without"]
+    agreeing, plain = nested["with"], nested["without"]
+    gap, spread = difference(plain, agreeing)
     return judged_effect(float(agreeing.mean[0]), float(plain.mean[0]), gap, spread, len(agreeing.sizes))
 
 
@@ -251,6 +240,6 @@ def judged_effect(
         verdict = "made no difference"
     elif n_held_out >= FEWEST_HELD_OUT and abs(difference) >= MATERIAL_SHARE * error_without:
         level = HELPED_LEVEL if difference > 0 else HURT_LEVEL
-        if abs(difference) > stats.t.ppf(1 - level / 2, n_held_out - 1) * standard_error:
+        if abs(difference) > stdtrit(n_held_out - 1, 1 - level / 2) * standard_error:
             verdict = "helped" if difference > 0 else "hurt"
     return UnscoredEffect(verdict, error_with, error_without, difference, standard_error, n_held_out)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank._arrays import Array, Index
+from corank._arrays import Array, Index, NumpyArray
 from corank.rows import LARGEST_SIZE
 from corank.tables import TableError, is_number, is_text, plain, plain_type
 
@@ -23,14 +23,16 @@ Cursor = tuple[int, int]  # number of a unit of the scan, and of a chunk in it
 
 @dataclass(frozen=True)
 class Place:
-    """Where rows come from: a file, and the number of rows before them in it."""
+    """Where rows come from: a file, and the number of rows before them in it; `rows` (n,) where they lie apart."""
 
     path: str
     row: int = 0
+    rows: Index | None = None
 
     def of(self, row: int) -> str:
         """A row in words, counted from 1."""
-        return f"data row {self.row + row + 1} of {self.path}"
+        distance = row if self.rows is None else int(self.rows[row])
+        return f"data row {self.row + distance + 1} of {self.path}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Chunk:
     first_row: int
     cursor: Cursor
     place: Place
-    extra: pa.Table | None = None
+    extra: pa.Table | None
 
     @property
     def n_rows(self) -> int:
@@ -98,10 +100,10 @@ def feature_type(kinds: Sequence[pa.DataType]) -> type:
     return np.float32 if small else np.float64
 
 
-def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> np.ndarray[Any, Any]:
+def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Place) -> NumpyArray:
     """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
     columns = [numbers_of(table.column(name), name, place) for name in names]
-    result: np.ndarray[Any, Any] = np.empty((table.num_rows, len(names)), dtype=dtype)
+    result: NumpyArray = np.empty((table.num_rows, len(names)), dtype=dtype)
     for begin in range(0, len(result), TRANSPOSED_ROWS):
         rows = slice(begin, begin + TRANSPOSED_ROWS)
         for position, values in enumerate(columns):
@@ -110,7 +112,7 @@ def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Pl
     return result
 
 
-def check_finite(values: np.ndarray[Any, Any], names: Sequence[str] | None, place: Place) -> None:
+def check_finite(values: NumpyArray, names: Sequence[str] | None, place: Place) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         if values.size == 0 or max(values.max(), -values.min()) < LARGEST_SIZE:  # NaN is not less than anything
@@ -122,7 +124,7 @@ def check_finite(values: np.ndarray[Any, Any], names: Sequence[str] | None, plac
     raise TableError(f"{name} has {what} in {place.of(row)}; fill in or drop such rows first")
 
 
-def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[Any, Any]:
+def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
     """A column as numbers, NaN where there is none."""
     values = plain(values)
     if not (is_number(values.type) or pa.types.is_null(values.type)):
@@ -132,14 +134,14 @@ def numbers_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[A
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
 
 
-def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> np.ndarray[Any, Any]:
+def scores_of(values: pa.ChunkedArray, name: str, place: Place) -> NumpyArray:
     """Scores: (n,) float64, NaN where a row has none."""
     scores = numbers_of(values, name, place).astype(np.float64)
     check_scores(scores, name, place)
     return scores
 
 
-def check_scores(scores: np.ndarray[Any, Any], name: str, place: Place) -> None:
+def check_scores(scores: NumpyArray, name: str, place: Place) -> None:
     """Refuse infinite scores (n,) and those whose squares overflow."""
     too_large = np.flatnonzero(np.abs(scores) > LARGEST_SIZE)
     if too_large.size:

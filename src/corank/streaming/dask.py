@@ -84,7 +84,7 @@ def partition_rows(
     """Rows of a partition in memory, in chunks."""
     values = partition.features.to_numpy() if is_frame(partition.features) else partition.features
     try:
-        matrix = np.asarray(to_numpy(values))
+        matrix = to_numpy(values)
         matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TableError(f"{path} should hold numbers: {error}") from error
@@ -93,7 +93,9 @@ def partition_rows(
     labels = None if partition.labels is None else pa.array(as_labels(partition.labels, QUERY), from_pandas=True)
     for given, name in ((scores, SCORE), (labels, QUERY)):
         if given is not None and len(given) != len(matrix):
-            raise ValueError(f"{name} has {len(given)} rows and X {len(matrix)} in {path}; cut both alike.")
+            raise ValueError(
+                f"{name} has {len(given)} rows and X {len(matrix)} in {path}; partition both in the same way."
+            )
     if roles.score is None:
         scores = None
     elif scores is not None:
@@ -107,7 +109,7 @@ def partition_rows(
         yield RawRows(len(features), features, None if scores is None else scores[rows], runs, place, None)
 
 
-def collection_scan(X: Any, y: Any = None, qid: Any = None) -> Scan:
+def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
     """A scan of a Dask array or frame, with scores and labels cut alike; passes run on the client's cluster, if any."""
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, columns), got {X.ndim}.")
@@ -151,7 +153,9 @@ def _cut_alike(values: Any, n_partitions: int, sizes: list[int] | None, name: st
             values = values.rechunk({0: tuple(sizes)})
         pieces = list(values.to_delayed().ravel() if is_array(values) else values.to_delayed())
         if len(pieces) != n_partitions:
-            raise ValueError(f"{name} has {len(pieces)} partitions and X {n_partitions}; cut both alike.")
+            raise ValueError(
+                f"{name} has {len(pieces)} partitions and X {n_partitions}; partition both in the same way."
+            )
         return pieces
     if sizes is None:
         raise ValueError(
@@ -186,8 +190,7 @@ def unit_result(scan: Scan, number: int, first_row: int, job: Any) -> tuple[Any,
 
 def unit_rows(scan: Scan, number: int) -> int:
     """The number of rows of one unit. Runs on a worker."""
-    without_queries = replace(scan, roles=replace(scan.roles, query=None))
-    return sum(chunk.n_rows for chunk in without_queries.unit_chunks(number, features=False))
+    return sum(chunk.n_rows for chunk in scan.without_features(query=False).unit_chunks(number))
 
 
 def on_partition(function: Any, scan: Scan, number: int, arrays: tuple[Any, ...], *arguments: Any) -> Any:
@@ -271,10 +274,11 @@ def batches(
     with reachable(client):
         tasks, sent_job = UnitTasks(scan), sent(client, job)
         waiting: list[tuple[Any, int]] = []
-        for begin in range(first, len(offsets), BATCH_UNITS):
-            end = min(begin + BATCH_UNITS, len(offsets))
-            futures = [tasks.submit(unit_result, number, offsets[number], sent_job) for number in range(begin, end)]
-            waiting.append((_merged_in_tree(client, futures), end))
+        units = [number for number in scan.picked_units().tolist() if number >= first]
+        for begin in range(0, len(units), BATCH_UNITS):
+            batch = units[begin : begin + BATCH_UNITS]
+            futures = [tasks.submit(unit_result, number, offsets[number], sent_job) for number in batch]
+            waiting.append((_merged_in_tree(client, futures), batch[-1] + 1))
             if len(waiting) > 1:
                 yield _gathered(*waiting.pop(0))
         for future, end in waiting:
@@ -306,10 +310,10 @@ def reachable(client: Any) -> Iterator[None]:
         if name == "KilledWorker":
             raise RuntimeError(
                 f"Dask gave up after workers died: {error}. Raise distributed.scheduler.allowed-failures where machines "
-                "may be taken away, or give workers more memory; a checkpoint is taken up again"
+                "may be taken away, or give workers more memory; a checkpoint is continued"
             ) from error
         if name in CONNECTION_ERRORS or (isinstance(error, OSError) and getattr(client, "status", "") != "running"):
             raise ConnectionError(
-                f"the Dask scheduler is gone ({name}); a checkpoint is taken up again by the same fit with a new client"
+                f"the Dask scheduler is gone ({name}); a checkpoint is continued by the same fit with a new client"
             ) from error
         raise

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class Folder:
     """A temporary folder, removed with the last scan that reads it; `files` are those it was made from."""
 
     path: Path
-    files: list[File] = field(default_factory=list)
+    files: list[File]
 
     def __post_init__(self) -> None:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)

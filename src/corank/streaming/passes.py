@@ -7,13 +7,17 @@ that a resumed pass gives the same bits.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from corank._arrays import Array, Arrays
+import numpy as np
+
+from corank._arrays import Array
 from corank.model_files.container import ModelFileError
+from corank.model_files.packing import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint
 from corank.streaming.chunks import Chunk
 from corank.streaming.dask import batches
@@ -27,8 +31,8 @@ class Partial(Protocol):
         """The result for these rows and the rows that follow them."""
         ...
 
-    def packed(self) -> tuple[dict[str, Any], Arrays]:
-        """The result as JSON and arrays."""
+    def beside(self, reference: Array) -> Self:
+        """The result in as few arrays as can be, in the library and on the device of a reference."""
         ...
 
 
@@ -37,10 +41,6 @@ class Job(Protocol):
 
     def __call__(self, chunk: Chunk) -> Partial:
         """The partial result of a chunk."""
-        ...
-
-    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Partial:
-        """A partial result from its JSON and arrays, in the library and on the device of a reference."""
         ...
 
     def digest(self) -> str:
@@ -69,6 +69,12 @@ class Passes:
 
     checkpoint: Checkpoint | None = None
     resumed: bool = field(default=False, init=False)  # from results of an earlier fit
+    _readings: Counter[int] = field(default_factory=Counter, init=False)  # of features, per source
+
+    @property
+    def n_readings(self) -> float:
+        """How many times the features of a scan were read: of the one that was read most, in shares of its rows."""
+        return round(max(self._readings.values(), default=0.0), 2)
 
     def run(self, scan: Scan, job: Job, name: str, what: str, total: int | None = None) -> Any:
         """The merged result of a job over all chunks.
@@ -79,6 +85,8 @@ class Passes:
         if done:
             return state.result
         total = scan.n_rows if total is None else total
+        if scan.roles.features is not None:
+            self._readings[id(scan.source)] += scan.read_share  # type: ignore[assignment]
         try:
             with progress_bar(what, total, state.rows) as advance:
                 steps = (
@@ -114,19 +122,20 @@ class Passes:
             )
         self.resumed = True
         try:
-            result = job.unpacked(header["result"], arrays, scan.reference())
+            result = Unpacker(arrays).unpack(header["result"]).beside(scan.reference())
             unit, chunk = header["cursor"]
             return State(result, (int(unit), int(chunk)), int(header["rows"])), bool(header["done"])
-        except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as error:
             raise ModelFileError(
                 f"{name} in the checkpoint {self.checkpoint.folder} is damaged; delete the folder to start again"
             ) from error
 
     def _save(self, state: State, job: Job, name: str, *, done: bool = False) -> None:
         assert self.checkpoint is not None
-        header, arrays = state.result.packed()
+        packer = Packer()
+        result = packer.pack(state.result.beside(np.empty(0)), "result")
         about = {"job": job.digest(), "cursor": list(state.cursor), "rows": state.rows, "done": done}
-        self.checkpoint.save(name, {**about, "result": header}, arrays)
+        self.checkpoint.save(name, {**about, "result": result}, packer.arrays)
 
 
 def _chunk_results(scan: Scan, job: Job, state: State) -> Generator[tuple[Any, tuple[int, int], int], None, None]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import check_device, digest, is_foreign, is_sparse
+from corank._arrays import Index, check_device, digest, is_foreign, is_sparse
 from corank._messages import did_you_mean
 from corank.encoder import TableEncoder
 from corank.rows import is_frame
@@ -29,7 +29,7 @@ from corank.streaming.sources import (
     find_files,
 )
 from corank.tables import TableError
-from corank.tables.read import QUERY, SCORE
+from corank.tables.read import DOCUMENT, QUERY, SCORE
 from corank.views import match_columns
 
 CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
@@ -114,7 +114,7 @@ def scan(
         source = CsvSource(files, [*texts, *([] if query is None else [query])])
     else:
         source = ParquetSource(files, chunk_rows or CHUNK_ROWS[1])
-    others = (SCORE, QUERY) if kind == "svmlight" else (score, query)
+    others = (SCORE, QUERY, DOCUMENT) if kind == "svmlight" else (score, query)
     names = _feature_columns(source, features, others, encoder)
     roles = Roles(tuple(names), score, query, as_table=encoder is not None)
     source.check(roles)
@@ -174,7 +174,7 @@ def _feature_columns(
             f"columns without numbers: {listed}; name the features, or turn text into numbers with encoder="
         )
     if not names:
-        raise TableError("no column is left as a feature")
+        raise TableError("no column is left to learn from")
     return names
 
 
@@ -192,7 +192,7 @@ def _named_features(features: Any, names: list[str], others: Sequence[str | None
             raise TableError(f"column {pattern!r} is the score or the query: it cannot be a feature too")
         positions = match_columns(pattern, names)
         if not positions:
-            raise TableError(f"features: no column is called {pattern!r}{did_you_mean(pattern, names)}")
+            raise TableError(f"features: no column matches {pattern!r}{did_you_mean(pattern, names)}")
         chosen |= dict.fromkeys(names[position] for position in positions)
     return list(chosen)
 
@@ -203,6 +203,7 @@ class Scan:
 
     maps : functions that the features of every chunk pass through
     chosen : whether the features were named; unnamed : whether columns have no names
+    only : (n,) numbers of the rows that are read, rising; None for all
     kept : temporary folder that lives as long as the scan
     """
 
@@ -217,6 +218,7 @@ class Scan:
     client: Any = None
     chosen: bool = False
     unnamed: bool = False
+    only: Index | None = field(default=None, repr=False)
     kept: Any = field(default=None, repr=False)
 
     # ---- columns and rows
@@ -225,11 +227,6 @@ class Scan:
     def columns(self) -> list[str]:
         """The names of all columns of the files."""
         return self.source.names
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether a score column was named."""
-        return self.roles.score is not None
 
     @property
     def has_queries(self) -> bool:
@@ -241,6 +238,11 @@ class Scan:
         """Number of rows, None where only reading tells (CSV, SVMlight)."""
         counts = [unit.n_rows for unit in self.source.units]
         return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def finds_rows(self) -> bool:
+        """Whether single rows can be read without what lies before them: see `picking`."""
+        return isinstance(self.source, ParquetSource)
 
     @property
     def files(self) -> list[File]:
@@ -306,40 +308,78 @@ class Scan:
 
     # ---- reading
 
-    def chunks(
-        self, start: Cursor = (0, 0), first_row: int = 0, *, features: bool = True
-    ) -> Generator[Chunk, None, None]:
+    def without_features(self, *, score: bool = True, query: bool = True) -> Scan:
+        """The scan of score and query alone, or of one of them, or of neither; its chunks are those of the scan."""
+        roles = Roles(None, self.roles.score if score else None, self.roles.query if query else None)
+        return replace(self, roles=roles)
+
+    def picking(self, numbers: Index) -> Scan:
+        """The scan of the rows (n,) with the given numbers, rising; a chunk is what a unit holds of them."""
+        assert self.finds_rows
+        return replace(self, roles=replace(self.roles, score=None, query=None), only=numbers)
+
+    @cached_property
+    def _unit_ends(self) -> Index:
+        """Numbers of rows up to the end of each unit, from 0: (units + 1,). For Parquet."""
+        return np.cumsum([0, *(unit.n_rows or 0 for unit in self.source.units)])
+
+    def picked_units(self) -> Index:
+        """The numbers of the units of which rows are read."""
+        units = np.arange(len(self.source.units))
+        if self.only is None:
+            return units
+        return units[np.diff(np.searchsorted(self.only, self._unit_ends)) > 0]
+
+    @property
+    def read_share(self) -> float:
+        """The share of the rows that lie in units of which rows are read."""
+        if self.only is None:
+            return 1.0
+        return float(np.diff(self._unit_ends)[self.picked_units()].sum() / self._unit_ends[-1])
+
+    def chunks(self, start: Cursor = (0, 0), first_row: int = 0) -> Generator[Chunk, None, None]:
         """The chunks from a cursor on, read ahead; `first_row` rows lie before it."""
         first_unit, skipped = start
 
         def read() -> Iterator[Chunk]:
             row = first_row
-            for number in range(first_unit, len(self.source.units)):
+            for number in self.picked_units().tolist():
+                if number < first_unit:
+                    continue
                 begun = skipped if number == first_unit else 0
-                for chunk in self._read_unit(number, begun, row, features=features):
+                for chunk in self._read_unit(number, begun, row):
                     row += chunk.n_rows
                     yield chunk
 
         return read_ahead(read)
 
-    def unit_chunks(
-        self, number: int, first_row: int = 0, *, skipped: int = 0, features: bool = True
-    ) -> Generator[Chunk, None, None]:
+    def unit_chunks(self, number: int, first_row: int = 0, *, skipped: int = 0) -> Generator[Chunk, None, None]:
         """The chunks of one unit but for the `skipped` first, read ahead; `first_row` rows lie before them."""
-        return read_ahead(lambda: self._read_unit(number, skipped, first_row, features=features))
+        return read_ahead(lambda: self._read_unit(number, skipped, first_row))
 
-    def _read_unit(self, number: int, skipped: int, row: int, *, features: bool) -> Iterator[Chunk]:
-        roles = self.roles if features else replace(self.roles, features=None)
-        unit = self.source.units[number]
-        for position, rows in enumerate(self.source.read(unit, roles, self.chunk_rows)):
+    def _read_unit(self, number: int, skipped: int, row: int) -> Iterator[Chunk]:
+        for position, rows in enumerate(self._raw_rows(number)):
             if position < skipped:
                 continue
-            values = self._features(rows) if features else np.empty((rows.n_rows, 0))
             scores = self._on_device(rows.scores)
-            yield Chunk(values, scores, rows.runs, row, (number, position + 1), rows.place, rows.extra)
+            yield Chunk(self._features(rows), scores, rows.runs, row, (number, position + 1), rows.place, rows.extra)
             row += rows.n_rows
 
+    def _raw_rows(self, number: int) -> Iterator[RawRows]:
+        """The rows of a unit in chunks."""
+        unit = self.source.units[number]
+        if self.only is None:
+            yield from self.source.read(unit, self.roles, self.chunk_rows)
+            return
+        begin, end = self._unit_ends[number : number + 2]
+        rows = self.only[slice(*np.searchsorted(self.only, (begin, end)))]
+        if len(rows):
+            assert isinstance(self.source, ParquetSource)
+            yield self.source.read_rows(unit, self.roles, rows - begin)
+
     def _features(self, rows: RawRows) -> Any:
+        if self.roles.features is None:
+            return np.empty((rows.n_rows, 0))
         values, _ = self._mapped(rows)
         if self.maps:
             width, first_width = values.shape[1], self._first_mapped[0].shape[1]
@@ -406,9 +446,9 @@ def _encoder_digest(encoder: TableEncoder) -> str:
     return digest(header, *arrays.values())
 
 
-def read_ahead(make: Callable[[], Iterator[Item]], depth: int = 1) -> Generator[Item, None, None]:
-    """The items of an iterator that runs in another thread, in order; at most `depth` of them wait to be taken."""
-    waiting: queue.Queue[tuple[Item | None, BaseException | None, bool]] = queue.Queue(depth)
+def read_ahead(make: Callable[[], Iterator[Item]]) -> Generator[Item, None, None]:
+    """The items of an iterator that runs in another thread, in order; at most one of them waits to be taken."""
+    waiting: queue.Queue[tuple[Item | None, BaseException | None, bool]] = queue.Queue(1)
     stopped = threading.Event()
 
     def put(item: Item | None, error: BaseException | None = None, *, last: bool = False) -> None:
@@ -457,7 +497,7 @@ def with_extra(rows: Scan, names: Sequence[str]) -> Scan:
     return replace(rows, roles=roles)
 
 
-def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
+def sampled_table(paths: Any, n_rows: int, text: Sequence[str]) -> Any:
     """About `n_rows` rows with all columns, from the beginnings of at most ten files; None for SVMlight."""
     files, kind = find_files(paths, None)
     if kind == "svmlight":
@@ -476,7 +516,7 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str] = ()) -> Any:
             if not _can_be_one(column.type, first):
                 places = f"{unit.file.path} and {first} in {units[0].file.path}"
                 raise TableError(
-                    f"column {column.name!r} holds {column.type} in {places}; make them alike, or leave it out"
+                    f"column {column.name!r} holds {column.type} in {places}; use one type everywhere, or leave it out"
                 )
     return pa.concat_tables(tables, promote_options="permissive")
 

@@ -11,7 +11,8 @@ import glob
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from corank._arrays import Index, NumpyArray
 from corank._messages import did_you_mean
 from corank.streaming.chunks import (
     Place,
@@ -39,9 +41,12 @@ from corank.tables import TableError, check_unique, is_number, plain_type
 from corank.tables.columns import usual_types
 from corank.tables.limits import MAX_COLUMNS
 from corank.tables.read import (
+    DOCUMENT,
     QUERY,
     SCORE,
+    document_ids,
     format_of_file,
+    has_comments,
     has_queries,
     last_feature,
     lines_of,
@@ -50,6 +55,7 @@ from corank.tables.read import (
     reading,
 )
 
+PICKED_ROWS = 2**16  # that are decoded at once to pick some of them
 FORMATS = ("parquet", "csv", "svmlight")
 HIVE_MISSING = "__HIVE_DEFAULT_PARTITION__"  # folder name of a missing value
 INT64_TEXT = re.compile(r"-?[0-9]{1,18}")  # a value in the name of a folder that fits into 64 bits
@@ -68,14 +74,14 @@ class File:
     path: str
     size: int
     changed: int  # nanoseconds
-    keys: tuple[tuple[str, str | None], ...] = ()
+    keys: tuple[tuple[str, str | None], ...]
 
     def check(self) -> None:
         """Refuse a file that was changed or removed since."""
         try:
             now = Path(self.path).stat()
         except FileNotFoundError:
-            raise TableError(f"{self.path} is gone; it was there when the scan was made") from None
+            raise TableError(f"{self.path} no longer exists; it did when the scan was made") from None
         if (now.st_size, now.st_mtime_ns) != (self.size, self.changed):
             raise TableError(f"{self.path} was changed after the scan was made; make a new one")
 
@@ -89,12 +95,12 @@ def find_files(paths: Any, format: str | None) -> tuple[list[File], str]:
         raise ValueError(f"format {format!r} is not known; use {', '.join(map(repr, FORMATS))}")
     located = [file_and_root for path in given for file_and_root in _expanded(path, format)]
     if not located:
-        raise TableError(f"paths names no file: {paths!r}")
+        raise TableError(f"paths names no file, got {paths!r}")
     formats = set()
     for path, _ in located:
         detected = format or _format_of(path)
         if detected is None:
-            raise TableError(f"{path} does not end like a table to scan; say format='parquet', 'csv' or 'svmlight'")
+            raise TableError(f"{path} has no file extension of a table; give format='parquet', 'csv' or 'svmlight'")
         formats.add(detected)
     if len(formats) > 1:
         raise TableError(f"the files are of several kinds ({', '.join(sorted(formats))}); scan one kind at a time")
@@ -112,7 +118,7 @@ def _expanded(path: Any, format: str | None) -> list[tuple[Path, Path | None]]:
         return [(Path(text), None)]
     matches = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - it may begin anywhere
     if not matches:
-        raise TableError(f"no file is called like {text}")
+        raise TableError(f"no file matches {text}")
     root = Path(*takewhile(lambda level: not glob.has_magic(level), Path(text).parts))
     return [(file, root) for match in matches for file in (_files_inside(match, format) if match.is_dir() else [match])]
 
@@ -189,8 +195,8 @@ class RawRows:
     """Rows as they were read: features (n, d), a table of them, or None where they were left out."""
 
     n_rows: int
-    features: np.ndarray[Any, Any] | pa.Table | None
-    scores: np.ndarray[Any, Any] | None
+    features: NumpyArray | pa.Table | None
+    scores: NumpyArray | None
     runs: Runs
     place: Place
     extra: pa.Table | None
@@ -300,15 +306,19 @@ class TableSource(ABC):
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
         """The rows of a unit in chunks; errors name its file."""
         unit.file.check()
+        names, stored = self._columns(unit, roles)
+        row = unit.first_row
+        with reading(unit.file.path):
+            for table in rechunk(self._tables(unit, stored, roles, chunk_rows), chunk_rows):
+                yield self._raw_rows(self._with_keys(table, unit.file, names), roles, Place(unit.file.path, row))
+                row += table.num_rows
+
+    def _columns(self, unit: Unit, roles: Roles) -> tuple[list[str], list[str]]:
+        """The names of the columns to read, and of those that lie in the file itself."""
         columns = [*(roles.features or ()), roles.score, roles.query, *roles.extra]
         names = list(dict.fromkeys(name for name in columns if name is not None))
         stored = set(self.schemas[self._positions[unit.file.path]].names)
-        row = unit.first_row
-        with reading(unit.file.path):
-            tables = self._tables(unit, [name for name in names if name in stored], roles, chunk_rows)
-            for table in rechunk(tables, chunk_rows):
-                yield self._raw_rows(self._with_keys(table, unit.file, names), roles, Place(unit.file.path, row))
-                row += table.num_rows
+        return names, [name for name in names if name in stored]
 
     def _with_keys(self, table: pa.Table, file: File, names: Sequence[str]) -> pa.Table:
         for name, text in file.keys:
@@ -386,7 +396,25 @@ class ParquetSource(TableSource):
         if rows:
             yield Unit(file, tuple(bundle), rows, first)
 
-    def _tables(self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
+    def read_rows(self, unit: Unit, roles: Roles, rows: Index) -> RawRows:
+        """Rows of a unit by their places in it, rising; rows behind the last of them are not decoded."""
+        unit.file.check()
+        names, stored = self._columns(unit, roles)
+        picked, begin = [], 0
+        with reading(unit.file.path):
+            with closing(self._tables(unit, stored, roles, PICKED_ROWS)) as tables:
+                for table in tables:
+                    end = begin + table.num_rows
+                    places = rows[slice(*np.searchsorted(rows, (begin, end)))]
+                    if len(places):
+                        picked.append(table.take(places - begin))
+                    begin = end
+                    if begin > rows[-1]:
+                        break
+            table = self._with_keys(pa.concat_tables(picked), unit.file, names)
+            return self._raw_rows(table, roles, Place(unit.file.path, unit.first_row, rows))
+
+    def _tables(self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int) -> Generator[pa.Table, None, None]:
         if not names:  # only columns that folders name
             yield pa.table({"": pa.nulls(unit.n_rows or 0)})
             return
@@ -445,27 +473,28 @@ class SvmlightSource:
         if len(with_queries) > 1:
             raise TableError("some files have qid: and others have not; all or none")
         self.has_queries = with_queries.pop()
+        self.has_comments = all(has_comments(next(lines_of(Path(file.path), 1), [])) for file in files)
         self.n_features = max(last_feature(Path(file.path)) for file in files) if n_features is None else n_features
 
     @property
     def names(self) -> list[str]:
-        """The columns: score, qid where there is one, and the features."""
-        queries = [QUERY] if self.has_queries else []
-        return [SCORE, *queries, *(str(number) for number in range(1, self.n_features + 1))]
+        """The columns: score, qid and docid where there are such, and the features."""
+        labels = [QUERY] * self.has_queries + [DOCUMENT] * self.has_comments
+        return [SCORE, *labels, *(str(number) for number in range(1, self.n_features + 1))]
 
     def number_columns(self) -> list[str]:
-        """The names of all columns."""
-        return self.names
+        """The names of all columns that hold numbers."""
+        return [name for name in self.names if name != DOCUMENT]
 
     def check(self, roles: Roles) -> None:
         """Refuse columns that such files do not have."""
         if roles.query is not None and not self.has_queries:
-            raise TableError(f"{self.files[0].path} has no qid:, so there is no query column {roles.query!r}")
+            raise TableError(f"{self.files[0].path} has no qid, so there is no query column {roles.query!r}")
         for name, fixed in ((roles.score, SCORE), (roles.query, QUERY)):
             if name not in (None, fixed):
                 raise TableError(f"svmlight files have no column {name!r}; the {fixed} is called {fixed!r}")
-        unknown = set(roles.features or ()) - set(self.names[1:])
-        if unknown or roles.extra or roles.as_table:
+        unknown = set(roles.features or ()) - set(self.number_columns()[1:]) | set(roles.extra) - set(self.names)
+        if unknown or roles.as_table:
             raise TableError("svmlight files have features '1', '2', … and no other columns")
 
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
@@ -494,4 +523,14 @@ class SvmlightSource:
             if len(labels) != len(scores):
                 raise TableError(f"{place.path}, near {place.of(0)}: some lines have no qid:")
             runs = runs_of(pa.chunked_array([pa.array(labels)]), QUERY, place)
-        return RawRows(len(scores), features, None if roles.score is None else scores, runs, place, None)
+        extra = {name: self._column(name, lines, X, scores, labels) for name in roles.extra}
+        table = pa.table(extra) if extra else None
+        return RawRows(len(scores), features, None if roles.score is None else scores, runs, place, table)
+
+    def _column(self, name: str, lines: list[bytes], X: Any, scores: Any, labels: Any) -> pa.Array:
+        """The values of a column that is carried along."""
+        if name.isdecimal():
+            return pa.array(X[:, [int(name) - 1]].toarray()[:, 0])
+        if name == DOCUMENT:
+            return pa.array(document_ids(lines), pa.string())
+        return pa.array(scores, from_pandas=True) if name == SCORE else pa.array(labels)

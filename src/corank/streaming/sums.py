@@ -1,4 +1,7 @@
-"""The job of summing: a chunk of a scan → the Gram sums of its rows, ready to be merged with those of its neighbours."""
+"""The job of summing: a chunk of a scan → the Gram sums of its rows, ready to be merged with those of its neighbours.
+
+`JointSumJob` sums two kinds of rows in one pass.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corank._arrays import Array, Arrays, Index, digest, like, namespace, take, to_numpy
+from corank._arrays import Array, Index, digest, like, take, to_numpy, zeros_beside
 from corank.gram import Accumulator, Spans
 from corank.loss import Loss
+from corank.model_files.packing import storable
 from corank.sampling import fold_numbers
 from corank.streaming.chunks import Chunk, Cursor
 from corank.views import SideBySide
@@ -50,7 +54,7 @@ class SumJob:
     features: Any
     size: int
     which: Literal["scored", "unscored", "all"]
-    columns: Sequence[Index] | None = None
+    columns: Sequence[Index] | None
     folds: Folds | None = None
     items: bool = False
     level: float = 0.0
@@ -59,25 +63,23 @@ class SumJob:
         """The sums of a chunk. O(n r (r + d))."""
         rows = self._rows(chunk)
         X = take(chunk.features, rows)
-        xp = namespace(X)
-        n = int(X.shape[0])
+        n = X.shape[0]
         zeros = like(np.zeros(n), X)
         scores = zeros
         if self.which == "scored":
             scores = take(like(chunk.scores, X), rows) - self.level
         if self.columns is not None:
             X = SideBySide.of(X, self.columns)
-        runs = chunk.runs.codes(chunk.n_rows)[rows]
-        present, codes = np.unique(runs, return_inverse=True)
+        present, codes = _present_runs(chunk.runs.codes(chunk.n_rows)[rows])
         n_folds = 1 if self.folds is None else self.folds.n_folds
         by_rows = not self.comparison.needs_queries and (self.folds is None or self.folds.by == "row")
-        codes = np.arange(n) if by_rows else codes.astype(np.int64)
+        codes = np.arange(n) if by_rows else codes
         folds = self._folds(chunk, n if by_rows or self.items else len(present))
         sums = Accumulator(
             self.comparison,
             self.features,
             self.size,
-            zeros if n else xp.zeros(1, dtype=xp.float64, device=getattr(zeros, "device", None)),
+            zeros if n else zeros_beside(1, zeros),
             None if self.items else folds,
             n_folds=n_folds,
             keeps_ends=self.comparison.needs_queries and not self.items,
@@ -103,10 +105,6 @@ class SumJob:
         begin = offsets.query if self.folds.by == "query" else offsets.scored
         return fold_numbers(begin, count, self.folds.n_folds, self.folds.seed)
 
-    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Spans:
-        """Sums from their JSON and arrays: see `Spans.packed`."""
-        return Spans.unpacked(header, arrays, self.comparison, reference)
-
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""
         folds = self.folds and (self.folds.by, self.folds.n_folds, self.folds.seed)
@@ -117,3 +115,41 @@ class SumJob:
             if feature_map.whitened:
                 values.append(feature_map.basis.whitening.matrix)
         return digest(*values, *(self.columns or ()))
+
+
+@storable("JointSums")
+@dataclass(frozen=True)
+class JointSums:
+    """The results of several jobs for the same stretch of rows."""
+
+    sums: tuple[Spans, ...]
+
+    def merged(self, other: JointSums) -> JointSums:
+        """The sums over these rows and the rows that follow them."""
+        return JointSums(tuple(own.merged(next_sums) for own, next_sums in zip(self.sums, other.sums, strict=True)))
+
+    def beside(self, reference: Array) -> JointSums:
+        """The sums in the library and on the device of a reference."""
+        return JointSums(tuple(sums.beside(reference) for sums in self.sums))
+
+
+@dataclass(frozen=True)
+class JointSumJob:
+    """Several jobs in one pass over the rows."""
+
+    jobs: tuple[SumJob, ...]
+
+    def __call__(self, chunk: Chunk) -> JointSums:
+        """The sums of a chunk, one per job."""
+        return JointSums(tuple(job(chunk) for job in self.jobs))
+
+    def digest(self) -> str:
+        """A digest of everything that the sums depend on beside the rows."""
+        return digest(*(job.digest() for job in self.jobs))
+
+
+def _present_runs(runs: Index) -> tuple[Index, Index]:
+    """The runs that occur in the rising numbers of runs of rows (n,), and each row's place among them (n,)."""
+    begins = np.ones(len(runs), dtype=bool)
+    np.not_equal(runs[1:], runs[:-1], out=begins[1:])
+    return runs[begins], np.cumsum(begins) - 1

@@ -1,23 +1,37 @@
-"""The first pass over a scan: counts of every chunk, candidate rows for a basis, and the scored rows where they are few.
+"""The first look at a scan: counts of every chunk, candidate rows for a basis, and the scored rows where they are few.
 
-Scored rows are held in memory as long as they are few; else they are only counted, and summed in later passes.
-`ScannedRows` are the unscored rows of a scan, summed pass by pass.
+Of Parquet files only score and query are read for the counts, then the features of the rows that are needed; other
+files are read whole. Scored rows are held in memory as long as they are few; else they are only counted, and summed in
+later passes. `ScannedRows` are the unscored rows of a scan, summed pass by pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from corank._arrays import Array, Arrays, Index, first_appearance, like, namespace, take, to_numpy
+from corank._arrays import (
+    Array,
+    Index,
+    Mask,
+    digest,
+    dtype_name,
+    first_appearance,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
 from corank.gram import Statistics
 from corank.loss import Loss
+from corank.model_files.packing import storable
 from corank.rows import Rows
+from corank.sampling import spread_places, uniform_draws
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
 from corank.streaming.passes import Passes
 from corank.streaming.scan import Scan
@@ -25,9 +39,11 @@ from corank.streaming.sums import Offsets, SumJob
 from corank.unscored import Piece, Reservoir, stack_rows
 
 HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
-RESERVOIR_ARRAYS = ("numbers", "draws", "features")  # their names in a checkpoint
+MAX_EVEN_ROWS = 2**20  # of Parquet files that candidates are drawn from evenly; those of more lie in few stretches
+WINDOW_ROWS = 2**13  # of such a stretch: more of them would lie in two row groups
 
 
+@storable("ChunkCounts")
 @dataclass(frozen=True)
 class ChunkCounts:
     """Counts of one chunk.
@@ -49,7 +65,7 @@ class ChunkCounts:
     bounds: tuple[Any, Any] | None = None
 
     @classmethod
-    def of(cls, chunk: Chunk, scored: np.ndarray[Any, np.dtype[np.bool_]]) -> ChunkCounts:
+    def of(cls, chunk: Chunk, scored: Mask) -> ChunkCounts:
         """The counts of a chunk whose rows are `scored` (n,) or not."""
         runs = chunk.runs
         scored_runs = np.logical_or.reduceat(scored, runs.starts) if len(scored) else np.zeros(1, dtype=bool)
@@ -67,17 +83,8 @@ class ChunkCounts:
             bounds=runs.bounds,
         )
 
-    def packed(self) -> list[Any]:
-        """The counts as JSON."""
-        return [list(value) if isinstance(value, tuple) else value for value in vars(self).values()]
 
-    @classmethod
-    def unpacked(cls, values: Sequence[Any]) -> ChunkCounts:
-        """The counts from their JSON."""
-        arguments: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
-        return cls(*arguments)
-
-
+@storable("HeldScores")
 @dataclass(frozen=True)
 class HeldScores:
     """Scored rows in memory: pieces of features, scores, query ids and row numbers."""
@@ -85,9 +92,9 @@ class HeldScores:
     pieces: tuple[tuple[Array, Array, Index, Index], ...] = ()
 
     @property
-    def n_bytes(self) -> int:
-        """Size of the features in memory."""
-        return sum(int(X.shape[0]) * int(X.shape[1]) * 8 for X, *_ in self.pieces)
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(len(numbers) for *_, numbers in self.pieces)
 
     def joined(self) -> tuple[Array, Array, Index, Index]:
         """Features, scores, query ids and row numbers of all pieces."""
@@ -95,13 +102,14 @@ class HeldScores:
         return stack_rows(list(X)), namespace(y[0]).concat(list(y)), np.concatenate(ids), np.concatenate(numbers)
 
 
+@storable("Survey")
 @dataclass(frozen=True)
 class Survey:
     """The result of the first pass, for rows that follow each other.
 
     chunks : counts of every chunk, in order
     scored, unscored : rows that may serve as basis
-    held : the scored rows, None where they are too many
+    held : the scored rows, None where they are more than `max_held`
     level : mean of the scores
     """
 
@@ -109,8 +117,8 @@ class Survey:
     scored: Reservoir
     unscored: Reservoir
     held: HeldScores | None
-    level: float = 0.0
-    held_bytes: int = HELD_BYTES
+    level: float
+    max_held: int
 
     @property
     def n_rows(self) -> int:
@@ -127,7 +135,7 @@ class Survey:
         held = None
         if self.held is not None and other.held is not None:
             held = HeldScores((*self.held.pieces, *other.held.pieces))
-            held = held if held.n_bytes <= self.held_bytes else None
+            held = held if held.n_rows <= self.max_held else None
         n, m = self.n_scored, other.n_scored
         return Survey(
             (*self.chunks, *other.chunks),
@@ -135,7 +143,7 @@ class Survey:
             self.unscored.merged(other.unscored),
             held,
             self.level + (other.level - self.level) * (m / (n + m) if m else 0.0),
-            self.held_bytes,
+            self.max_held,
         )
 
     def offsets(self) -> tuple[dict[Cursor, Offsets], int]:
@@ -169,34 +177,30 @@ class Survey:
             return False
         return all(before[1] <= after[0] for before, after in pairwise(bounds))  # type: ignore[index]
 
-    def packed(self) -> tuple[dict[str, Any], Arrays]:
-        """The survey as JSON and arrays."""
-        chunks = [chunk.packed() for chunk in self.chunks]
-        header: dict[str, Any] = {"chunks": chunks, "level": self.level, "held": self.held is not None}
-        arrays: Arrays = {}
-        for name, reservoir in (("scored", self.scored), ("unscored", self.unscored)):
-            if reservoir.pieces:
-                (piece,) = reservoir.cut(2 * reservoir.limit).pieces
-                names = [f"{name}.{array}" for array in RESERVOIR_ARRAYS]
-                arrays |= dict(zip(names, map(to_numpy, piece), strict=True))
-        if self.held is not None and self.held.pieces:
-            arrays |= {f"held.{number}": to_numpy(array) for number, array in enumerate(self.held.joined())}
-        return header, arrays
+    def beside(self, reference: Array) -> Survey:
+        """The survey, in as few pieces as can be, in the library and on the device of a reference."""
+        held = self.held
+        if held is not None and held.pieces:
+            X, y, ids, numbers = held.joined()
+            held = HeldScores(((like(X, reference, dtype_name(X)), like(y, reference), ids, numbers),))
+        scored, unscored = (reservoir.beside(reference) for reservoir in (self.scored, self.unscored))
+        return replace(self, scored=scored, unscored=unscored, held=held)
 
 
 @dataclass(frozen=True)
 class SurveyJob:
-    """The work of the first pass on each chunk.
+    """The work of the first pass on each chunk; without features where only score and query are read.
 
     limit : number of rows that may serve as basis, scored and unscored each
-    held_bytes : of the features of scored rows that are held
-    all_unscored : whether scores are ignored
+    max_held : number of scored rows that are held
+    unscored : whether unscored rows may serve as basis; all_unscored : whether scores are ignored
     first_number : number of the first row of the scan
     """
 
     limit: int
     seed: int
-    held_bytes: int = field(default_factory=lambda: HELD_BYTES)
+    max_held: int
+    unscored: bool = True
     all_unscored: bool = False
     first_number: int = 0
 
@@ -206,7 +210,6 @@ class SurveyJob:
         is_scored = np.zeros(n, dtype=bool)
         if not self.all_unscored and chunk.scores is not None:
             is_scored = ~np.isnan(to_numpy(chunk.scores))
-        numbers = self.first_number + chunk.first_row + np.arange(n)
         scored = np.flatnonzero(is_scored)
         held, level = HeldScores(), 0.0
         if len(scored):
@@ -214,38 +217,27 @@ class SurveyJob:
             scores = take(chunk.scores, scored)
             level = float(namespace(scores).mean(scores))
             ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(n)[scored]]
-            held = HeldScores(((take(chunk.features, scored), scores, ids, numbers[scored]),))
+            numbers = self.first_number + chunk.first_row + scored
+            held = HeldScores(((take(chunk.features, scored), scores, ids, numbers),))
         return Survey(
             (ChunkCounts.of(chunk, is_scored),),
-            self._reservoir(chunk, numbers, scored),
-            self._reservoir(chunk, numbers, np.flatnonzero(~is_scored)),
-            held if held.n_bytes <= self.held_bytes else None,
+            self._reservoir(chunk, is_scored),
+            self._reservoir(chunk, ~is_scored & self.unscored),
+            held if held.n_rows <= self.max_held else None,
             level,
-            self.held_bytes,
+            self.max_held,
         )
 
-    def _reservoir(self, chunk: Chunk, numbers: Index, rows: Index) -> Reservoir:
-        return Reservoir.of(self.limit, numbers[rows], self.seed, lambda kept: take(chunk.features, rows[kept]))
+    def _reservoir(self, chunk: Chunk, may_serve: Mask) -> Reservoir:
+        if self.limit == 0:
+            return Reservoir(0)
+        rows = np.flatnonzero(may_serve)
+        numbers = self.first_number + chunk.first_row + rows
+        return Reservoir.of(self.limit, numbers, self.seed, lambda kept: take(chunk.features, rows[kept]))
 
     def digest(self) -> str:
         """A text that differs between surveys with different results."""
         return repr(self)
-
-    def unpacked(self, header: dict[str, Any], arrays: Arrays, reference: Array) -> Survey:
-        """A survey from its JSON and arrays, in the library and on the device of a reference."""
-        reservoirs = []
-        for name in ("scored", "unscored"):
-            pieces: tuple[Any, ...] = ()
-            if f"{name}.numbers" in arrays:
-                numbers, draws, features = (arrays[f"{name}.{array}"] for array in RESERVOIR_ARRAYS)
-                pieces = ((numbers, draws, like(features, reference, str(features.dtype))),)
-            reservoirs.append(Reservoir(self.limit, pieces))
-        held = HeldScores() if header["held"] else None
-        if held is not None and "held.0" in arrays:
-            X, y, ids, numbers = (arrays[f"held.{number}"] for number in range(4))
-            held = HeldScores(((like(X, reference, str(X.dtype)), like(y, reference), ids, numbers),))
-        chunks = tuple(ChunkCounts.unpacked(values) for values in header["chunks"])
-        return Survey(chunks, reservoirs[0], reservoirs[1], held, header["level"], self.held_bytes)
 
 
 @dataclass(frozen=True)
@@ -259,11 +251,11 @@ class NumberedRows:
     @property
     def shape(self) -> tuple[int, int]:
         """The shape of the whole table."""
-        return self.n_rows, int(self.features.shape[1])
+        return self.n_rows, self.features.shape[1]
 
     def take_rows(self, rows: Any) -> Array:
         """Rows by their numbers in the table; others than those in memory are refused."""
-        asked = np.asarray(to_numpy(rows))
+        asked = to_numpy(rows)
         positions = np.minimum(np.searchsorted(self.numbers, asked), len(self.numbers) - 1)
         missing = self.numbers[positions] != asked
         if np.any(missing):
@@ -272,15 +264,124 @@ class NumberedRows:
         return take(self.features, positions)
 
 
+def max_held_rows(n_features: int) -> int:
+    """Scored rows that are held in memory, at most."""
+    return HELD_BYTES // (8 * max(n_features, 1))
+
+
 def run_survey(scan: Scan, passes: Passes, job: SurveyJob, name: str, *, contiguous: bool) -> Survey:
-    """The first pass over a scan; `contiguous` refuses queries that come back."""
-    survey: Survey = passes.run(scan, job, f"look-{name}", f"looking at {name}")
+    """The first look at a scan; `contiguous` refuses queries that come back."""
+    seen, first_job = scan, job
+    if scan.finds_rows:
+        seen = scan.without_features(score=not job.all_unscored, query=contiguous)
+        first_job = replace(job, limit=0) if (scan.n_rows or 0) > MAX_EVEN_ROWS else job
+    survey: Survey = passes.run(seen, first_job, f"look-{name}", f"looking at {name}")
     if contiguous and scan.has_queries and not survey.rises:
         closed = ClosedQueries()
-        with closing(scan.chunks(features=False)) as chunks:
+        with closing(scan.without_features().chunks()) as chunks:
             for chunk in chunks:
                 closed.add(chunk.runs, chunk.place)
-    return survey
+    return survey if seen is scan else _with_features(survey, scan, seen, passes, job, name)
+
+
+def _with_features(survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: SurveyJob, name: str) -> Survey:
+    """A survey that was made without features, with those of the candidates and of the rows that it holds."""
+    scored, unscored = survey.scored.rows()[0], survey.unscored.rows()[0]
+    n_scored, n_unscored = survey.n_scored, survey.n_rows - survey.n_scored
+    if survey.n_rows > MAX_EVEN_ROWS:
+        scored, unscored = (
+            job.first_number + _spread_rows(survey, seen, job, kind) if wanted else np.zeros(0, dtype=np.int64)
+            for kind, wanted in (("scored", survey.held is None), ("unscored", job.unscored))
+        )
+    held = None if survey.held is None or not survey.held.pieces else survey.held.joined()
+    wanted = np.unique(np.concatenate([scored, unscored, *([] if held is None else [held[3]])]))
+    if len(wanted) == 0:
+        return survey
+    rows = scan.picking(wanted - job.first_number)
+    job_of_rows, what = PickJob(digest(wanted)), f"reading rows of {name}"
+    features = passes.run(rows, job_of_rows, f"rows-{name}", what, len(wanted)).joined()
+
+    def at(numbers: Index) -> Array:
+        return take(features, np.searchsorted(wanted, numbers))
+
+    def reservoir(numbers: Index, count: int) -> Reservoir:
+        if len(numbers) == 0:
+            return Reservoir(job.limit)
+        if survey.n_rows <= MAX_EVEN_ROWS:
+            draws = uniform_draws(numbers, job.seed)
+        else:  # as if the smallest of all rows: a cut of several reservoirs takes from each by the rows behind it
+            draws = np.random.default_rng([job.seed, count]).random(len(numbers)) * (len(numbers) / count)
+        return Reservoir(job.limit, ((numbers, draws, at(numbers)),))
+
+    return replace(
+        survey,
+        scored=reservoir(scored, n_scored),
+        unscored=reservoir(unscored, n_unscored),
+        held=survey.held if held is None else HeldScores(((at(held[3]), *held[1:]),)),
+    )
+
+
+def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, kind: str) -> Index:
+    """Row numbers in the scan of candidates out of the scored, or unscored, rows: from a few stretches of them."""
+    scored = kind == "scored"
+    sizes = np.asarray([chunk.scored if scored else chunk.rows - chunk.scored for chunk in survey.chunks])
+    ends = np.cumsum(sizes)
+    count = int(ends[-1])
+    width = WINDOW_ROWS * count // survey.n_rows
+    ranks = spread_places(count, min(job.limit, count), job.seed, width)
+    begins = np.cumsum([0, *(chunk.rows for chunk in survey.chunks)])
+    numbers = []
+    for position in np.unique(np.searchsorted(ends, ranks, side="right")).tolist():
+        chunk, first = survey.chunks[position], int(ends[position] - sizes[position])
+        places = ranks[slice(*np.searchsorted(ranks, (first, first + int(sizes[position]))))] - first
+        if sizes[position] < chunk.rows:
+            places = np.flatnonzero(_is_scored(seen, chunk.cursor) == scored)[places]
+        numbers.append(begins[position] + places)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
+
+
+def _is_scored(seen: Scan, cursor: Cursor) -> Mask:
+    """Which rows of the chunk before a cursor have a score: (n,)."""
+    unit, position = cursor
+    with closing(seen.unit_chunks(unit, skipped=position - 1)) as chunks:
+        scores = to_numpy(next(chunks).scores)
+    return ~np.isnan(scores)
+
+
+@storable("PickedRows")
+@dataclass(frozen=True)
+class PickedRows:
+    """Features of rows that were picked, in the order of their numbers, piece by piece."""
+
+    pieces: tuple[Array, ...]
+
+    def merged(self, other: PickedRows) -> PickedRows:
+        """The features of these rows and of those that follow them."""
+        return PickedRows((*self.pieces, *other.pieces))
+
+    def joined(self) -> Array:
+        """The features of all rows: (n, d)."""
+        return stack_rows(list(self.pieces))
+
+    def beside(self, reference: Array) -> PickedRows:
+        """The features as one piece, in the library and on the device of a reference."""
+        features = self.joined()
+        return PickedRows((like(features, reference, dtype_name(features)),))
+
+
+@dataclass(frozen=True)
+class PickJob:
+    """Takes the features of the rows that a scan picks; `rows` stands for their numbers."""
+
+    rows: str
+
+    def __call__(self, chunk: Chunk) -> PickedRows:
+        """The features of a chunk."""
+        return PickedRows((chunk.features,))
+
+    def digest(self) -> str:
+        """A text that differs between picks of different rows."""
+        return self.rows
 
 
 def held_rows(survey: Survey, *, with_queries: bool) -> tuple[NumberedRows, Rows]:
@@ -310,6 +411,7 @@ class ScannedRows:
     every: bool = True
     with_queries: bool = True
     _passed: int = field(default=0, init=False)
+    _summed: tuple[str, Statistics] | None = field(default=None, init=False)  # by a pass that was made for other rows
 
     @property
     def n_rows(self) -> int:
@@ -339,8 +441,18 @@ class ScannedRows:
             code, last = first + len(present) - 1, int(runs.ids[present[-1]])
 
     def summed(self, comparison: Loss, features: Any, size: int, columns: Sequence[Index] | None = None) -> Statistics:
-        """The sums over the rows, in one pass."""
-        job = SumJob(comparison, features, size, "all" if self.every else "unscored", columns)
+        """The sums over the rows, in one pass unless `keep` was given them."""
+        job = self.sum_job(comparison, features, size, columns)
+        if self._summed is not None and self._summed[0] == job.digest():
+            return self._summed[1]
         self._passed += 1
         name = f"sums-{self.name}-{self._passed}"
         return self.passes.run(self.scan, job, name, f"summing {self.name}", self.survey.n_rows).closed()  # type: ignore[no-any-return]
+
+    def sum_job(self, comparison: Loss, features: Any, size: int, columns: Sequence[Index] | None) -> SumJob:
+        """The job that sums the rows."""
+        return SumJob(comparison, features, size, "all" if self.every else "unscored", columns)
+
+    def keep(self, job: SumJob, sums: Statistics) -> None:
+        """Remember the sums of a job, so that `summed` need not pass over the rows."""
+        self._summed = job.digest(), sums

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
-from numpy.typing import NDArray
 
+from corank._arrays import FloatArray, NumpyArray
 from corank._messages import did_you_mean
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "none", "?", "-")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", "-")
 NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a finite number
 MAX_LISTED_COLUMNS = 20
@@ -41,7 +41,9 @@ def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
         try:
             frame = nw.from_native(table, eager_only=True)
         except DuplicateError as error:
-            raise TableError(f"the table has several columns of one name: {' '.join(str(error).split())}") from error
+            raise TableError(
+                f"the table has several columns with the same name: {' '.join(str(error).split())}"
+            ) from error
         except TypeError as error:
             kind = type(table).__name__
             raise TypeError(f"expected a table of pandas, polars (not lazy) or pyarrow, got {kind}") from error
@@ -74,20 +76,19 @@ def check_unique(names: list[str], where: str) -> None:
     """Refuse names that occur twice; `where` is the table or file that has them."""
     if len(set(names)) < len(names):
         repeated = sorted(name for name, number in Counter(names).items() if number > 1)
-        raise TableError(f"{where} has several columns of one name: {_listed(repeated)}")
+        raise TableError(f"{where} has several columns with the same name: {_listed(repeated)}")
 
 
 # ---- scores, labels, numbers
 
 
 def column(table: pa.Table, name: str, role: str = "") -> pa.ChunkedArray:
-    """The column of that name; `role` is its purpose in one word, for the error where there is no such column."""
+    """The column of that name; `role` is its purpose in one word, or an option, for the error where there is none."""
     if table.schema.get_field_index(name) < 0:
         names = table.column_names
         guess = did_you_mean(name, names) or "."
-        raise TableError(
-            f"there is no {role + ' ' if role else ''}column {name!r}{guess} The columns are {_listed(names)}"
-        )
+        which = f"{role}: there is no column" if role.startswith("-") else f"there is no {f'{role} column'.strip()}"
+        raise TableError(f"{which} {name!r}{guess} The columns are {_listed(names)}")
     return table[name]
 
 
@@ -96,8 +97,8 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names[:MAX_LISTED_COLUMNS])) + more
 
 
-def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
-    """Scores: (n_rows,), NaN where a row is unscored."""
+def score_column(table: pa.Table, name: str, unlabelled: float | None = None) -> FloatArray:
+    """Scores: (n_rows,), NaN where a row is unscored, also by the score `unlabelled`."""
     values = plain(column(table, name, "score"))
     if is_text(values.type):
         texts = [text for text in values.unique().to_pylist() if text is not None and text.strip() not in MISSING]
@@ -105,10 +106,11 @@ def score_column(table: pa.Table, name: str) -> NDArray[np.float64]:
             raise TableError(
                 f"score column {name!r} holds text, such as {texts[0]!r}, not numbers: is it the right column?"
             )
-    return numbers(values, name, "a number: leave the cell empty where a row is unscored")
+    scores = numbers(values, name, "a number: leave the cell empty if the row is unscored")
+    return scores if unlabelled is None else np.where(scores == unlabelled, np.nan, scores)
 
 
-def query_column(table: pa.Table, name: str) -> NDArray[Any]:
+def query_column(table: pa.Table, name: str) -> NumpyArray:
     """Query labels: (n_rows,) whole numbers where the column holds them, else text or dates; none may be missing."""
     labels = plain(column(table, name, "query"))
     if pa.types.is_nested(labels.type):
@@ -119,7 +121,7 @@ def query_column(table: pa.Table, name: str) -> NDArray[Any]:
     return np.asarray(labels.to_numpy())
 
 
-def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> NDArray[np.float64]:
+def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> FloatArray:
     """Values of the column `name` as numbers: (n_rows,), NaN where missing; text is parsed, and must hold `what`."""
     values = plain(values)
     if pa.types.is_float64(values.type):  # the usual case in wide tables
@@ -139,7 +141,7 @@ def numbers(values: pa.ChunkedArray, name: str, what: str = "a number") -> NDArr
     return np.asarray(result, dtype=np.float64)
 
 
-def parsed(values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str], float]) -> NDArray[np.float64]:
+def parsed(values: pa.ChunkedArray, name: str, what: str, parse: Callable[[str], float]) -> FloatArray:
     """Texts of the column `name` as numbers by `parse`: (n_rows,), NaN where missing; each text must be `what`."""
     result = np.full(len(values), np.nan)
     for row, text in enumerate(values.to_pylist()):
@@ -188,7 +190,7 @@ def _check_dates(values: pa.ChunkedArray, name: str, where: object) -> None:
         first, last = ends["min"] // unit, ends["max"] // unit
     if first < FIRST_SECOND or last > LAST_SECOND:
         raise TableError(
-            f"column {name!r} of {where} has a date outside of the years 1 to 9999: mend it, or drop the column"
+            f"column {name!r} of {where} has a date outside the years 1 to 9999: correct it, or drop the column"
         )
 
 

@@ -35,7 +35,7 @@ class Limit:
     def check(self, amount: int, what: str) -> None:
         """Refuse more than the limit; `what` is the sentence up to the limit."""
         if amount > self.value:
-            raise TableError(f"{what}, more than {self.value:,}: if that is meant, set {self.variable}={amount}")
+            raise TableError(f"{what}, more than {self.value:,}: if this is intended, set {self.variable}={amount}")
 
 
 MAX_COLUMNS = Limit("CORANK_MAX_COLUMNS", 200_000)
@@ -57,14 +57,14 @@ def check_expansion(path: object, n_bytes: int, n_compressed: int) -> None:
     if n_bytes > max(FREE_BYTES, MAX_EXPANSION.value * n_compressed):
         raise TableError(
             f"{path} grows to {in_bytes(n_bytes)} or more when it is read, over {MAX_EXPANSION.value} times its size: if "
-            f"that is meant, set {MAX_EXPANSION.variable} to a larger number"
+            f"this is intended, set {MAX_EXPANSION.variable} to a larger number"
         )
 
 
 def too_long_a_line(path: object) -> TableError:
     """The error for a line that is longer than it may be."""
     return TableError(
-        f"{path} has a line of more than {in_bytes(MAX_LINE_BYTES.value)}: if that is meant, set {MAX_LINE_BYTES.variable} "
+        f"{path} has a line of more than {in_bytes(MAX_LINE_BYTES.value)}: if this is intended, set {MAX_LINE_BYTES.variable} "
         "to a larger number of bytes"
     )
 

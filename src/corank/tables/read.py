@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 from pyarrow import parquet
-from sklearn.datasets import load_svmlight_file
 
 from corank.tables.columns import MISSING, TableError, check_unique, usual_types
 from corank.tables.limits import (
@@ -39,6 +38,7 @@ SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".letor", ".dat")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 FORMATS = {"csv": ".csv", "tsv": ".tsv", "parquet": ".parquet", "jsonl": ".jsonl", "svmlight": ".svm"}
 PARQUET_START, GZIP_START = b"PAR1", b"\x1f\x8b"
 BEGINNING = 4096  # bytes by which the kind of a file is recognised
@@ -47,9 +47,10 @@ LAYOUT_ROWS, LAYOUT_CHARACTERS = 100, 2**20  # of the rows by which decimal comm
 NUMBER_BYTES = 8
 MAX_DIGITS = 18  # of the number of a feature
 WIDE = 1_000  # columns from which the types of a CSV are guessed by its first row, and checked
-SCORE, QUERY = "score", "qid"  # columns of an SVMlight file
+SCORE, QUERY, DOCUMENT = "score", "qid", "docid"  # columns of an SVMlight file; the last is made of its comments
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[\w.]+([-+]\d+)?(\s+qid:\S+)?(\s+\d+:\S+)+\s*(#.*)?")
 _LAST_FEATURE = re.compile(rb"(\d+):[^\s:#]+\s*(?:#[^\n]*)?(?:\n|\Z)")
+_DOCUMENT_ID = re.compile(rb"\bdocid\s*=\s*(\S+)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+([eE][+-]?\d+)?")
 _JSON_NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
 _MIXED_TYPES = re.compile(r"Column\(/(.*?)\) changed from (\w+) to (\w+) in row (\d+)")
@@ -63,7 +64,8 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     CSV and TSV are UTF-8 with one header row; fields that are empty or hold one of the usual marks (NA, N/A, #N/A, NaN,
     NULL, None, ?, -) are missing. The separator of a `.csv` is the first of comma, semicolon and tab that its header
     has, of a `.txt` tab, comma, semicolon. Numbers with a decimal comma are understood where semicolons separate.
-    SVMlight and LETOR (also as `.txt`) have columns `score` (nan: unscored), `qid` where there is one, and `1`, `2`, ….
+    SVMlight and LETOR (also as `.txt`) have columns `score` (nan: unscored), `qid` where there is one, `docid` where
+    comments name the rows (`# docid = GX001`, or any other text), and `1`, `2`, ….
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def read_table(path: str | os.PathLike[str], *, text: Iterable[str] = ()) -> pa.
     if not path.exists():
         raise TableError(f"there is no file {path}")
     if not path.is_file():
-        raise TableError(f"{path} is no ordinary file: write its contents to one, and read that")
+        raise TableError(f"{path} is not a regular file: write its contents to one, and read that")
     with reading(path):
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
@@ -170,9 +172,11 @@ def kind_of_file(path: Path) -> tuple[str, bool]:
     kind, compressed = _ending(path)
     if kind in (*SEPARATORS, *JSON_LINES, *SVMLIGHT) or (kind in PARQUET and not compressed):
         return kind, compressed
+    if kind in SPREADSHEETS:
+        raise TableError(f"{path} is a spreadsheet: save it as CSV in your spreadsheet program, and give that file")
     endings = ", ".join([*SEPARATORS, *JSON_LINES, *SVMLIGHT, *PARQUET])
     raise TableError(
-        f"{path} does not end like a table; known endings are {endings}, all but the last two also with .gz"
+        f"{path} has no file extension of a table; known are {endings}, all but the last two also with .gz"
     )
 
 
@@ -343,6 +347,12 @@ def _read_csv(path: Path, text: set[str]) -> pa.Table:
     return pa.Table.from_arrays(columns, table.column_names)
 
 
+def first_row(path: Path, layout: CsvLayout) -> list[str]:
+    """The fields of the first row of a CSV file, which may be its header."""
+    with _open_text(path) as file:
+        return next(csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator))
+
+
 def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
     """Columns of a wide table whose first cell is a fraction; to find their types out takes most of the time."""
     with _open_text(path) as file:
@@ -401,10 +411,12 @@ def _read_svmlight(path: Path) -> pa.Table:
     try:
         X, scores, queries = parse_lines(lines, n_features)
     except ValueError as error:
-        raise TableError(f"{path} is no svmlight file: {error}") from error
+        raise TableError(f"{path} is not an SVMlight file: {error}") from error
     if with_queries and len(queries) != len(scores):
-        raise TableError(f"{path}: some lines have no qid:")
+        raise TableError(f"{path}: some lines have no qid, but others do")
     columns = {SCORE: scores, **({QUERY: queries} if with_queries else {})}
+    if has_comments(lines):
+        columns[DOCUMENT] = document_ids(lines)
     dense = X.toarray(order="F")
     columns |= {str(number + 1): dense[:, number] for number in range(n_features)}
     arrays = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
@@ -425,6 +437,8 @@ def with_zeros(table: pa.Table, names: Any) -> pa.Table:
 
 def parse_lines(lines: list[bytes], n_features: int) -> tuple[Any, Any, Any]:
     """Features (n, n_features) in CSR, scores (n,) and query labels (n,) or fewer of SVMlight lines, else a ValueError."""
+    from sklearn.datasets import load_svmlight_file
+
     try:
         result: tuple[Any, Any, Any] = load_svmlight_file(
             io.BytesIO(b"".join(lines)), n_features=n_features, query_id=True, zero_based=False
@@ -455,9 +469,21 @@ def has_queries(path: Path) -> bool:
         try:
             float(fields[0])
         except ValueError:
-            raise TableError(f"{path} is no svmlight file: it begins with {lines[0][:40]!r}") from None
+            raise TableError(f"{path} is not an SVMlight file: it begins with {lines[0][:40]!r}") from None
         return len(fields) > 1 and fields[1].startswith(b"qid:")
     raise TableError(f"{path} has no rows")
+
+
+def has_comments(lines: list[bytes]) -> bool:
+    """Whether comments name the rows of an SVMlight file: the first of its lines has one."""
+    return any(document_ids(lines[:1]))
+
+
+def document_ids(lines: list[bytes]) -> list[str | None]:
+    """What the comments of SVMlight lines call the rows: the docid of LETOR or else the whole comment."""
+    comments = (line.partition(b"#")[2].strip() for line in lines)
+    named = ((comment, _DOCUMENT_ID.search(comment)) for comment in comments)
+    return [(match[1] if match else comment).decode(errors="replace") or None for comment, match in named]
 
 
 def last_feature(path: Path) -> int:

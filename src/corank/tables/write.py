@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,11 +24,12 @@ from pyarrow import parquet
 from corank.tables.columns import TableError, is_list, is_text, plain, to_arrow
 from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
 
-try:
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
+LOCKED_BYTE = 2**30  # on Windows, where a lock forbids others to read: far behind the contents of a file
 LEFTOVER_SECONDS = 600  # a half-written file is left alone for that long after it was last written to
 FORMULA = r"[=+\-@\t\r]"  # how a text begins that spreadsheets take for one
 
@@ -57,7 +59,7 @@ def write_to(table: pa.Table, file: IO[bytes], kind: str, *, compressed: bool = 
 
 
 @contextmanager
-def pieces_to(file: IO[bytes], kind: str, *, compressed: bool = False) -> Iterator[Callable[[pa.Table], None]]:
+def pieces_to(file: IO[bytes], kind: str, *, compressed: bool) -> Iterator[Callable[[pa.Table], None]]:
     """A function that writes one table after the other, all with the same columns, to an open file."""
     if kind in SVMLIGHT:
         raise TableError(
@@ -155,9 +157,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file")
     if path.exists() and not path.is_file():
-        raise FileExistsError(f"{path} is no ordinary file and is not replaced: give the name of a file")
+        raise FileExistsError(f"{path} is not a regular file, so it is not replaced: give another name")
     if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} is already there: pass overwrite=True to replace it")
+        raise FileExistsError(f"{path} already exists: pass overwrite=True to replace it")
     if path.parent.exists() and not path.parent.is_dir():
         raise NotADirectoryError(f"{path.parent} is a file, so {path} cannot be written: choose another place")
     if not path.parent.is_dir():
@@ -171,13 +173,20 @@ def clear_leftovers(folder: Path) -> None:
         with suppress(OSError):  # another process may be faster, or the folder not ours
             if leftover.is_file() and time.time() - leftover.stat().st_mtime > LEFTOVER_SECONDS:
                 with leftover.open("rb+") as file:
-                    _lock(file)
+                    lock(file)
                     leftover.unlink()
 
 
-def _lock(file: IO[bytes]) -> None:
+def lock(file: IO[bytes]) -> None:
     """Mark a file as being written for as long as it is open; an OSError where another process writes it."""
-    if fcntl is not None:
+    if sys.platform == "win32":
+        place = file.tell()
+        file.seek(LOCKED_BYTE)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        finally:
+            file.seek(place)
+    else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -195,7 +204,7 @@ def replacing(path: Path, *, overwrite: bool, private: bool = False) -> Iterator
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             with suppress(OSError):  # some file systems have no locks
-                _lock(file)
+                lock(file)
             yield file
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())  # the name must not be there before the contents are
@@ -219,7 +228,7 @@ def _take_over(path: Path, before: os.stat_result) -> None:
 
 
 @contextmanager
-def table_writer(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Callable[[pa.Table], None]]:
+def table_writer(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Callable[[pa.Table], None]]:
     """A function that writes one table after the other to a file, which gets its name when the block ends well.
 
     The kind follows from the ending, as for `write_table`.

@@ -1,0 +1,207 @@
+"""`corank explain`: a model, a table and two of its items → why one is above the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.text import Text
+
+from corank._messages import count, did_you_mean
+from corank.cli.columns import remembered
+from corank.cli.console import cell, grid, is_several, show, show_json, typed_command, working
+from corank.cli.files import check_report_output, title_of
+from corank.cli.items import ItemTable, OpenedTables
+from corank.cli.links import as_argument
+from corank.cli.options import (
+    TABLE,
+    CommonOptions,
+    File,
+    LinkOptions,
+    ModelFile,
+    QueryInFit,
+    Word,
+    Words,
+    argument,
+    option,
+)
+from corank.learners.pair_explanation import PairExplanation
+from corank.model_files import load
+from corank.tables import TableError, score_column
+
+MOST = 8  # parts that a table shows, besides the sum of all others
+MAX_CELL = 40
+
+
+def explain(
+    context: typer.Context,
+    *,
+    model: ModelFile,
+    file: Path = argument(f"Table that contains the two items: {TABLE}."),
+    id: Words = option("Name of an item; given twice, once per item.", metavar="NAME"),
+    id_column: Word = option("Column that names the items. Default: as in fit."),
+    query: QueryInFit = None,
+    links: LinkOptions,
+    report: File = option("Also write the explanation as an HTML page, NAME.html."),
+    common: CommonOptions,
+) -> None:
+    """Say why one item is above another: by column, by view, and by what the model learned from.
+
+    The parts in each table add up to the difference of the two scores: a
+    positive part speaks for the first item, a negative one for the second.
+    Parts of columns are exact for linear models; for others they are Shapley
+    values, the mean effect of exchanging a column.
+    """
+    tables = OpenedTables.open(context, model, file, common, links)
+    if is_several(tables.file):
+        raise ValueError(f"corank explain takes a single table, but {file} is a folder or a pattern")
+    check_report_output(report, *tables.paths, force=common.force)
+    with working(quiet=common.quiet) as step:
+        step(f"reading {tables.file.name}")
+        learner = load(model)
+        item, with_queries = (
+            id_column or remembered(learner, "id"),
+            hasattr(learner, "reason_") and learner._with_queries,
+        )
+        otherwise = "all rows are one query" if with_queries else ""
+        rows = ItemTable.read(learner, tables.file, query, item, otherwise=otherwise)
+        items = _Items.of(rows, item, asked=id_column is not None)
+        pair = items.rows_of(id or [], rows.table)
+        more: dict[str, Any] = as_argument(rows.links(tables.links, items.column))
+        if with_queries:
+            more["qid"] = rows.queries
+        step("explaining")
+        explanation = learner.explain_pair(*pair, items=rows.features, names=items.names, **more)
+        shares = _tables(explanation, rows.table, pair, remembered(learner, "score"))
+        if report is not None:
+            step(f"writing {report.name}")
+            _write_page(explanation, shares, report, title_of(file), force=common.force)
+    if common.as_json:
+        show_json({"model": str(model), "table": str(file), **explanation.as_dict()})
+        return
+    if report is None or not common.quiet:
+        show(*(Text(sentence) for sentence in explanation.sentences()[:2]), *(shown.as_grid() for shown in shares))
+    if report is not None and not common.quiet:
+        show(Text(f"page: {report}"))
+
+
+@dataclass(frozen=True)
+class _Items:
+    """The rows of a table by their names; by their numbers, from 1, where no column names them.
+
+    column : that names them, or None; names : (n_rows,)
+    """
+
+    file: Path
+    column: str | None
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, items: ItemTable, column: str | None, *, asked: bool) -> _Items:
+        """The names of the rows of a table; a column that was not `asked` for may be missing."""
+        numbers = [str(row) for row in range(1, len(items.table) + 1)]
+        column, named = items.names(column, asked=asked)
+        if named is not None:
+            numbers = [name or f"row {number}" for name, number in zip(named, numbers, strict=True)]
+        return cls(items.file, column, numbers)
+
+    def rows_of(self, wanted: Sequence[str], table: pa.Table) -> tuple[int, int]:
+        """The rows of the two items that are asked about."""
+        if len(wanted) != 2:
+            example = "--id A --id B" if self.column is None else f"--id {self.names[0]!r} --id {self.names[-1]!r}"
+            columns = [name for name in wanted if name in table.column_names]
+            hint = f"; a column is given with --id-column {columns[0]}" if columns else ""
+            times = count(len(wanted), "time")
+            raise ValueError(f"--id is given {times}, but two items are compared: name both, such as {example}{hint}")
+        first, second = (self._row_of(name.strip()) for name in wanted)
+        if first == second:
+            raise ValueError(f"--id {wanted[0]!r} is given twice: an item cannot be above itself")
+        return first, second
+
+    def _row_of(self, name: str) -> int:
+        rows = np.flatnonzero(np.asarray(self.names, dtype=object) == name)
+        if len(rows) == 1:
+            return int(rows[0])
+        if self.column is None:
+            raise TableError(
+                f"--id {name!r}: no column names the items, so --id takes row numbers from 1 to {len(self.names)}; give "
+                "the column with --id-column"
+            )
+        if len(rows) == 0:
+            guess = did_you_mean(name, self.names)
+            raise TableError(f"--id {name!r} is not in column {self.column!r} of {self.file}{guess}")
+        raise TableError(
+            f"--id {name!r} is in data rows {rows[0] + 1} and {rows[1] + 1} of {self.file}: remove one of them, or use "
+            "--id-column with a column whose values are unique"
+        )
+
+
+# ---- what is shown
+
+
+@dataclass(frozen=True)
+class _PartsTable:
+    """A table of parts, as a terminal and a page show it; the last column holds the parts."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def as_grid(self) -> Any:
+        """The table for a terminal."""
+        return grid(self.title, self.head, self.rows, right=[self.head[-1]])
+
+
+def _tables(
+    explanation: PairExplanation, table: pa.Table, pair: tuple[int, int], score: str | None
+) -> list[_PartsTable]:
+    """Parts with what the table says about them: the cells of both items, the scores of scored items."""
+    scores = score_column(table, score) if score is not None and score in table.column_names else None
+    result = []
+    for title, contributions in explanation.tables(MOST).items():
+        if title.startswith("By column"):
+            head = ["column", explanation.first, explanation.second, "part"]
+            cells = [[_cell(table, contribution.name, row) for row in pair] for contribution in contributions]
+        elif scores is None or title in ("By view", "By comparison"):
+            head, cells = [title.removeprefix("By "), "part"], [[] for _ in contributions]
+        else:
+            head = [explanation.items_are, "score", "part"]
+            item_scores = [
+                None if contribution.row is None else float(scores[contribution.row]) for contribution in contributions
+            ]
+            cells = [["" if score is None or np.isnan(score) else cell(score)] for score in item_scores]
+        rows = [
+            [contribution.name, *more, f"{contribution.value:+.3g}"]
+            for contribution, more in zip(contributions, cells, strict=True)
+        ]
+        result.append(_PartsTable(title, head, rows))
+    return result
+
+
+def _cell(table: pa.Table, name: str, row: int) -> str:
+    """A cell in a few characters; nothing where the table has no such column."""
+    if name not in table.column_names:
+        return ""
+    text = cell(table[name][row].as_py())
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+
+
+def _write_page(
+    explanation: PairExplanation, tables: Sequence[_PartsTable], path: Path, name: str, *, force: bool
+) -> None:
+    from corank.report import page  # slow to import
+
+    head, *others = explanation.sentences()
+    about = f"The parts add up to {explanation.difference:+.3g}; positive parts speak for {explanation.first}"
+    sections = [
+        page.Section(shown.title, [page.table(about, shown.head, shown.rows, text_columns=range(len(shown.head) - 1))])
+        for shown in tables
+    ]
+    sections.append(page.Section("How it was made", page.origins(typed_command("explain"))))
+    title = f"Why {explanation.first} and {explanation.second} of {name} differ"
+    page.write(page.page(title, [page.verdict(head, others)], sections), path, overwrite=force)

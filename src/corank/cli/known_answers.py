@@ -1,0 +1,92 @@
+"""Answers that a model has learned from already: each has a mark, which its file keeps, so that none counts twice.
+
+The mark of a scored row is made of its score, its query, and its name or, where nothing names it, its features; that of a
+comparison of the two names. An answer that differs in any of them is another answer.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from corank._arrays import FloatArray, Mask, NumpyArray
+from corank.cli.comparisons import ReadPairs
+
+MARKS = "marks"  # what the note on its table in a model file calls them
+MARK_BYTES, MARK_LETTERS = 6, 8
+MAX_MARKED = 200_000  # answers, beyond which none is marked
+DISTINCT_SHARE = 0.98  # of the rows without names: where more are alike, features do not tell rows apart
+FEATURE_DIGITS = 6  # after the point; sums of texts are not the same to the last digit in every table
+
+
+def row_marks(
+    names: Sequence[str | None] | None,
+    features: Any,
+    scores: FloatArray,
+    queries: NumpyArray | None,
+) -> list[str]:
+    """Marks of scored rows, in their order; none where the rows cannot be told apart, or are too many.
+
+    Parameters
+    ----------
+    names : (n,) or None
+    features : (n, d)
+    scores : (n,), NaN where unscored: such rows have no mark
+    queries : (n,) labels, or None
+    """
+    scored = np.flatnonzero(~np.isnan(scores)).tolist()
+    if len(scored) > MAX_MARKED:
+        return []
+    cells = np.round(np.asarray(features, dtype=np.float64)[scored], FEATURE_DIGITS) + 0.0  # no -0
+    identities: list[str | bytes] = [row.tobytes() for row in cells]
+    if names is not None:
+        identities = [names[row] or cell for row, cell in zip(scored, identities, strict=True)]
+    elif len(set(identities)) < DISTINCT_SHARE * len(identities):
+        return []
+    labels = [""] * len(scored) if queries is None else [str(queries[row]) for row in scored]
+    return [
+        _mark(identity, label, f"{score:.6g}")
+        for identity, label, score in zip(identities, labels, scores[scored], strict=True)
+    ]
+
+
+def pair_marks(names: Sequence[str | None], pairs: ReadPairs) -> list[str]:
+    """Marks of comparisons between items of these names."""
+    n = len(pairs.winners)
+    if n > MAX_MARKED:
+        return []
+    margins, counts = (np.ones(n) if values is None else values for values in (pairs.margins, pairs.counts))
+    return [
+        _mark(names[winner], names[loser], f"{margin:.6g}", f"{count:g}")
+        for winner, loser, margin, count in zip(pairs.winners, pairs.losers, margins, counts, strict=True)
+    ]
+
+
+def _mark(*parts: str | bytes | None) -> str:
+    digest = blake2b(digest_size=MARK_BYTES)
+    for part in parts:
+        text = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return b64encode(digest.digest()).decode()
+
+
+def are_new(marks: Sequence[str], model: Any) -> Mask:
+    """Whether the model has not learned from each answer: (n,). An answer that it knows k times is new from then on."""
+    text = str((model.table_ or {}).get(MARKS) or "")
+    known = Counter(text[at : at + MARK_LETTERS] for at in range(0, len(text), MARK_LETTERS))
+    new = np.ones(len(marks), dtype=bool)
+    for at, mark in enumerate(marks):
+        if known[mark] > 0:
+            known[mark] -= 1
+            new[at] = False
+    return new
+
+
+def with_marks(table: dict[str, Any], marks: Sequence[str]) -> dict[str, Any]:
+    """The note on a table with the marks of further answers, where those before have marks."""
+    return table if table.get(MARKS) is None else {**table, MARKS: str(table[MARKS]) + "".join(marks)}

@@ -1,0 +1,285 @@
+"""What a fitted model says beyond its scores: how sure the ranks are, which columns matter, and in which direction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from corank._arrays import FloatArray, Index, take, to_numpy
+from corank._scikit_learn import is_regressor
+from corank.metrics import disagreement_error, misplaced_shares
+from corank.rows import encode_queries, is_frame
+
+MAX_UNCERTAIN_ROWS = 1_000  # of a query: the covariance of its scores takes the square of that
+RANK_INTERVAL = (5, 95)  # percent
+HELD_OUT_SHARE = 1 / 3  # of the scored rows or queries, on which columns are shuffled
+FEWEST_UNITS = 6  # scored rows or queries, below which none are held out
+MAX_JUDGED_ROWS = 2_000
+QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of a column of numbers, at which its effect is found
+MAX_CATEGORIES, MAX_AVERAGED_ROWS = 6, 40  # of an effect
+
+
+@dataclass(frozen=True)
+class RankUncertainty:
+    """How sure the ranks of items are.
+
+    Attributes
+    ----------
+    best : (n,) probability that the item is the best of its query
+    low, high : (n,) between which ranks it lies with a probability of 90 %; 1 is the best
+    """
+
+    best: FloatArray
+    low: Index
+    high: Index
+
+
+def knows_uncertainty(model: Any) -> bool:
+    """Whether a model says how sure it is of the order of several rows."""
+    if hasattr(model, "reason_"):
+        return True
+    return "return_cov" in signature(model.predict).parameters and not model._kernel.precomputed
+
+
+def rank_uncertainty(
+    model: Any, X: Any, *, qid: Any = None, links: Any = None, n_draws: int = 1_000, random_state: int = 0
+) -> RankUncertainty:
+    """Say how likely each item is the best of its query, and between which ranks it lies.
+
+    Functions are drawn from what the model believes, and the items are ranked by each of them. Noise of single scores is
+    left out: the question is which item is better, not which will be scored higher next time.
+
+    Parameters
+    ----------
+    model : AutoRanker, AutoRegressor, PreferenceGP or DifferenceGP, fitted
+    X : (n, d) items, as in `predict`
+    qid : (n,) query labels; None = one query
+    links : as in `AutoRanker.predict`
+    n_draws : int, number of functions
+    random_state : int
+
+    Returns
+    -------
+    RankUncertainty
+        NaN, and ranks 0, for queries of more than 1,000 items. O(m³ + m² n_draws) for a query of m items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import AutoRegressor, rank_uncertainty
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = AutoRegressor().fit(X, np.sin(X[:, 0]))
+    >>> sure = rank_uncertainty(model, np.array([[1.5], [4.5]]))
+    >>> sure.low.tolist(), sure.high.tolist()
+    ([1, 2], [1, 2])
+    """
+    if not knows_uncertainty(model):
+        raise TypeError(f"model: {type(model).__name__} does not say how sure it is; AutoRanker and PreferenceGP do.")
+    n = len(X) if not hasattr(X, "shape") else X.shape[0]
+    queries = np.zeros(n, dtype=np.int64) if qid is None else to_numpy(encode_queries(qid, n)[0])
+    best, low, high = np.full(n, np.nan), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    rng = np.random.default_rng(random_state)
+    scores, covariance_of = _belief(model, X, qid, links)
+    for query in range(int(queries.max(initial=-1)) + 1):
+        rows = np.flatnonzero(queries == query)
+        if not 0 < len(rows) <= MAX_UNCERTAIN_ROWS:
+            continue
+        values, vectors = np.linalg.eigh(covariance_of(rows))
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        draws = scores[rows] + rng.standard_normal((n_draws, len(rows))) @ root.T
+        ranks = np.argsort(np.argsort(-draws, axis=1), axis=1) + 1
+        best[rows] = (ranks == 1).mean(axis=0)
+        low[rows], high[rows] = np.percentile(ranks, RANK_INTERVAL, axis=0, method="nearest").astype(np.int64)
+    return RankUncertainty(best, low, high)
+
+
+def _belief(model: Any, X: Any, qid: Any, links: Any) -> tuple[FloatArray, Callable[[Index], FloatArray]]:
+    """Predictions (n,), and what gives the covariance (m, m) of the function of a model at chosen rows."""
+    if hasattr(model, "reason_"):
+        scores = model.predict(X, qid=qid if model._with_queries else None, links=links)
+        return to_numpy(scores), model._covariance_of(X, links)
+    rows_of_X = np.asarray(X) if is_frame(X) else X
+    scores = model.predict(X)
+    covariance = lambda rows: to_numpy(model.predict(take(rows_of_X, rows), return_cov=True)[1])
+    return to_numpy(scores), covariance
+
+
+# ---- which columns matter
+
+
+@dataclass(frozen=True)
+class ColumnEffect:
+    """What a column does to the predictions of a model.
+
+    Attributes
+    ----------
+    column : its name
+    increase : by how much the held-out error grows where the column is shuffled: root mean squared error of a regressor,
+        share of misordered pairs of a ranker
+    standard_error : of the increase, over held-out rows or queries
+    values : some values of the column, from low to high, or its most frequent categories; none for text and vectors
+    effects : (k,) the mean prediction where all rows have that value, less the mean of these
+    deviations : (k,) standard deviations of the effects, None where the model does not say how sure it is
+    """
+
+    column: str
+    increase: float
+    standard_error: float
+    values: list[Any]
+    effects: FloatArray
+    deviations: FloatArray | None
+
+    def in_words(self) -> tuple[str, str, str]:
+        """Its name, how much it matters, and where predictions are highest and lowest."""
+        matters = f"{self.increase:+.3g} ± {self.standard_error:.2g}"
+        if not self.values:
+            return self.column, matters, ""
+        highest, lowest = (self._at(int(place(self.effects))) for place in (np.argmax, np.argmin))
+        return self.column, matters, f"highest at {highest}, lowest at {lowest}"
+
+    def _at(self, place: int) -> str:
+        sure = "" if self.deviations is None else f" ± {self.deviations[place]:.2g}"
+        return f"{self.values[place]} ({self.effects[place]:+.3g}{sure})"
+
+
+def column_effects(
+    model: Any, X: Any, y: Any, *, qid: Any = None, n_repeats: int = 5, random_state: int = 0
+) -> list[ColumnEffect]:
+    """Say which columns matter, by shuffling each in held-out rows, and in which direction.
+
+    A copy of the model is fitted on two thirds of the scored rows (queries where there are several), and judged on the
+    others, each column shuffled in turn. Columns that say the same stand in for each other, so each of them matters little.
+
+    Parameters
+    ----------
+    model : fitted learner of scores
+    X : (n, d), as in `fit`: a table, or what the model's `encoder_` made of it
+    y : (n,) scores, NaN = unscored
+    qid : (n,) query labels, as in `fit`
+    n_repeats : int, how often each column is shuffled
+    random_state : int
+
+    Returns
+    -------
+    list of ColumnEffect, those that matter most first. O(n_repeats · d) predictions and one fit.
+    """
+    features, columns = _columns_of(model, X)
+    scores = np.asarray(y, dtype=np.float64)
+    queries = None if qid is None else to_numpy(encode_queries(qid, len(scores))[0])
+    rng = np.random.default_rng(random_state)
+    held_out = _held_out_rows(scores, queries, rng)
+    fitted = _refitted(model, features, scores, queries, held_out)
+    rows, labels = features[held_out], None if queries is None else queries[held_out]
+    ranks = not is_regressor(model)
+
+    def errors(matrix: FloatArray) -> FloatArray:
+        return _unit_errors(scores[held_out], _predicted(fitted, matrix, labels), labels, ranks=ranks)
+
+    before = errors(rows)
+    effects = []
+    for name, positions in columns.items():
+        grown = np.zeros(len(before))
+        for _ in range(n_repeats):
+            shuffled = rows.copy()
+            shuffled[:, positions] = rows[rng.permutation(len(rows))][:, positions]
+            grown += (errors(shuffled) - before) / n_repeats
+        defined = grown[np.isfinite(grown)]
+        increase, error = float(defined.mean()), float(defined.std(ddof=1) / np.sqrt(len(defined)))
+        if not ranks:  # from squared errors to their roots
+            root = np.sqrt(max(float(np.nanmean(before)) + increase, 1e-300))
+            increase, error = float(root - np.sqrt(np.nanmean(before))), float(error / (2 * root))
+        effects.append(ColumnEffect(name, increase, error, *_partial_effect(model, features, name, positions, rng)))
+    return sorted(effects, key=lambda effect: -effect.increase)
+
+
+def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
+    """The rows as numbers (n, d), and for each column of the table the columns of the matrix that come from it."""
+    encoder = model.encoder_
+    if encoder is not None:
+        features = encoder.transform(X) if is_frame(X) else np.asarray(X, dtype=np.float64)
+        names = [column.name for column in encoder.columns_]
+        owners = encoder.attributes_
+    else:
+        features = np.asarray(X, dtype=np.float64)
+        names = [str(name) for name in getattr(model, "feature_names_in_", range(features.shape[1]))]
+        owners = np.arange(features.shape[1])
+    return features, {names[owner]: np.flatnonzero(owners == owner) for owner in np.unique(owners)}
+
+
+def _held_out_rows(scores: FloatArray, queries: Index | None, rng: np.random.Generator) -> Index:
+    """Numbers of scored rows to hold out, of whole queries where there are several."""
+    scored = np.flatnonzero(~np.isnan(scores))
+    units = scored if queries is None or len(np.unique(queries[scored])) < FEWEST_UNITS else queries[scored]
+    distinct = np.unique(units)
+    if len(distinct) < FEWEST_UNITS:
+        raise ValueError(
+            f"y has {len(distinct)} scored rows or queries: at least {FEWEST_UNITS} are needed to hold some out."
+        )
+    chosen = rng.permutation(distinct)[: max(2, round(HELD_OUT_SHARE * len(distinct)))]
+    return scored[np.isin(units, chosen)][:MAX_JUDGED_ROWS]
+
+
+def _refitted(model: Any, features: FloatArray, scores: FloatArray, queries: Index | None, held_out: Index) -> Any:
+    """A copy of a model, fitted on all rows but some."""
+    from sklearn.base import clone
+
+    learner = clone(model)
+    if "encoder" in learner.get_params():
+        learner.set_params(encoder=model.encoder_)
+    others = np.setdiff1d(np.arange(len(scores)), held_out)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to say was said of the model itself
+        return learner.fit(features[others], scores[others], qid=None if queries is None else queries[others])
+
+
+def _predicted(model: Any, features: FloatArray, queries: Index | None) -> FloatArray:
+    within = {"qid": queries} if hasattr(model, "reason_") and queries is not None else {}
+    return np.asarray(to_numpy(model.predict(features, **within)), dtype=np.float64)
+
+
+def _unit_errors(scores: FloatArray, predictions: FloatArray, queries: Index | None, *, ranks: bool) -> FloatArray:
+    """Errors of rows, or of queries where there are several: squared ones, or shares of misordered pairs."""
+    if not ranks:
+        return (scores - predictions) ** 2
+    if queries is None or len(np.unique(queries)) < 2:
+        return misplaced_shares(scores, predictions)
+    return disagreement_error(scores, predictions, qid=queries, average=False)
+
+
+def _partial_effect(
+    model: Any, features: FloatArray, name: str, positions: Index, rng: np.random.Generator
+) -> tuple[list[Any], FloatArray, FloatArray | None]:
+    """Values of a column, the mean predictions there, and how sure they are; nothing for text and vectors."""
+    values, cells = _grid(model.encoder_, features, name, positions)
+    if not values:
+        return [], np.zeros(0), None
+    rows = features[rng.permutation(len(features))[:MAX_AVERAGED_ROWS]]
+    stacked = np.concatenate([rows] * len(values))
+    stacked[:, positions] = np.repeat(cells, len(rows), axis=0)
+    averages = np.kron(np.eye(len(values)) - 1 / len(values), np.full((1, len(rows)), 1 / len(rows)))
+    scores = _predicted(model, stacked, None)
+    if not knows_uncertainty(model):
+        return values, averages @ scores, None
+    covariance = _belief(model, stacked, None, None)[1](np.arange(len(stacked)))
+    deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", averages, covariance, averages), 0))
+    return values, averages @ scores, deviations
+
+
+def _grid(encoder: Any, features: FloatArray, name: str, positions: Index) -> tuple[list[Any], FloatArray]:
+    """Some values of a column, as people read them and as features (k, width)."""
+    column = None if encoder is None else next(column for column in encoder.columns_ if column.name == name)
+    if column is not None and column.kind == "category":
+        frequent = np.argsort(-features[:, positions[: len(column.categories)]].sum(axis=0), kind="stable")[
+            :MAX_CATEGORIES
+        ]
+        return [column.categories[at] for at in frequent], np.eye(len(positions))[frequent]
+    if len(positions) != 1 or (column is not None and column.kind not in ("number", "duration", "vector")):
+        return [], np.zeros((0, len(positions)))
+    cells = np.unique(np.quantile(features[:, positions[0]], QUANTILES))
+    amounts = cells if column is None else cells * column.divisor + column.centre
+    return [float(f"{amount:.4g}") for amount in amounts], cells[:, None]

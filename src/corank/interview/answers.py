@@ -1,0 +1,401 @@
+"""The file of answers: one line per answer, only ever appended to, so that nothing a person has said is lost.
+
+It is CSV. An undo is a line of its own that names the line it takes back; a process that was killed while writing may leave
+half a line, which is ignored and reported. What is asked, and what is learned from the answers, is not decided here.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Self
+
+from corank.tables import TableError, check_target
+from corank.tables.limits import open_limited
+from corank.tables.read import reading
+from corank.tables.write import lock
+
+POSITIONS = ("first", "second", "third", "fourth")
+COLUMNS = ("number", "kind", *POSITIONS, "answer", "worst", "score", "undoes", "person", "at")
+HEADER = ",".join(COLUMNS)
+COMPARE, BEST_WORST, SCORE = "compare", "best-worst", "score"
+N_ITEMS = {COMPARE: (2,), BEST_WORST: (3, 4), SCORE: (1,)}  # kind of question → how many items it may show
+TIE, SKIP, UNDO = "tie", "skip", "undo"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")  # the last field: a line without all of it was cut
+_NUMBER = re.compile(r"\d{1,15}")
+_UTF8_MARK = b"\xef\xbb\xbf"  # before the header, where a spreadsheet has written the file
+_IN_USE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a person.
+
+    Attributes
+    ----------
+    number : of its line
+    kind : "compare", "best-worst" or "score"
+    items : names of the items shown, in the order of `POSITIONS`
+    answer : position of the better or best item, or "tie", "skip" or "score"
+    worst : position of the worst item, for "best-worst"; else empty
+    score : for "score", else None
+    person : name of who answered, or empty
+    at : when, in UTC
+    """
+
+    number: int
+    kind: str
+    items: tuple[str, ...]
+    answer: str
+    worst: str
+    score: float | None
+    person: str
+    at: str
+
+    def comparisons(self) -> list[tuple[str, str]]:
+        """Names of winners and losers that the answer implies; the best of several also beats the worst, once."""
+        if self.answer not in POSITIONS:
+            return []
+        best = self._named(self.answer)
+        pairs = [(best, other) for other in self.items if other != best]
+        if self.worst:
+            worst = self._named(self.worst)
+            pairs += [(other, worst) for other in self.items if other not in (best, worst)]
+        return pairs
+
+    def ties(self) -> list[tuple[str, str]]:
+        """Names of items that the answer says are equally good, two by two."""
+        return list(combinations(self.items, 2)) if self.answer == TIE else []
+
+    def check(self) -> None:
+        """Refuse an answer that does not go with its question, in a ValueError."""
+        if self.kind not in N_ITEMS:
+            raise ValueError(f"kind must be {_listed(N_ITEMS)}, got {self.kind!r}")
+        if len(self.items) not in N_ITEMS[self.kind]:
+            raise ValueError(
+                f"kind {self.kind!r} shows {_listed(N_ITEMS[self.kind])} items, but {len(self.items)} are named"
+            )
+        if "" in self.items:
+            raise ValueError(f"{POSITIONS[self.items.index('')]!r} is empty, but an item after it is named")
+        if len(set(self.items)) < len(self.items):
+            raise ValueError("an item is shown twice: every question is about different items")
+        standing = POSITIONS[: len(self.items)]
+        words = (SCORE, SKIP) if self.kind == SCORE else (*standing, TIE, SKIP)
+        if self.answer not in words:
+            raise ValueError(f"answer must be {_listed(words)}, got {self.answer!r}")
+        picks = self.kind == BEST_WORST and self.answer in standing
+        if picks and (self.worst not in standing or self.worst == self.answer):
+            others = [word for word in standing if word != self.answer]
+            raise ValueError(f"worst must be {_listed(others)}, got {self.worst!r}")
+        if self.worst and not picks:
+            raise ValueError(f"worst must be empty for {self.kind!r} answered by {self.answer!r}, got {self.worst!r}")
+        if (self.score is not None) != (self.answer == SCORE):
+            raise ValueError(f"score must be a number where the answer is {SCORE!r}, else empty")
+        if self.score is not None and not math.isfinite(self.score):
+            raise ValueError(f"score must be a finite number, got {self.score}")
+
+    def _named(self, position: str) -> str:
+        return self.items[POSITIONS.index(position)]
+
+
+@dataclass(frozen=True)
+class AnswerLog:
+    """What a file of answers says.
+
+    Attributes
+    ----------
+    answers : the answers that count, in the order in which they were given; those that were taken back are left out
+    taken_back : the answers that were taken back
+    broken : numbers of the lines that cannot be read, counted from 1 for the header
+    next_number : of the next line
+    """
+
+    answers: list[Answer] = field(default_factory=list)
+    taken_back: list[Answer] = field(default_factory=list)
+    broken: list[int] = field(default_factory=list)
+    next_number: int = 1
+
+    @property
+    def n_told(self) -> int:
+        """How many answers say something: those that were not skipped."""
+        return sum(answer.answer != SKIP for answer in self.answers)
+
+    @property
+    def undone(self) -> int:
+        """How many answers were taken back."""
+        return len(self.taken_back)
+
+    def last(self, person: str | None = None, kind: str | None = None) -> Answer | None:
+        """The last answer, of a person and of a kind where given."""
+        return next(
+            (a for a in reversed(self.answers) if person in (None, a.person) and kind in (None, a.kind)),
+            None,
+        )
+
+    def with_answer(self, answer: Answer) -> AnswerLog:
+        """The log after one more answer."""
+        return replace(self, answers=[*self.answers, answer], next_number=max(self.next_number, answer.number + 1))
+
+    def without(self, answer: Answer, number: int) -> AnswerLog:
+        """The log after line `number` has taken an answer back."""
+        left = [other for other in self.answers if other is not answer]
+        taken_back = [*self.taken_back, answer]
+        return replace(self, answers=left, taken_back=taken_back, next_number=max(self.next_number, number + 1))
+
+
+def pair_outcomes(answers: Iterable[Answer]) -> list[tuple[str, str, float]]:
+    """What answers say about pairs of items, in their order: two names, and 1 where the first is better or 0.5 for a tie."""
+    outcomes: list[tuple[str, str, float]] = []
+    for answer in answers:
+        outcomes += [(*pair, 1.0) for pair in answer.comparisons()]
+        outcomes += [(*pair, 0.5) for pair in answer.ties()]
+    return outcomes
+
+
+def running_scores(answers: Iterable[Answer]) -> Iterator[tuple[str, float]]:
+    """With every score the name of its item and what the item has by then: the mean over people of the last score of each."""
+    by_person: dict[str, dict[str, float]] = {}
+    for answer in answers:
+        if answer.score is not None:
+            scores = by_person.setdefault(answer.items[0], {})
+            scores[answer.person] = answer.score
+            yield answer.items[0], sum(scores.values()) / len(scores)
+
+
+def mean_scores(answers: Iterable[Answer]) -> dict[str, float]:
+    """The score of every item that has one, by name."""
+    return dict(running_scores(answers))
+
+
+class AnswersInUse(ValueError):
+    """Another process writes to the file of answers."""
+
+
+# ---- reading
+
+
+def is_answers_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins with the header of a file of answers."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        beginning = file.read(len(_UTF8_MARK) + len(HEADER) + 1)
+    line = beginning.removeprefix(_UTF8_MARK)[: len(HEADER) + 1]
+    return line.rstrip(b"\r\n") == HEADER.encode()
+
+
+def read_answers(path: str | os.PathLike[str]) -> AnswerLog:
+    """Read a file of answers.
+
+    Lines that were cut or are no text are reported as broken. A line that can be read but makes no sense is refused, in a
+    TableError that names it.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"there is no file {path}")
+    if not is_answers_file(path):
+        raise TableError(f"{path} is no file of answers: its first line must be {HEADER}")
+    answers: dict[int, Answer] = {}  # by the places of their lines
+    places: dict[str, list[int]] = {}  # by their numbers, which may be used again where two files were put together
+    broken: list[int] = []
+    taken_back: list[Answer] = []
+    highest, place = 0, 1
+    with reading(path), open_limited(path, compressed=False) as file:
+        file.readline()
+        for place, line in enumerate(file, start=2):
+            if not line.strip():
+                continue
+            fields = _fields(line)
+            if fields is None:
+                broken.append(place)
+                continue
+            number = int(fields["number"])
+            highest = max(highest, number)
+            try:
+                if fields["answer"] != UNDO:
+                    answers[place] = _answer(number, fields)
+                    places.setdefault(str(number), []).append(place)
+                elif places.get(fields["undoes"]):
+                    taken_back.append(answers.pop(places[fields["undoes"]].pop()))
+                else:
+                    raise ValueError(
+                        f"undoes must be the number of an answer before it that still counts, got {fields['undoes']!r}"
+                    )
+            except ValueError as error:
+                raise TableError(f"line {place} of {path}: {error}; correct the line or remove it") from None
+    return AnswerLog(list(answers.values()), taken_back, broken, max(highest + 1, place))
+
+
+def _fields(line: bytes) -> dict[str, str] | None:
+    """The fields of a line by the names of their columns; None where the line was cut or is damaged."""
+    if b"\0" in line:
+        return None
+    try:
+        (values,) = csv.reader([line.decode().rstrip("\r\n")], strict=True)
+    except (ValueError, csv.Error):
+        return None
+    if len(values) != len(COLUMNS):
+        return None
+    fields = dict(zip(COLUMNS, values, strict=True))
+    return fields if _NUMBER.fullmatch(fields["number"]) and _TIME.fullmatch(fields["at"]) else None
+
+
+def _answer(number: int, fields: dict[str, str]) -> Answer:
+    """The answer of a line, checked."""
+    names = [fields[position] for position in POSITIONS]
+    while names and not names[-1]:
+        names.pop()
+    try:
+        score = float(fields["score"]) if fields["score"] else None
+    except ValueError:
+        raise ValueError(f"score must be a number, got {fields['score']!r}") from None
+    answer = Answer(
+        number,
+        fields["kind"],
+        tuple(names),
+        fields["answer"],
+        fields["worst"],
+        score,
+        fields["person"],
+        fields["at"],
+    )
+    answer.check()
+    return answer
+
+
+# ---- writing
+
+
+class AnswersFile:
+    """A file of answers to write to: created, or taken up where it ends. One process at a time may have it open.
+
+    Attributes
+    ----------
+    log : AnswerLog
+        What the file says, kept up to date. Each change makes a new one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_target(path, overwrite=True)
+        self._file = path.open("a+b", buffering=0)  # unbuffered: what failed to be written is not written later
+        self._cut = False  # whether the last line has no end
+        try:
+            self._take()
+            self._complete_header()
+            self.log = read_answers(path)
+            self._file.seek(-1, os.SEEK_END)
+            self._cut = self._file.read(1) != b"\n"
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _take(self) -> None:
+        try:
+            lock(self._file)
+        except OSError as error:
+            if error.errno in _IN_USE:  # others: some file systems have no locks
+                raise AnswersInUse(
+                    f"{self.path} is being written to by another process: close that one, or choose another file"
+                ) from None
+
+    def _complete_header(self) -> None:
+        """Write the header, or the rest of it where a process was killed while it wrote it."""
+        header = f"{HEADER}\n".encode()
+        self._file.seek(0)
+        beginning = self._file.read(len(header))
+        if len(beginning) < len(header) and header.startswith(beginning):
+            self._write(header[len(beginning) :])
+
+    def append(
+        self,
+        kind: str,
+        items: Sequence[str],
+        answer: str,
+        worst: str = "",
+        score: float | None = None,
+        person: str = "",
+    ) -> Answer:
+        """Write an answer; it is on the disk when this returns. Takes what `Answer` has."""
+        score = None if score is None else float(score)
+        said = Answer(self.log.next_number, kind, tuple(items), answer, worst, score, person, _now())
+        said.check()
+        self._write_line(said)
+        self.log = self.log.with_answer(said)
+        return said
+
+    def undo(self, person: str | None = None, kind: str | None = None) -> Answer | None:
+        """Take the last answer back, of a person and of a kind where given, by a line that says so; None without one."""
+        last = self.log.last(person, kind)
+        if last is None:
+            return None
+        number = self.log.next_number
+        undo = replace(last, number=number, answer=UNDO, worst="", score=None, at=_now())
+        self._write_line(undo, undoes=str(last.number))
+        self.log = self.log.without(last, number)
+        return last
+
+    def _write_line(self, answer: Answer, undoes: str = "") -> None:
+        names = (*answer.items, *("",) * (len(POSITIONS) - len(answer.items)))
+        score = "" if answer.score is None else repr(answer.score)
+        values = [str(answer.number), answer.kind, *names, answer.answer, answer.worst, score, undoes]
+        values += [answer.person, answer.at]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(values)
+        line = text.getvalue().encode()
+        fields = _fields(line) if line.count(b"\n") == 1 else None
+        if fields is None or list(fields.values()) != values:  # could not be read again
+            raise ValueError(
+                "names of items and people must be one line of text each, without NUL and of less than 100,000 "
+                f"characters, got {_shortened(answer)}"
+            )
+        self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        """Write bytes at the end of the file, and on to the disk."""
+        rest = b"\n" + line if self._cut else line
+        n_bytes, was_cut = len(rest), self._cut
+        self._cut = True  # until all is written
+        while rest:
+            rest = rest[self._file.write(rest) or 0 :]
+        try:
+            os.fsync(self._file.fileno())
+        except OSError:  # the line may be lost, and its answer is refused: it must not come back
+            with suppress(OSError):
+                os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - n_bytes)
+                self._cut = was_cut
+            raise
+        self._cut = False
+
+    def close(self) -> None:
+        """Close the file, and let another process write to it."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _listed(words: Any) -> str:
+    return " or ".join(map(repr, words))
+
+
+def _shortened(answer: Answer) -> str:
+    return ", ".join(repr(name[:40]) for name in (*answer.items, answer.person))

@@ -1,0 +1,399 @@
+"""What is believed about the items of a pool, what to ask about them next, and how settled their order is.
+
+Scores are a Gaussian process, in units of the noise of an answer: P(a is said to beat b) = Φ(f_a − f_b). Similar items have
+similar scores, and each has something of its own. How similar, and how decided answers are, is averaged over by the evidence
+(docs/mathematics.md, section 3.18). No web, no files, no learners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import scipy.linalg
+from numpy.polynomial.hermite import hermgauss
+from scipy.special import ndtr, softmax
+
+from corank._arrays import FloatArray, Index, add_diagonal
+from corank.kernels import squared_norms
+from corank.solvers.active_learning import information
+from corank.solvers.expectation_propagation import Posterior, Sites, propagate
+from corank.solvers.pair_data import PairData
+
+LEAST_VARIANCE = 1e-12
+VARIANCES = (1.0, 4.0, 16.0)  # of a score before any answer, in units of the noise of an answer
+OWN_SHARES = (0.02, 0.1, 0.3, 1.0)  # of that variance is an item's own
+WIDTHS = (1.0, 4.0)  # of the similarity, in units of the median distance
+TIE_NOISE = 1.0  # variance with which a tie says that two scores are equal
+JITTER = 1e-8  # added to the variance of compared items
+TOLERANCE, MAX_SWEEPS = 1e-3, 60  # of expectation propagation
+FEW_OUTCOMES, LOOK_EVERY = 30, 10  # outcomes from which on, and after which, all kernels are looked at
+LEAST_SHARE = 1e-3  # of a kernel that is looked at in between
+MAX_SCALED = 500  # items whose distances are looked at
+N_DRAWS = 200  # of all scores, for places and the first ten
+MAX_FORESEEN = 120  # items whose future answers are gone through
+_NODES, _WEIGHTS = hermgauss(9)
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A Gaussian belief about the scores of a pool.
+
+    Attributes
+    ----------
+    rows : (m,) numbers of the items in their table, ascending
+    weights : (m,) how many items of the table each of them stands for
+    mean, covariance : (m,) and (m, m)
+    """
+
+    rows: Index
+    weights: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+
+    def places(self, rows: Iterable[int]) -> list[int] | None:
+        """Where rows of the table stand in the pool; None where one of them is not in it."""
+        wanted = np.asarray(list(rows), dtype=np.int64)
+        places = np.minimum(np.searchsorted(self.rows, wanted), len(self.rows) - 1)
+        return [int(place) for place in places] if np.array_equal(self.rows[places], wanted) else None
+
+    # ---------------------------------------------------------------- answers
+
+    def after_win(self, winner: int, loser: int) -> Belief:
+        """The belief after an answer about two places of the pool. O(m²)."""
+        column = self.covariance[:, winner] - self.covariance[:, loser]
+        scale = np.sqrt(1 + max(float(column[winner] - column[loser]), 0.0))
+        z = float(self.mean[winner] - self.mean[loser]) / scale
+        ratio = _density(z) / max(float(ndtr(z)), 1e-300)
+        return self._moved(column, ratio / scale, ratio * (ratio + z) / scale**2)
+
+    def after_tie(self, first: int, second: int) -> Belief:
+        """The belief after an answer that two places of the pool are equally good. O(m²)."""
+        column = self.covariance[:, first] - self.covariance[:, second]
+        precision = 1 / (TIE_NOISE + max(float(column[first] - column[second]), 0.0))
+        return self._moved(column, -float(self.mean[first] - self.mean[second]) * precision, precision)
+
+    def after_score(self, place: int, gap: float) -> Belief:
+        """The belief after a score that lies `gap` above what was expected. O(m²)."""
+        column = self.covariance[:, place]
+        precision = 1 / (1 + max(float(column[place]), 0.0))
+        return self._moved(column, gap * precision, precision)
+
+    def _moved(self, column: FloatArray, step: float, shrinkage: float) -> Belief:
+        covariance = self.covariance - np.outer(shrinkage * column, column)
+        return replace(self, mean=self.mean + step * column, covariance=covariance)
+
+    # ---------------------------------------------------------------- questions
+
+    @cached_property
+    def _pairs(self) -> tuple[Index, Index]:
+        return np.triu_indices(len(self.rows), k=1)
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Variances of the differences between all pairs, in the order of `_pairs`."""
+        first, second = self._pairs
+        diagonal = np.diag(self.covariance)
+        return np.maximum(diagonal[first] + diagonal[second] - 2 * self.covariance[first, second], LEAST_VARIANCE)
+
+    @cached_property
+    def _gaps(self) -> FloatArray:
+        first, second = self._pairs
+        return self.mean[first] - self.mean[second]
+
+    def best_pair(self, asked: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+        """The rows of the pair whose comparison tells most; pairs of rows that were `asked` are left out. O(m²)."""
+        gains = self._gains(asked)
+        if not len(gains) or not np.isfinite(gains.max()):
+            return None
+        pair = int(np.argmax(gains))
+        first, second = self._pairs
+        return int(self.rows[first[pair]]), int(self.rows[second[pair]])
+
+    def best_four(self, asked: Iterable[tuple[int, int]]) -> tuple[int, ...] | None:
+        """The rows of four items of which best and worst tell most: the pair that tells most and then, one by one, the item
+        that tells most beside those chosen. Three where no fourth tells anything, so that every pair gets an answer in the
+        end. O(m²)."""
+        gains = self._gains(asked)
+        if len(self.rows) < 3 or not np.isfinite(gains.max()):
+            return None
+        m = len(self.rows)
+        matrix = np.zeros((m, m))
+        matrix[self._pairs] = np.where(np.isfinite(gains), gains, 0.0)
+        matrix += matrix.T
+        first, second = self._pairs
+        pair = int(np.argmax(gains))
+        chosen = [int(first[pair]), int(second[pair])]
+        while len(chosen) < min(4, m):
+            gain = matrix[chosen].sum(axis=0)
+            gain[chosen] = -1.0
+            if gain.max() <= 0 and len(chosen) == 3:
+                break
+            chosen.append(int(np.argmax(gain)))
+        return tuple(int(self.rows[place]) for place in chosen)
+
+    def best_row(self, asked: Iterable[int]) -> int | None:
+        """The row whose score leaves least uncertainty about all rows; those that were `asked` are left out. O(m²)."""
+        gains = self.weights @ self.covariance**2 / (np.diag(self.covariance) + 1)
+        gains[np.isin(self.rows, list(asked))] = -np.inf
+        return int(self.rows[np.argmax(gains)]) if np.isfinite(gains.max()) else None
+
+    def _gains(self, asked: Iterable[tuple[int, int]]) -> FloatArray:
+        """What every pair would tell, −inf for those that were asked."""
+        gains = information(self._gaps, self._variances)
+        gains[self._numbers(asked)] = -np.inf
+        return gains
+
+    def _numbers(self, pairs: Iterable[tuple[int, int]]) -> Index:
+        """Where pairs of rows of the table stand among `_pairs`; those outside the pool are left out."""
+        wanted = np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2)
+        places = np.minimum(np.searchsorted(self.rows, wanted), len(self.rows) - 1)
+        places = np.sort(places[(self.rows[places] == wanted).all(axis=1)], axis=1)
+        first, second = places.T
+        numbers: Index = first * (2 * len(self.rows) - first - 1) // 2 + second - first - 1
+        return numbers
+
+    # ---------------------------------------------------------------- how settled it is
+
+    @property
+    def misordered(self) -> float:
+        """The expected share of pairs in the wrong order."""
+        return self._share(np.asarray(ndtr(-np.abs(self._gaps) / np.sqrt(self._variances))))
+
+    def _share(self, values: FloatArray) -> float:
+        first, second = self._pairs
+        return float(np.average(values, weights=self.weights[first] * self.weights[second]))
+
+    def drawn_places(self, seed: int) -> FloatArray:
+        """Places (from 1) of the items in draws of all scores: (N_DRAWS, m)."""
+        rng = np.random.default_rng([seed, 18])
+        values, vectors = np.linalg.eigh(self.covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        draws = self.mean + rng.standard_normal((N_DRAWS, len(self.mean))) @ root.T
+        order = np.argsort(-draws, axis=1, kind="stable")
+        above = np.cumsum(self.weights[order], axis=1) - self.weights[order]
+        places = np.empty_like(draws)
+        np.put_along_axis(places, order, 1 + above, axis=1)
+        return np.asarray(places)
+
+    def foreseen(
+        self, n_steps: int, step: int, asked: Iterable[tuple[int, int]] = (), *, scores: bool = False
+    ) -> FloatArray:
+        """The expected share of pairs in the wrong order now and after 1, …, n_steps times `step` further answers.
+
+        Every answer is that to the question which tells most, a comparison or the score of an item; what it will be is
+        averaged over: (n_steps + 1,), not rising. Pairs of rows that were `asked` are left out. O(n_steps step m²).
+        """
+        belief = self._thinned()
+        first, second = belief._pairs
+        gaps, now = belief._gaps, belief._variances
+        covariance, left = belief.covariance, now
+        free = np.ones(len(belief.rows) if scores else len(gaps), dtype=bool)
+        if not scores:
+            free[belief._numbers(asked)] = False
+        shares = [belief.misordered]
+        for _ in range(n_steps):
+            for _ in range(min(step, int(free.sum()))):
+                if scores:
+                    gains = belief.weights @ covariance**2 / (np.diag(covariance) + 1)
+                else:
+                    gains = information(gaps, left)
+                chosen = int(np.argmax(np.where(free, gains, -1.0)))
+                free[chosen] = False
+                if scores:
+                    column = covariance[:, chosen]
+                    shrinkage = 1 / (1 + float(column[chosen]))
+                else:
+                    column = covariance[:, first[chosen]] - covariance[:, second[chosen]]
+                    shrinkage = _mean_shrinkage(float(gaps[chosen]), 1 + float(left[chosen]))
+                covariance = covariance - np.outer(shrinkage * column, column)
+                left = np.maximum(left - shrinkage * (column[first] - column[second]) ** 2, LEAST_VARIANCE)
+            shares.append(belief._share(_error_when_known_better(gaps, now, left)))
+        return np.asarray(shares)
+
+    def _thinned(self) -> Belief:
+        """Evenly spaced items of a large pool, which stand for the others."""
+        m = len(self.rows)
+        if m <= MAX_FORESEEN:
+            return self
+        kept = np.unique(np.linspace(0, m - 1, MAX_FORESEEN).astype(np.int64))
+        return Belief(self.rows[kept], self.weights[kept], self.mean[kept], self.covariance[np.ix_(kept, kept)])
+
+
+@dataclass(frozen=True)
+class Prior:
+    """How scores may vary between items before any answer.
+
+    columns : (n, k) standardised columns of all items; k may be 0
+    scale : median squared distance between items
+    """
+
+    columns: FloatArray
+    scale: float
+
+    @classmethod
+    def of(cls, columns: FloatArray, seed: int) -> Prior:
+        """The prior of items by their standardised columns; distances are those of a sample."""
+        rng = np.random.default_rng([seed, 22])
+        n = len(columns)
+        sample = columns if n <= MAX_SCALED else columns[np.sort(rng.choice(n, MAX_SCALED, replace=False))]
+        squares = squared_distances(sample, sample)[np.triu_indices(len(sample), k=1)]
+        positive = squares[squares > 0]
+        return cls(columns, float(np.median(positive)) if len(positive) else 0.0)
+
+    @property
+    def kernels(self) -> list[tuple[float, float]]:
+        """Own shares and widths that come into question."""
+        if self.scale == 0:
+            return [(1.0, 1.0)]
+        return [(own, width) for own in OWN_SHARES for width in (WIDTHS if own < 1 else (1.0,))]
+
+    def covariance(self, first: Index, second: Index, own: float, width: float) -> FloatArray:
+        """Of the scores of rows with those of others, for scores of variance 1."""
+        same = own * (first[:, None] == second[None, :])
+        if own == 1:
+            return np.asarray(same)
+        squares = squared_distances(self.columns[first], self.columns[second])
+        return np.asarray((1 - own) * np.exp(squares / (-2 * width**2 * self.scale)) + same)
+
+
+def squared_distances(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Between rows: (n, m)."""
+    squares = squared_norms(first)[:, None] + squared_norms(second)[None, :] - 2 * first @ second.T
+    return np.asarray(np.maximum(squares, 0.0))
+
+
+class Beliefs:
+    """Beliefs about items after comparisons, averaged over kernels by their evidence.
+
+    Expectation propagation begins where it ended last time, as comparisons are mostly added at the end.
+    """
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self._sites: dict[tuple[float, float, float], Sites] = {}
+        self._outcomes: Index = np.empty((0, 2), dtype=np.int64)  # that the sites stand for
+        self._shares: dict[tuple[float, float, float], float] = {}  # of the kernels when all were looked at
+        self._n_looked = 0  # outcomes at that time
+
+    def after(self, outcomes: Index, rows: Index, weights: FloatArray) -> Belief:
+        """The belief about a pool of items.
+
+        Parameters
+        ----------
+        outcomes : (p, 2) rows of the table: winners and losers; a tie is a win for both
+        rows, weights : (m,) the pool, as in `Belief`
+
+        O(k³ + p k) per sweep of expectation propagation for k = min(p, r) and r compared items, and O(m² k).
+        """
+        self._extend(outcomes)
+        negligible = self._negligible(len(outcomes))
+        kernels: list[tuple[float, float, float]] = []
+        log_weights: list[float] = []
+        means: list[FloatArray] = []
+        covariances: list[FloatArray] = []
+        for own, width in self.prior.kernels:
+            if all((own, width, variance) in negligible for variance in VARIANCES):
+                continue
+            pool = self.prior.covariance(rows, rows, own, width)
+            pairs, cross = self._compared(outcomes, rows, own, width) if len(outcomes) else (None, np.empty(0))
+            unseen = pool if pairs is None else pool - cross.T @ cross  # what no comparison can tell about
+            for variance in VARIANCES:
+                if (own, width, variance) in negligible:
+                    continue
+                kernels.append((own, width, variance))
+                if pairs is None:
+                    log_weights.append(0.0)
+                    means.append(np.zeros(len(rows)))
+                    covariances.append(variance * pool)
+                    continue
+                size = np.sqrt(variance)
+                posterior = self._propagated(replace(pairs, features=size * pairs.features), kernels[-1])
+                left = scipy.linalg.solve_triangular(posterior.factor, size * cross, lower=True)
+                log_weights.append(posterior.log_evidence)
+                means.append(size * cross.T @ posterior.mean)
+                covariances.append(variance * unseen + left.T @ left)
+        shares = softmax(log_weights)
+        if not negligible:
+            self._shares, self._n_looked = dict(zip(kernels, shares.tolist(), strict=True)), len(outcomes)
+        mean = np.asarray(shares @ np.asarray(means))
+        covariance = np.zeros((len(rows), len(rows)))
+        for share, centre, spread in zip(shares, means, covariances, strict=True):
+            covariance += share * (spread + np.outer(centre - mean, centre - mean))
+        return Belief(rows, weights, mean, covariance)
+
+    def _compared(self, outcomes: Index, rows: Index, own: float, width: float) -> tuple[PairData, FloatArray]:
+        """Comparisons between items with whitened features (·, k), and the pool in terms of the same: (k, m).
+
+        Fewer comparisons than items are made of their differences alone, each compared with one item that is 0.
+        """
+        items, ends = np.unique(outcomes, return_inverse=True)
+        winners, losers = ends.reshape(outcomes.shape).T
+        kernel = self.prior.covariance(items, items, own, width)
+        towards = self.prior.covariance(items, rows, own, width)
+        p = len(outcomes)
+        by_difference = p < len(items)
+        if by_difference:
+            kernel = kernel[winners] - kernel[losers]
+            kernel = kernel[:, winners] - kernel[:, losers]
+            towards = towards[winners] - towards[losers]
+            winners, losers = np.arange(p), np.full(p, p)
+        root = np.linalg.cholesky(add_diagonal(kernel, JITTER))
+        cross = scipy.linalg.solve_triangular(root, towards, lower=True)
+        features = np.vstack([root, np.zeros(p)]) if by_difference else root
+        return PairData(features, winners, losers, np.ones(p)), cross
+
+    def _negligible(self, n_outcomes: int) -> set[tuple[float, float, float]]:
+        """Kernels that had next to no share when all were looked at, not many outcomes ago."""
+        if n_outcomes < FEW_OUTCOMES or not self._n_looked <= n_outcomes < self._n_looked + LOOK_EVERY:
+            return set()
+        return {kernel for kernel, share in self._shares.items() if share < LEAST_SHARE}
+
+    def _propagated(self, pairs: PairData, kernel: tuple[float, float, float]) -> Posterior:
+        features, sites = pairs.centred(pairs.features), self._sites.get(kernel)
+        posterior = propagate(features, pairs, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS)
+        self._sites[kernel] = posterior.sites
+        return posterior
+
+    def _extend(self, outcomes: Index) -> None:
+        """Make sites that stand for these outcomes: those known, and new ones that say nothing yet."""
+        n_known = len(self._outcomes)
+        n_new = len(outcomes) - n_known
+        if n_new < 0 or not np.array_equal(outcomes[:n_known], self._outcomes):
+            self._sites = {}
+        elif n_new:
+            silent = np.zeros(n_new)
+            self._sites = {
+                kernel: Sites(np.concatenate([sites.precision, silent]), np.concatenate([sites.shift, silent]))
+                for kernel, sites in self._sites.items()
+            }
+        self._outcomes = outcomes
+
+
+def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray) -> FloatArray:
+    """The expected chance of the wrong order of pairs once the variance of their difference has gone from now to then."""
+    known = np.sqrt(2 * np.maximum(now - then, 0.0))
+    deviations = np.sqrt(then)
+    errors = np.zeros(len(gaps))
+    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        errors += weight * ndtr(-np.abs(gaps + known * node) / deviations)
+    return np.asarray(errors / np.sqrt(np.pi))
+
+
+def _mean_shrinkage(gap: float, scale: float) -> float:
+    """The shrinkage of `Belief._moved` by a comparison of this gap, averaged over both answers; scale is 1 + variance."""
+    z = gap / float(np.sqrt(scale))
+    chance = float(ndtr(z))
+    return _density(z) ** 2 / max(chance * (1 - chance), 1e-12) / scale
+
+
+def _density(z: float) -> float:
+    return float(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+
+
+def pairs_within(rows: Iterable[int]) -> list[tuple[int, int]]:
+    """All pairs of some rows, the smaller number first."""
+    return list(combinations(sorted(rows), 2))

@@ -1,0 +1,772 @@
+"""Interview: asks a person about items, learns from every answer, and says how settled the order is. No web in it.
+
+Answers are kept by `answers`, beliefs and questions are the subject of `belief`, the model is the average that
+`corank fit` builds from the same file. `answer` never waits for a fit: `refresh`, which may run in a thread of its own,
+fits what is new and prepares the next question for every answer that may come.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from corank._arrays import FloatArray, Index, in_one_thread
+from corank._messages import count, did_you_mean
+from corank.auto import AutoRanker, AutoRegressor, LiveFit
+from corank.column_kinds import labels, rows_by_name
+from corank.encoder import TableEncoder
+from corank.interview.answers import (
+    BEST_WORST,
+    COMPARE,
+    POSITIONS,
+    SCORE,
+    SKIP,
+    TIE,
+    Answer,
+    AnswerLog,
+    AnswersFile,
+    mean_scores,
+    pair_outcomes,
+)
+from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
+from corank.learners.pair_explanation import PairExplanation
+from corank.tables import TableError, column, to_arrow
+
+KINDS = (COMPARE, BEST_WORST, SCORE)
+MAX_POOL = 400  # items that questions are chosen from at a time
+MAX_COMPARED = 150  # of them, items that were asked about
+N_TOP = 30  # of them, items that stand first
+SHOWN_TOP = 10  # whose stability is told
+LEAST_SPREAD = 1e-3  # of believed scores, in units of the noise of an answer
+LEAST_NOISE = 1e-9  # of an answer, over the variance of scores
+FEWEST_ANSWERS = 3  # from which a model is fitted
+REPEAT_DISTANCE = 5  # questions between a question and its repetition
+STEP = 20  # answers by whose gain it is judged whether more are worth it
+LEAST_GAIN = 0.005  # share of pairs that so many answers must put right to be worth it
+MAX_STEPS = 15  # of so many answers that are foreseen
+PAIRS_TOLD = {COMPARE: 1, BEST_WORST: 3, SCORE: 1}  # answers to comparisons that tell about as much
+FEWEST_TO_STOP = 15  # answers before which nobody is told to stop, or how many more are worth it
+MAX_NAME = 10_000  # characters in the name of an item or a person
+INTERVAL = (5.0, 95.0)  # percentiles of places
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about items.
+
+    Attributes
+    ----------
+    number : differs between the questions of an interview
+    kind : "compare", "best-worst" or "score"
+    rows : rows of the items, in the order in which they are shown
+    repeated : whether it was asked before, to see how consistent answers are
+    """
+
+    number: int
+    kind: str
+    rows: tuple[int, ...]
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The order of all items.
+
+    Attributes
+    ----------
+    order : (n,) rows, best first
+    scores, std : (n,) by row
+    low, high : (n,) places, from 1, between which an item lies with 90 %, by row
+    moved : (n,) places that an item has moved up since the ranking before, by row
+    answers : number of answers that it has learned from
+    """
+
+    order: Index
+    scores: FloatArray
+    std: FloatArray
+    low: Index
+    high: Index
+    moved: Index
+    answers: int
+
+
+@dataclass(frozen=True)
+class Settled:
+    """How settled the order is.
+
+    Attributes
+    ----------
+    answers : number of answers
+    misordered : expected share of pairs in the wrong order
+    top, top_stable : how many items stand first, and the expected share of them that belong there
+    more : number of answers until more are not worth it, None where that cannot be told yet
+    enough : whether more answers are not worth it: the next twenty would put fewer than one pair in 200 right
+    repeated, consistent : how many judgements were made again, and how many of them came out alike
+    people : number of answers by person
+    agreement : two people, the pairs that both judged, and the number judged alike
+    sentence : all of it in words
+    """
+
+    answers: int
+    misordered: float
+    top: int
+    top_stable: float
+    more: int | None
+    enough: bool
+    repeated: int
+    consistent: int
+    people: dict[str, int]
+    agreement: list[tuple[str, str, int, int]]
+    sentence: str
+
+
+class StaleQuestion(ValueError):
+    """The answer is to a question that is not open any more."""
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """A model fitted to some answers, the ranking by it, and the expected share of its first ten that belong there."""
+
+    model: Any
+    ranking: Ranking
+    top_stable: float
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """The expected share of misordered pairs after so many answers, and after further ones."""
+
+    answers: int
+    shares: FloatArray
+
+
+class Interview:
+    """Ask a person about items, one question after the other, and learn from the answers.
+
+    Parameters
+    ----------
+    items : table (pandas, polars, pyarrow)
+        One row per item.
+    id : str
+        The column that names the items, each of which needs a name of its own.
+    answers : path, default=None
+        A file of answers, which is created or taken up; None keeps them in memory.
+    kind : "compare" (which of two is better), "best-worst" (of four) or "score" (of one), default="compare"
+    person : str, default=""
+        Who answers.
+    repeat : float, default=0.0
+        The share of questions that are asked again, to see how consistent answers are.
+    features, drop : names of columns that are learned from, and not; default: all but the id
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from corank.interview import Interview
+    >>> interview = Interview(pd.DataFrame({"name": ["ann", "bob", "eve"], "age": [30, 40, 50]}), id="name")
+    >>> question = interview.next()
+    >>> [interview.names[row] for row in question.rows]
+    ['ann', 'eve']
+    """
+
+    def __init__(
+        self,
+        items: Any,
+        *,
+        id: str,
+        answers: Path | str | None = None,
+        kind: str = COMPARE,
+        person: str = "",
+        repeat: float = 0.0,
+        features: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        random_state: int = 0,
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        if "\n" in person or "\r" in person or "\0" in person or len(person) > MAX_NAME:
+            raise ValueError(f"person must be one line of at most {MAX_NAME:,} characters, got {person[:40]!r}")
+        if not 0 <= repeat <= 0.5:
+            raise ValueError(f"repeat must lie between 0 and 0.5, got {repeat!r}")
+        self.table, self.id, self.kind, self.person = to_arrow(items), id, kind, person
+        self.names = item_names(self.table, id)
+        self._rows = rows_by_name(self.names, id)
+        fewest = {COMPARE: 2, BEST_WORST: 3, SCORE: 2}[kind]
+        if len(self.names) < fewest:
+            raise TableError(f"items: {kind} needs at least {fewest} items, there {_are(len(self.names))}")
+        self._repeat, self._seed = repeat, random_state
+        self.features = self._feature_names(features, drop)
+        self._encoder, self._matrix = self._encoded()
+        self._lock = threading.RLock()
+        self._working = threading.Lock()  # one refresh at a time
+        self._file = None if answers is None else AnswersFile(Path(answers))
+        self._log = AnswerLog() if self._file is None else self._file.log
+        try:
+            self._check_known()
+        except TableError:
+            self.close()
+            raise
+        self._fits = LiveFit(self._learner(), self._matrix)
+        self._beliefs = Beliefs(Prior.of(self._fits.standardised, random_state))
+        self._asked = self._asked_rows()
+        self._n_questions = 0
+        self._learned: _Learned | None = None
+        self._outlook: _Outlook | None = None
+        self._before_last: tuple[Answer, Belief] | None = None  # the last answer, and the belief without it
+        self._prepared: dict[tuple[str, str], tuple[int, ...] | None] = {}
+        self._prepared_for = -1  # number of the question
+        self._stale = True  # whether answers have come or gone since the last refresh
+        with in_one_thread(self._matrix):
+            self._belief = self._believed(tuple(self._log.answers), None, None)
+            self._open = self._question(self._choice(self._belief, self._asked))
+
+    # ---------------------------------------------------------------- what is asked
+
+    def next(self) -> Question | None:
+        """The open question, the same until it is answered; None where nothing is left to ask."""
+        with self._lock:
+            return self._open
+
+    def answer(
+        self, answer: str, worst: str = "", score: float | None = None, *, number: int | None = None
+    ) -> Question | None:
+        """Answer the open question; what was said is on the disk when this returns.
+
+        Parameters
+        ----------
+        answer : position of the better (best) item, "first" to "fourth", or "tie", "skip" or "score"
+        worst : position of the worst item, for best and worst of four
+        score : of the item
+        number : of the question that is answered; another one than the open question is refused
+
+        Returns
+        -------
+        The next question, at once; None where nothing is left to ask
+        """
+        with self._lock:
+            question = self._open
+            if question is None:
+                raise StaleQuestion("there is no open question: everything was asked")
+            if number is not None and number != question.number:
+                raise StaleQuestion(f"question {number} is not open any more; the open one is {question.number}")
+            said = self._write(question, answer, worst, score)
+            self._asked = self._asked.after(said, self._rows)
+            self._stale = True
+            prepared = self._prepared if self._prepared_for == question.number else {}
+            self._before_last = said, self._belief
+            self._belief = self._after(self._belief, said)
+            known = (answer, worst) in prepared
+            rows = prepared[answer, worst] if known else self._choice(self._belief, self._asked)
+            self._open = self._question(rows)
+            return self._open
+
+    def undo(self) -> Question | None:
+        """Take the last answer of this person back: its question is open again; None where there is nothing to undo."""
+        with self._lock:
+            if self._file is not None:
+                undone = self._file.undo(self.person, self.kind)
+                self._log = self._file.log
+            else:
+                undone = self._log.last(self.person, self.kind)
+                if undone is not None:
+                    self._log = self._log.without(undone, self._log.next_number)
+            if undone is None:
+                return None
+            self._asked = self._asked_rows()
+            if self._before_last is not None and self._before_last[0] is undone:
+                self._belief = self._before_last[1]
+            rows = tuple(self._rows[name] for name in undone.items)
+            self._stale = True
+            self._n_questions += 1
+            self._open = Question(self._n_questions, undone.kind, rows)
+            return self._open
+
+    def ask_about(self, rows: Sequence[int]) -> Question:
+        """Make the question about these rows the open one, instead of the one that was chosen."""
+        with self._lock:
+            self._n_questions += 1
+            self._open = Question(self._n_questions, self.kind, tuple(rows))
+            return self._open
+
+    def _write(self, question: Question, answer: str, worst: str, score: float | None) -> Answer:
+        names = [self.names[row] for row in question.rows]
+        if self._file is not None:
+            said = self._file.append(question.kind, names, answer, worst, score, self.person)
+            self._log = self._file.log
+            return said
+        said = Answer(self._log.next_number, question.kind, tuple(names), answer, worst, score, self.person, "")
+        said.check()
+        self._log = self._log.with_answer(said)
+        return said
+
+    def _question(self, rows: tuple[int, ...] | None) -> Question | None:
+        """The question about these rows, or an earlier one again where it is time for that."""
+        self._n_questions += 1
+        n = len(self._log.answers)
+        again = None
+        if int((n + 1) * self._repeat) > int(n * self._repeat):
+            again = self._earlier(np.random.default_rng([self._seed, n, 19]))
+        if again is None and rows is None:
+            return None
+        shown = again if again is not None else rows
+        assert shown is not None
+        return Question(self._n_questions, self.kind, shown, repeated=again is not None)
+
+    def _earlier(self, rng: np.random.Generator) -> tuple[int, ...] | None:
+        """An earlier question of this kind, in another order; those of other people first."""
+        asked = [answer for answer in self._log.answers if answer.kind == self.kind]
+        own = {frozenset(answer.items) for answer in asked if answer.person == self.person}
+        told = [answer for answer in asked if answer.answer != SKIP]
+        others = [answer for answer in told if frozenset(answer.items) not in own]
+        candidates = others or [answer for answer in told if answer.person == self.person][:-REPEAT_DISTANCE]
+        if not candidates:
+            return None
+        items = candidates[int(rng.integers(len(candidates)))].items
+        return tuple(self._rows[name] for name in reversed(items))
+
+    def _choice(self, belief: Belief, asked: _Asked) -> tuple[int, ...] | None:
+        """The rows to ask about next, in the order in which they are shown; None where nothing is left."""
+        rows: tuple[int, ...] | None
+        if self.kind == SCORE:
+            row = belief.best_row(asked.rows)
+            rows = None if row is None else (row,)
+        elif self.kind == COMPARE:
+            rows = belief.best_pair(asked.pairs)
+        else:
+            rows = belief.best_four(asked.pairs)
+        if rows is None:
+            rows = self._any_left(asked)
+        if rows is None:
+            return None
+        rng = np.random.default_rng([self._seed, len(self._log.answers), sum(rows)])
+        return tuple(int(row) for row in rng.permutation(rows))
+
+    def _any_left(self, asked: _Asked) -> tuple[int, ...] | None:
+        """Rows outside the pool that were not asked about, where the pool has none left."""
+        n = len(self.names)
+        if n <= MAX_POOL:
+            return None
+        rng = np.random.default_rng([self._seed, len(self._log.answers), 20])
+        size = {COMPARE: 2, BEST_WORST: 4, SCORE: 1}[self.kind]
+        for _ in range(100):
+            rows = tuple(int(row) for row in rng.choice(n, size, replace=False))
+            if not (asked.rows & set(rows) if self.kind == SCORE else asked.pairs & set(pairs_within(rows))):
+                return rows
+        return None
+
+    # ---------------------------------------------------------------- what is learned
+
+    def refresh(self, *, ranks: bool = True) -> bool:
+        """Learn from what is new and prepare the next question for every answer that may come.
+
+        This is long work, and may run in a thread beside the other methods.
+
+        Parameters
+        ----------
+        ranks : whether to fit the model and rank all items too, not only to choose questions
+
+        Returns
+        -------
+        Whether there was anything to do
+        """
+        with self._working:
+            with in_one_thread(self._matrix):
+                worked = self._prepare()  # from what is believed already: a person may answer soon
+            with self._lock:
+                log, before, stale = self._log, self._learned, self._stale
+                self._stale = stale and not ranks
+            if not stale:
+                return worked
+            try:
+                self._learn(log, before, ranks=ranks)
+            except BaseException:
+                with self._lock:
+                    self._stale = True
+                raise
+            return True
+
+    def _learn(self, log: AnswerLog, before: _Learned | None, *, ranks: bool) -> None:
+        """Fit and rank, and then renew the belief about a pool with the items that stand first."""
+        answers = tuple(log.answers)
+        with in_one_thread(self._matrix):
+            model = self._fitted(answers, self._fits) if ranks or self.kind == SCORE else None
+        order = None if before is None else before.ranking.order
+        scores = None
+        if model is not None and ranks:
+            scores = self._fits.predict(model)  # of all items, in all threads
+            order = np.argsort(-scores, kind="stable")
+        with in_one_thread(self._matrix):
+            belief = self._believed(answers, model, order)
+            learned = None if scores is None else self._ranked(model, scores, len(answers), belief, before)
+            with self._lock:
+                asked = self._asked.pairs
+                self._learned = learned if ranks else before
+                known, later = self._log.answers[: len(answers)], self._log.answers[len(answers) :]
+                if known == log.answers:  # none was taken back
+                    self._belief, self._prepared_for = reduce(self._after, later, belief), -1
+            self._prepare()
+            if ranks:
+                shares = belief.foreseen(MAX_STEPS, STEP * PAIRS_TOLD[self.kind], asked, scores=self.kind == SCORE)
+                with self._lock:
+                    self._outlook = _Outlook(len(answers), shares)
+
+    def _prepare(self) -> bool:
+        """Choose the next question for every answer to the open one."""
+        with self._lock:
+            question, belief, log, asked = self._open, self._belief, self._log, self._asked
+        if question is None or self._prepared_for == question.number:
+            return False
+        names = tuple(self.names[row] for row in question.rows)
+        prepared = {}
+        for answer, worst in self._possible(question):
+            said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
+            prepared[answer, worst] = self._choice(self._after(belief, said), asked.after(said, self._rows))
+        with self._lock:
+            if self._log is log and self._open is question:
+                self._prepared, self._prepared_for = prepared, question.number
+        return True
+
+    def _possible(self, question: Question) -> list[tuple[str, str]]:
+        """Answers and worst items that the question may get."""
+        positions = POSITIONS[: len(question.rows)]
+        if question.kind == SCORE:
+            return [(SCORE, ""), (SKIP, "")]
+        if question.kind == COMPARE:
+            return [(position, "") for position in positions] + [(TIE, ""), (SKIP, "")]
+        return [*permutations(positions, 2), (TIE, ""), (SKIP, "")]
+
+    def _learner(self) -> Any:
+        """The learner that `corank fit` takes for answers of this kind."""
+        learner = AutoRegressor if self.kind == SCORE else AutoRanker
+        return learner(encoder=self._encoder, random_state=0)
+
+    def _fitted(self, answers: Sequence[Answer], fits: LiveFit | None = None) -> Any:
+        """The model that `corank fit` builds from these answers; None where there is too little to learn from.
+
+        fits : leaves out what a ranking does not need
+        """
+        if self.kind == SCORE:
+            scores = self.scores(answers)
+            if np.count_nonzero(~np.isnan(scores)) < FEWEST_ANSWERS:
+                return None
+            model = self._learner().fit(self._matrix, scores) if fits is None else fits.to_scores(scores)
+            return model if model.candidates_ else None
+        outcomes = pair_outcomes(answers)
+        if sum(won == 1 for _, _, won in outcomes) < FEWEST_ANSWERS:
+            return None
+        winners, losers = np.asarray([[self._rows[a], self._rows[b]] for a, b, _ in outcomes], dtype=np.int64).T
+        wins = np.asarray([float(won == 1) for _, _, won in outcomes])
+        margins = None if wins.all() else wins
+        if fits is None:
+            model = self._learner().fit_comparisons(self._matrix, winners, losers, margins=margins)
+        else:
+            model = fits.to_comparisons(winners, losers, margins)
+        return model if model.candidates_ else None
+
+    def _believed(self, answers: tuple[Answer, ...], model: Any, order: Index | None) -> Belief:
+        """What is believed about a pool of items after these answers.
+
+        model : fitted to them, None before that; comparisons are believed without it
+        order : rows of all items, best first, where there is a ranking
+        """
+        rows, weights = self._pool(answers, order)
+        if model is not None and self.kind == SCORE:
+            mean, covariance, noise = self._fits.belief(model, rows)
+            noise = max(noise, LEAST_NOISE * float(np.trace(covariance)) / len(rows), 1e-300)
+            return Belief(rows, weights, mean / np.sqrt(noise), covariance / noise)
+        outcomes = [
+            (self._rows[a], self._rows[b])
+            for first, second, won in pair_outcomes(answers)
+            for a, b in ([(first, second)] if won == 1 else [(first, second), (second, first)])
+        ]
+        return self._beliefs.after(np.asarray(outcomes, dtype=np.int64).reshape(-1, 2), rows, weights)
+
+    def _pool(self, answers: Sequence[Answer], order: Index | None) -> tuple[Index, FloatArray]:
+        """Rows that questions are chosen from, and how many items each stands for: all, or those asked about last, those
+        that stand first, and others drawn at random."""
+        n = len(self.names)
+        if n <= MAX_POOL:
+            return np.arange(n), np.ones(n)
+        recent = [self._rows[name] for answer in reversed(answers) for name in answer.items]
+        first = [] if order is None else order[:N_TOP].tolist()
+        known = np.asarray(list(dict.fromkeys([*first, *recent]))[: N_TOP + MAX_COMPARED], dtype=np.int64)
+        rng = np.random.default_rng([self._seed, len(answers), 21])
+        others = rng.choice(n, MAX_POOL, replace=False)
+        others = others[~np.isin(others, known)][: MAX_POOL - len(known)]
+        rows = np.concatenate([known, others])
+        weights = np.concatenate([np.ones(len(known)), np.full(len(others), (n - len(known)) / max(len(others), 1))])
+        by_row = np.argsort(rows)
+        return rows[by_row], weights[by_row]
+
+    def _after(self, belief: Belief, answer: Answer) -> Belief:
+        """The belief after an answer; items outside the pool teach nothing about it until the next fit."""
+        for winner, loser in answer.comparisons():
+            places = belief.places((self._rows[winner], self._rows[loser]))
+            belief = belief if places is None else belief.after_win(*places)
+        for first, second in answer.ties():
+            places = belief.places((self._rows[first], self._rows[second]))
+            belief = belief if places is None else belief.after_tie(*places)
+        if answer.kind == SCORE and answer.answer == SCORE:
+            places = belief.places((self._rows[answer.items[0]],))
+            belief = belief if places is None else belief.after_score(places[0], 0.0)
+        return belief
+
+    # ---------------------------------------------------------------- what came out
+
+    def ranking(self) -> Ranking | None:
+        """The latest ranking, None before the first fit."""
+        with self._lock:
+            return None if self._learned is None else self._learned.ranking
+
+    def _ranked(
+        self, model: Any, scores: FloatArray, n_answers: int, belief: Belief, before: _Learned | None
+    ) -> _Learned:
+        """All items in the order of a model, by its scores (n,), with the uncertainty of the belief about them.
+
+        Places of items in the pool come from draws around the scores of the model, those of others from items of like score.
+        """
+        order = np.argsort(-scores, kind="stable")
+        n = len(scores)
+        spread = max(float(belief.mean.std()), LEAST_SPREAD) / max(float(scores[belief.rows].std()), 1e-300)
+        around = replace(belief, mean=spread * scores[belief.rows])
+        places = around.drawn_places(self._seed)
+        low, high = np.percentile(places, INTERVAL, axis=0)
+        centred = belief.covariance - np.average(belief.covariance, axis=0, weights=belief.weights)
+        centred = centred - np.average(centred, axis=1, weights=belief.weights)[:, None]
+        std = np.sqrt(np.maximum(np.diag(centred), 0.0)) / spread
+        by_score = np.argsort(scores[belief.rows], kind="stable")
+        known = scores[belief.rows][by_score]
+        estimates = []
+        for values in (std, low, high):
+            estimate = np.interp(scores, known, values[by_score])
+            estimate[belief.rows] = values
+            estimates.append(estimate)
+        place = np.empty(n, dtype=np.int64)
+        place[order] = np.arange(1, n + 1)
+        moved = np.zeros(n, dtype=np.int64)
+        if before is not None:
+            moved[before.ranking.order] = np.arange(1, n + 1)
+            moved -= place
+        lowest = np.clip(np.floor(estimates[1]).astype(np.int64), 1, place)
+        highest = np.clip(np.ceil(estimates[2]).astype(np.int64), place, n)
+        ranking = Ranking(order, scores, estimates[0], lowest, highest, moved, n_answers)
+        stable = float(np.mean(places[:, np.isin(belief.rows, order[:SHOWN_TOP])] <= SHOWN_TOP))
+        return _Learned(model, ranking, stable)
+
+    def settled(self) -> Settled:
+        """How settled the order is, and how consistent people are."""
+        with self._lock:
+            outlook, learned, answers = self._outlook, self._learned, list(self._log.answers)
+            everything_asked = self._open is None
+        n = sum(answer.answer != SKIP for answer in answers)
+        misordered, more = 0.5, None
+        stable = 0.0 if learned is None else learned.top_stable
+        if outlook is not None:
+            misordered = float(outlook.shares[0])
+            worth = outlook.shares[:-1] - outlook.shares[1:] >= LEAST_GAIN
+            if not worth.all():
+                more = max(STEP * int(np.argmin(worth)) - (len(answers) - outlook.answers), 0)
+        more = None if n < FEWEST_TO_STOP else more  # so few answers cannot tell
+        more = 0 if everything_asked else more
+        repeated, consistent, agreement = judgements_again(answers)
+        people: dict[str, int] = defaultdict(int)
+        for answer in answers:
+            people[answer.person] += answer.answer != SKIP
+        top = min(SHOWN_TOP, len(self.names))
+        settled = Settled(
+            n, misordered, top, stable, more, more == 0, repeated, consistent, dict(people), agreement, ""
+        )
+        return replace(settled, sentence=_sentence(settled, everything_asked=everything_asked))
+
+    def explain(self, first: int, second: int) -> PairExplanation:
+        """Why one item stands above another in the latest model: a `PairExplanation` of two rows of the items."""
+        with self._lock:
+            learned, answers = self._learned, list(self._log.answers)
+        if learned is None:
+            raise ValueError("there is no ranking to explain yet: answer a few questions first")
+        asked = (self._rows[name] for answer in answers for name in answer.items)
+        rows = list(dict.fromkeys([first, second, *asked]))
+        items: dict[str, Any] = {"items": self._matrix[rows], "names": [self.names[row] for row in rows]}
+        explanation: PairExplanation = learned.model.explain_pair(0, rows.index(second), **items)
+        return explanation
+
+    def scores(self, answers: Sequence[Answer] | None = None) -> FloatArray:
+        """The score of every item by row, the mean over people, NaN where there is none: (n,), of all answers or of some."""
+        scores = np.full(len(self.names), np.nan)
+        for name, score in mean_scores(self.log.answers if answers is None else answers).items():
+            scores[self._rows[name]] = score
+        return scores
+
+    def save(self, path: Path | str, overwrite: bool = False, *, remembered: Mapping[str, Any] | None = None) -> None:
+        """Write the model of all answers, as `corank fit` builds it from the file of answers.
+
+        remembered : what the file keeps of the table beside names of columns and counts
+        """
+        with self._lock:
+            answers = tuple(self._log.answers)
+        model = self._fitted(answers)
+        if model is None:
+            raise ValueError("there are too few answers to learn from")
+        roles = {"score": SCORE if self.kind == SCORE else None, "query": None, "id": self.id}
+        counts = model._summary()
+        model.encoder_ = self._encoder
+        model.table_ = {**roles, **counts, "queries": None}
+        if self.kind != SCORE:
+            model.table_ |= {"winner": "winner", "loser": "loser", "margin": None, "count": None}
+            model.table_ |= {"comparisons": len(pair_outcomes(answers))}
+        model.table_ |= remembered or {}
+        model.save(path, overwrite=overwrite)
+
+    @property
+    def log(self) -> AnswerLog:
+        """The answers so far."""
+        with self._lock:
+            return self._log
+
+    def close(self) -> None:
+        """Let another process write to the file of answers."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- items
+
+    def _feature_names(self, features: Sequence[str] | None, drop: Sequence[str]) -> list[str]:
+        names = [name for name in self.table.column_names if name != self.id]
+        for option, wanted in (("features", features or ()), ("drop", drop)):
+            for name in wanted:
+                if name not in names:
+                    raise ValueError(f"{option}: the items have no column {name!r}{did_you_mean(name, names)}")
+        chosen = names if features is None else list(features)
+        return [name for name in chosen if name not in set(drop)]
+
+    def _encoded(self) -> tuple[TableEncoder, FloatArray]:
+        """The encoder that `corank fit` makes for these items, and what it makes of them: (n, d)."""
+        if self.kind == SCORE:
+            if not self.features:
+                raise TableError(
+                    "score needs a column besides the names to learn from: add one, or compare items instead"
+                )
+            encoder, columns = TableEncoder(), self.features
+        else:
+            encoder, columns = TableEncoder(identity=[self.id]), [self.id, *self.features]
+        return encoder, np.asarray(encoder.fit_transform(self.table.select(columns)))
+
+    def _check_known(self) -> None:
+        """Refuse answers about other items, or of another kind of question than comparisons can be learned from."""
+        for answer in self._log.answers:
+            for name in answer.items:
+                if name not in self._rows:
+                    raise TableError(
+                        f"answers: line number {answer.number} of {self._file and self._file.path} is about {name!r}, which is "
+                        f"no item by column {self.id!r}: choose another file for these items"
+                    )
+            if (answer.kind == SCORE) != (self.kind == SCORE):
+                raise TableError(
+                    f"answers: {self._file and self._file.path} holds answers of kind {answer.kind!r}, which do not go with "
+                    f"kind {self.kind!r}: choose another file"
+                )
+
+    def _asked_rows(self) -> _Asked:
+        """What this person was asked; others may be asked the same."""
+        asked = _Asked(frozenset(), frozenset())
+        own = [answer for answer in self._log.answers if answer.person == self.person]
+        rows = frozenset(self._rows[name] for answer in own for name in answer.items)
+        pairs = frozenset(pair for answer in own for pair in asked.told(answer, self._rows))
+        return _Asked(rows, pairs)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Rows, and pairs of them, that need not be asked about again."""
+
+    rows: frozenset[int]
+    pairs: frozenset[tuple[int, int]]
+
+    def after(self, answer: Answer, rows: Mapping[str, int]) -> _Asked:
+        """With one more answer; rows : of the items by their names."""
+        return _Asked(self.rows | {rows[name] for name in answer.items}, self.pairs | self.told(answer, rows))
+
+    @staticmethod
+    def told(answer: Answer, rows: Mapping[str, int]) -> set[tuple[int, int]]:
+        """The pairs that an answer compares; all that were shown where it was skipped."""
+        pairs = [*answer.comparisons(), *answer.ties()] or list(combinations(answer.items, 2))
+        return {(min(pair), max(pair)) for pair in ((rows[a], rows[b]) for a, b in pairs)}
+
+
+def item_names(table: pa.Table, id: str) -> list[str]:
+    """The names of the items as an answer can hold them: on one line, and not too long."""
+    distinct, positions = labels(column(table, id, "id"), id)
+    names = [(distinct[position] or "").strip() for position in positions]
+    for row, name in enumerate(names):
+        if "\n" in name or "\r" in name or "\0" in name or len(name) > MAX_NAME:
+            raise TableError(
+                f"the name in data row {row + 1} of column {id!r} must be one line of at most {MAX_NAME:,} characters: "
+                f"{name[:40]!r}"
+            )
+    return names
+
+
+def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[str, str, int, int]]]:
+    """How many judgements a person made again and how many of them came out alike, and the agreement of any two people.
+
+    A judgement is about a pair of items, or about the score of one; scores are alike within a tenth of their range.
+    """
+    judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        for winner, loser in answer.comparisons():
+            judged[frozenset((winner, loser))][answer.person].append(1.0 if winner < loser else -1.0)
+        for pair in answer.ties():
+            judged[frozenset(pair)][answer.person].append(0.0)
+        if answer.score is not None:
+            judged[answer.items][answer.person].append(answer.score)
+    scores = [answer.score for answer in answers if answer.score is not None]
+    tolerance = (max(scores) - min(scores)) / 10 if scores else 0.5
+
+    def alike(first: float, second: float) -> bool:
+        return abs(first - second) <= tolerance
+
+    repeated = consistent = 0
+    shared: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for by_person in judged.values():
+        for values in by_person.values():
+            repeated += len(values) - 1
+            consistent += sum(alike(values[0], value) for value in values[1:])
+        for first, second in combinations(sorted(by_person), 2):
+            shared[first, second].append(alike(by_person[first][0], by_person[second][0]))
+    agreement = [(first, second, len(same), sum(same)) for (first, second), same in sorted(shared.items())]
+    return repeated, consistent, agreement
+
+
+def _are(number: int) -> str:
+    return "is one" if number == 1 else f"are {number}"
+
+
+def _sentence(settled: Settled, *, everything_asked: bool) -> str:
+    """How settled the order is, in words."""
+    if settled.answers == 0:
+        return "No answers yet." if not everything_asked else "Everything was asked, and nothing answered."
+    wrong = f"about {settled.misordered:.0%} of all pairs are expected to be in the wrong order"
+    if everything_asked:
+        return f"Everything was asked: {wrong}."
+    if settled.enough:
+        return f"You can stop: {count(STEP, 'more answer')} would put fewer than one pair in 200 right; {wrong}."
+    if settled.more is None:
+        return f"{count(settled.answers, 'answer')} so far: {wrong}."
+    verb = "is" if settled.more == 1 else "are"
+    return f"About {count(settled.more, 'more answer')} {verb} worth it; {wrong}."

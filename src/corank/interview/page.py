@@ -1,0 +1,238 @@
+"""What the page and the widget say and hear: messages of JSON about an interview, and the thread that keeps it fresh.
+
+How the messages travel is the subject of `server` and `widget`; what they look like that of `page.js`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from corank.interview.cards import Cards
+from corank.interview.interview import Interview, Question, StaleQuestion
+
+MAX_SCORE = 1e60  # as learners take
+RANKED_ITEMS = 100  # are shown, the best
+RETRY = 30.0  # seconds until a ranking that failed is tried again
+EXPLAINED = 6  # parts of a difference that are shown, the largest
+HEADINGS = {
+    "compare": "Which is better?",
+    "best-worst": "Which is the best, and which the worst?",
+    "score": "How good is it?",
+}
+
+
+def page_file(name: str) -> str:
+    """Text of page.html, page.css or page.js."""
+    return resources.files("corank.interview").joinpath(name).read_text(encoding="utf-8")
+
+
+class Page:
+    """An interview as a page shows it.
+
+    Parameters
+    ----------
+    interview : Interview
+    cards : what is shown of its items
+    heading : the question in words; None for that of its kind
+    commands : what to run when it is done
+    place : where the answers are, in words
+    download : whether the ranking can be had as a file
+    on_news : is called, from another thread, when there is a new ranking
+    """
+
+    def __init__(
+        self,
+        interview: Interview,
+        cards: Cards,
+        *,
+        heading: str | None = None,
+        commands: Sequence[str] = (),
+        place: str = "",
+        download: bool = False,
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.interview, self.cards = interview, cards
+        self._about = {
+            "kind": interview.kind,
+            "heading": heading or HEADINGS[interview.kind],
+            "person": interview.person,
+            "items": len(interview.names),
+            "place": place,
+            "commands": list(commands),
+            "download": download,
+        }
+        self._on_news = on_news
+        self._version = 0
+        self._problem = ""
+        self._learning = True  # from an answer until the ranking has it
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._wake.set()
+        self._thread = threading.Thread(target=self._keep_fresh, name="corank ask", daemon=True)
+
+    def begin(self) -> None:
+        """Start to learn from the answers, beside those who give them."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop learning, once what is under way is done."""
+        self._stopped.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _keep_fresh(self) -> None:
+        while not self._stopped.is_set():
+            self._wake.wait(RETRY if self._problem else None)
+            self._wake.clear()
+            if self._stopped.is_set():
+                return
+            self._learning = True
+            try:
+                self.interview.refresh()
+                self._problem = ""
+            except Exception as error:  # noqa: BLE001 - answers are safe, and the page must go on
+                self._problem = f"The ranking could not be updated, and is tried again in {RETRY:g} seconds: {error}"
+            self._learning = self._wake.is_set()
+            self._version += 1
+            self._on_news()
+
+    # ---- messages
+
+    def reply(self, message: Any) -> dict[str, Any]:
+        """What is said to a message: an object with the entry "action" and those that the action needs."""
+        if not isinstance(message, dict):
+            raise TypeError("a message must be an object")
+        action = message.get("action")
+        if action == "start":
+            return {"about": self._about, **self._asked(self.interview.next()), "news": self.news()}
+        if action == "news":
+            return {"news": self.news()} if message.get("version") != self._version else {"learning": self._learning}
+        if action == "answer":
+            return self._answered(message)
+        if action == "undo":
+            return self._undone()
+        if action == "why":
+            return {"why": self._why(_whole_number(message, "first"), _whole_number(message, "second"))}
+        raise ValueError(f"action must be start, news, answer, undo or why, got {action!r}")
+
+    def _answered(self, message: dict[str, Any]) -> dict[str, Any]:
+        number, answer, worst = _whole_number(message, "number"), _text(message, "answer"), _text(message, "worst")
+        score = message.get("score")
+        if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
+            raise TypeError(f"score must be a number, got {score!r}")
+        if score is not None and not abs(score) <= MAX_SCORE:
+            raise ValueError(f"score must be a finite number up to {MAX_SCORE:g}")
+        try:
+            following = self.interview.answer(answer, worst, None if score is None else float(score), number=number)
+        except OSError as error:
+            raise ValueError(f"This answer could not be written, so it is not saved: {error}") from error
+        except StaleQuestion:
+            note = "That question is not open any more, perhaps because of another page."
+            return {**self._asked(self.interview.next()), "note": note}
+        self._wake.set()
+        return {**self._asked(following), **self._counts()}
+
+    def _undone(self) -> dict[str, Any]:
+        try:
+            question = self.interview.undo()
+        except OSError as error:
+            raise ValueError(f"This could not be written, so nothing was taken back: {error}") from error
+        if question is None:
+            return {"note": "There is nothing to undo."}
+        self._wake.set()
+        return {**self._asked(question), **self._counts(), "note": "Taken back."}
+
+    def _counts(self) -> dict[str, int]:
+        log = self.interview.log
+        return {"answers": log.n_told, "skipped": len(log.answers) - log.n_told}
+
+    def _asked(self, question: Question | None) -> dict[str, Any]:
+        if question is None:
+            return {"question": None}
+        cards = [self.cards.card(int(row)) for row in question.rows]
+        entry = {"number": question.number, "kind": question.kind, "repeated": question.repeated, "cards": cards}
+        return {"question": entry}
+
+    def news(self) -> dict[str, Any]:
+        """The ranking and how settled it is."""
+        settled = asdict(self.interview.settled())
+        settled["people"] = [[person, number] for person, number in settled["people"].items()]
+        learned = self.interview.ranking()
+        ranking = None
+        if learned is not None:
+            rows = learned.order[:RANKED_ITEMS].tolist()
+            places = {"low": learned.low, "high": learned.high, "moved": learned.moved}
+            items = [
+                {"row": row, "name": self.interview.names[row], **{key: int(of[row]) for key, of in places.items()}}
+                for row in rows
+            ]
+            ranking = {"items": items, "answers": learned.answers}
+        news = {"version": self._version, **self._counts(), "ranking": ranking, "settled": settled}
+        message: dict[str, Any] = _as_json({**news, "learning": self._learning, "problem": self._problem})
+        return message
+
+    def _why(self, first: int, second: int) -> dict[str, Any]:
+        names = self.interview.names
+        if first == second or not all(0 <= row < len(names) for row in (first, second)):
+            raise ValueError("two different items are needed")
+        explanation = self.interview.explain(first, second)
+        tables = explanation.tables(EXPLAINED)
+        reasons: dict[str, Any] = _as_json(
+            {
+                "first": names[first],
+                "second": names[second],
+                "sentences": explanation.sentences()[:1],
+                "groups": [[title, [[part.name, part.value] for part in parts]] for title, parts in tables.items()],
+            }
+        )
+        return reasons
+
+    def ranking_table(self) -> pa.Table:
+        """The latest ranking: place, name, score and its uncertainty."""
+        ranking = self.interview.ranking()
+        if ranking is None:
+            raise ValueError("there is no ranking yet: answer a few questions")
+        order = ranking.order
+        values = {
+            "score": ranking.scores[order],
+            "std": ranking.std[order],
+            "rank_low": ranking.low[order],
+            "rank_high": ranking.high[order],
+        }
+        id = self.interview.id
+        name = f"{id} of the item" if id in ("rank", *values) else id
+        names = [self.interview.names[row] for row in order]
+        return pa.table({"rank": np.arange(1, len(order) + 1), name: names, **values})
+
+
+def _whole_number(message: dict[str, Any], name: str) -> int:
+    value = message.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    return value
+
+
+def _text(message: dict[str, Any], name: str) -> str:
+    value = message.get(name, "")
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, got {value!r}")
+    return value
+
+
+def _as_json(value: Any) -> Any:
+    """A value as JSON knows it: NaN and infinity become None, numbers of NumPy those of Python."""
+    if isinstance(value, dict):
+        return {key: _as_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,573 @@
+"""Why one item is above another: the difference of two predictions as a sum over items, over views and over columns.
+
+`PairExplanation` is what people see. `explain_expansions` makes one for models that are sums of kernels at items; for the
+average see `average/explanation.py`. Columns share the difference by Shapley values where it is no sum over columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+from scipy.special import comb
+
+from corank._arrays import (
+    Array,
+    FloatArray,
+    Index,
+    Mask,
+    float64,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
+from corank._messages import count
+from corank.rows import is_frame, row_labels
+from corank.unscored import stack_rows
+from corank.views import select
+
+MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
+MAX_MIXED_ROWS = 8_192  # rows with columns of both items, of which predictions are made for sampled orders of columns
+MIN_ORDERS, MAX_ORDERS = 2, 200
+BLOCK_ENTRIES = 2**22
+ROUNDING = 1e-6  # of the sizes of all parts: what is missing of a sum and less than that is rounding
+NOTHING = 1e-15  # of these sizes: a part that is no larger is left out
+MATCHED_DIGITS = 7  # of the largest number of a column, by which two rows are the same
+MAX_ALIKE = 3
+ALL_COLUMNS, OTHERWISE = "all columns", "everything else"
+LIMITED, UNSCORED = "limited to the range of scores", "unscored rows"
+SUM, ALL_ORDERS, SAMPLED = "sum", "all orders", "sampled orders"  # how a difference is shared out to columns
+
+
+# ---------------------------------------------------------------- what people see
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """A part of a difference.
+
+    Attributes
+    ----------
+    name : the item, view or column
+    value : above 0 where it speaks for the first item
+    row : of an item: its row in `items`, where it was found there
+    """
+
+    name: str
+    value: float
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class PairExplanation:
+    """Why one item is above another. Print it; notebooks show it as tables.
+
+    Each list of parts sums to `difference`, and begins with the largest part.
+
+    Attributes
+    ----------
+    first, second : what the items are called
+    difference : prediction of the first less that of the second
+    by_item : parts of the items that the model consists of: coefficient times how much more the first item is like it. They
+        may be far larger than the difference, and cancel out
+    by_answer : of an average that keeps up to 400 of them, parts of the scores (less their mean) or comparisons that it
+        learned from; else empty
+    by_view : parts of its views; "all columns" where it has none
+    by_column : parts of the columns in which the two items differ
+    columns_by : "sum" where the prediction is a sum over columns; else Shapley values, the mean effect of exchanging a
+        column over "all orders" in which columns can be exchanged, or over "sampled orders"
+    alike : names of items of the model that are most like the first item, and like the second
+    items_are : "scored item", "compared item" or "item"
+    """
+
+    first: str
+    second: str
+    difference: float
+    by_item: list[Contribution]
+    by_view: list[Contribution]
+    by_column: list[Contribution]
+    columns_by: str
+    alike: tuple[list[str], list[str]]
+    items_are: str = "item"
+    by_answer: list[Contribution] = field(default_factory=list)
+
+    @property
+    def columns_exact(self) -> bool:
+        """Whether the parts of columns are exact: not estimated from a sample of orders."""
+        return self.columns_by != SAMPLED
+
+    def folded(self, contributions: Sequence[Contribution], most: int, what: str = "item") -> list[Contribution]:
+        """The largest parts, and the sum of the others as one.
+
+        Parameters
+        ----------
+        contributions : one of the lists
+        most : how many parts are shown, besides that of all others
+        what : what the others are called
+
+        Returns
+        -------
+        list of Contribution
+        """
+        if len(contributions) <= most + 1:
+            return list(contributions)
+        others = math.fsum(contribution.value for contribution in contributions[most:])
+        return [*contributions[:most], Contribution(f"the other {count(len(contributions) - most, what)}", others)]
+
+    def sentences(self, most: int = 3) -> list[str]:
+        """The explanation in words.
+
+        Parameters
+        ----------
+        most : how many columns and items are named, at most
+
+        Returns
+        -------
+        list of str
+        """
+        above, below, gap = self.first, self.second, self.difference
+        if gap < 0:
+            above, below, gap = below, above, -gap
+        lines = [
+            f"The score of {above} is {gap:.3g} higher than that of {below}."
+            if gap
+            else f"{above} and {below} have the same prediction."
+        ]
+        if self.by_column:
+            pros = self._listed([contribution for contribution in self.by_column if contribution.value > 0], most)
+            cons = self._listed([contribution for contribution in self.by_column if contribution.value < 0], most)
+            about = "" if self.columns_exact else " (approximate)"
+            lines.append(f"What speaks for {self.first}{about}: {pros}; for {self.second}: {cons}.")
+        groups = {"By view": self.by_view} if len(self.by_view) > 1 else {}
+        for title, contributions in (groups | self._learned_from(most)).items():
+            listed = ", ".join(f"{contribution.name} {contribution.value:+.3g}" for contribution in contributions)
+            lines.append(f"{title}: {listed}.")
+        for name, alike in zip((self.first, self.second), self.alike, strict=True):
+            if alike:
+                lines.append(f"{name} is most like {', '.join(alike)}.")
+        return lines
+
+    def _learned_from(self, most: int) -> dict[str, list[Contribution]]:
+        """Title and largest parts of what the model learned from: answers where they are known, else its items."""
+        what, contributions = self.items_are, self.by_item
+        if self.by_answer:
+            what, contributions = "comparison" if what == "compared item" else "score", self.by_answer
+        return {f"By {what}": self.folded(contributions, most, what)} if len(contributions) > 1 else {}
+
+    def _listed(self, contributions: Sequence[Contribution], most: int) -> str:
+        shown = self.folded(contributions, most, "column")
+        return ", ".join(f"{contribution.name} {abs(contribution.value):.3g}" for contribution in shown) or "nothing"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON has it."""
+        lists = {name: getattr(self, name) for name in ("by_item", "by_answer", "by_view", "by_column")}
+        return {
+            "first": self.first,
+            "second": self.second,
+            "difference": self.difference,
+            "columns_by": self.columns_by,
+            "columns_exact": self.columns_exact,
+            **{
+                name: [{"name": contribution.name, "value": contribution.value} for contribution in contributions]
+                for name, contributions in lists.items()
+            },
+            "alike": {"first": self.alike[0], "second": self.alike[1]},
+            "sentences": self.sentences(),
+        }
+
+    def tables(self, most: int = 8) -> dict[str, list[Contribution]]:
+        """Title and parts of every table that is worth showing.
+
+        Parameters
+        ----------
+        most : how many parts a table shows, besides that of all others
+
+        Returns
+        -------
+        dict
+        """
+        about = {SUM: "", ALL_ORDERS: ", as Shapley values", SAMPLED: ", as Shapley values, approximately"}
+        tables = {f"By column{about[self.columns_by]}": self.folded(self.by_column, most, "column")}
+        if len(self.by_view) > 1:
+            tables["By view"] = self.folded(self.by_view, most, "view")
+        return {
+            title: contributions
+            for title, contributions in (tables | self._learned_from(most)).items()
+            if contributions
+        }
+
+    def _repr_html_(self) -> str:
+        text = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences()[:2])
+        for title, contributions in self.tables().items():
+            rows = "".join(
+                f"<tr><td>{escape(contribution.name)}</td><td>{contribution.value:+.4g}</td></tr>"
+                for contribution in contributions
+            )
+            text += f"<table><caption>{escape(title)}</caption>{rows}</table>"
+        return text
+
+
+# ---------------------------------------------------------------- the two items
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two items to explain.
+
+    rows : (2, d) features; labels : what they are called; numbers : their rows in `items`, None where they are not there
+    items : (n, d) features of items that the model may have learned from, or None; names : (n,) what they are called
+    """
+
+    rows: Array
+    labels: tuple[str, str]
+    numbers: Index | None = None
+    items: Array | None = None
+    names: Sequence[str] | None = None
+
+
+def read_pair(model: Any, a: Any, b: Any, items: Any, names: Any) -> Pair:
+    """Two items as `explain_pair` takes them, checked."""
+    item_rows = None if items is None else float64(model._read(items))
+    if names is not None:
+        if item_rows is None:
+            raise ValueError("names are those of items; hand over items= too.")
+        if len(names) != item_rows.shape[0]:
+            raise ValueError(f"names has {len(names)} entries for {item_rows.shape[0]} rows of items.")
+    elif item_rows is not None:
+        names = row_labels(items)
+    names = None if names is None else [str(name) for name in names]
+    given = {"a": a, "b": b}
+    numbers = [isinstance(row, Integral) for row in given.values()]
+    if any(numbers):
+        if item_rows is None or not all(numbers):
+            raise ValueError("a and b must be two rows, or two row numbers with items=, the rows that they number.")
+        n = item_rows.shape[0]
+        for name, row in given.items():
+            if not 0 <= row < n:
+                raise ValueError(f"{name} is row {row}, but items has rows 0 to {n - 1}.")
+        rows = take(item_rows, np.asarray([a, b]))
+        labels = (f"row {a}", f"row {b}") if names is None else (names[a], names[b])
+        return Pair(rows, labels, np.asarray([a, b]), item_rows, names)
+    read = [_read_row(model, row, name) for name, row in given.items()]
+    rows = stack_rows([features for features, _ in read])
+    return Pair(rows, (read[0][1], read[1][1]), None, item_rows, names)
+
+
+def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
+    """The features of one item (1, d), and what it is called."""
+    label = getattr(row, "name", None)
+    if isinstance(row, Mapping) or (hasattr(row, "to_dict") and not is_frame(row)):  # a row of a pandas frame
+        row = pa.Table.from_pylist([dict(row.items())])
+    elif is_frame(row):
+        labels = row_labels(row)
+        label = None if labels is None or len(labels) != 1 else labels[0]
+    elif is_foreign(row):
+        row = row if row.ndim == 2 else namespace(row).reshape(row, (1, -1))
+    elif not is_sparse(row):
+        row = np.atleast_2d(np.asarray(row))
+    features = float64(model._read(row))
+    if features.shape[0] != 1:
+        raise ValueError(f"{name} must be one row, got {features.shape[0]}.")
+    return features, label if isinstance(label, str) else name
+
+
+def matched_rows(points: Sequence[Array], items: Sequence[Array]) -> tuple[Index, Index]:
+    """The first row of the items that is the same as each point, −1 where none is, and how many rows are: (r,) each.
+
+    points, items : matrices of the same columns each, side by side
+    """
+    keys, item_keys = [], []
+    for left, right in zip(points, items, strict=True):
+        largest = abs(right).max(axis=0).toarray() if is_sparse(right) else np.abs(to_numpy(right)).max(axis=0)
+        scale = 1 / np.where(largest > 0, largest, 1.0).ravel()
+        keys.append(_row_keys(left, scale))
+        item_keys.append(_row_keys(right, scale))
+    seen: dict[tuple[bytes, ...], list[int]] = {}
+    for row, key in enumerate(zip(*item_keys, strict=True)):
+        seen.setdefault(key, []).append(row)
+    matches = [seen.get(key, []) for key in zip(*keys, strict=True)]
+    return np.asarray([rows[0] if rows else -1 for rows in matches], dtype=np.int64), np.asarray(
+        list(map(len, matches))
+    )
+
+
+def _row_keys(rows: Array, scale: FloatArray) -> list[bytes]:
+    """Rows as bytes, which are the same for rows whose numbers are."""
+    if not is_sparse(rows):
+        return [row.tobytes() for row in np.round(to_numpy(rows) * scale, MATCHED_DIGITS) + 0.0]
+    cells = np.round(rows.data * scale[rows.indices], MATCHED_DIGITS) + 0.0
+    bounds = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+    return [rows.indices[begin:end].tobytes() + cells[begin:end].tobytes() for begin, end in bounds]
+
+
+def item_contributions(
+    values: FloatArray, labels: Sequence[str], matches: tuple[Index, Index] | None, pair: Pair
+) -> list[Contribution]:
+    """A part per item of a model; names are those of `pair.items` where the item was found there."""
+    contributions = []
+    for at, value in enumerate(values.tolist()):
+        row = -1 if matches is None else int(matches[0][at])
+        if row < 0:
+            contributions.append(Contribution(labels[at], value))
+            continue
+        name = f"row {row}" if pair.names is None else pair.names[row]
+        alike = int(matches[1][at]) if matches is not None else 1
+        contributions.append(Contribution(name if alike == 1 else f"{name} (one of {alike} alike)", value, row))
+    return contributions
+
+
+def summed(contributions: Sequence[Contribution], difference: float) -> list[Contribution]:
+    """Parts in order of size, which sum to the difference: rounding goes into the largest part."""
+    sizes = abs(difference) + math.fsum(abs(contribution.value) for contribution in contributions)
+    contributions = sorted(
+        (contribution for contribution in contributions if abs(contribution.value) > NOTHING * sizes),
+        key=lambda contribution: -abs(contribution.value),
+    )
+    missing = difference - math.fsum(contribution.value for contribution in contributions)
+    if not missing:
+        return contributions
+    if not contributions or abs(missing) > ROUNDING * sizes:
+        return sorted(
+            [*contributions, Contribution(OTHERWISE, missing)], key=lambda contribution: -abs(contribution.value)
+        )
+    return [
+        Contribution(contributions[0].name, contributions[0].value + missing, contributions[0].row),
+        *contributions[1:],
+    ]
+
+
+def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
+    """Names of the items that are most like one, other than itself; similarity (r,) is 1 for the same."""
+    order = np.argsort(-similarity, kind="stable")
+    return [contributions[at].name for at in order if 0 < similarity[at] < 1 - 1e-9][:MAX_ALIKE]
+
+
+# ---------------------------------------------------------------- columns
+
+
+@dataclass(frozen=True)
+class ColumnOwners:
+    """The columns of a table that features come from; those of a vector count as one.
+
+    names : (q,); owners : (d,) number of the column that each feature comes from
+    """
+
+    names: Sequence[str]
+    owners: Index
+
+    @classmethod
+    def of(cls, model: Any) -> ColumnOwners:
+        """The columns of a fitted model."""
+        if model.encoder_ is None:
+            d = model.n_features_in_
+            names = getattr(model, "feature_names_in_", None)
+            return cls([f"column {at}" for at in range(d)] if names is None else list(map(str, names)), np.arange(d))
+        columns = model.encoder_.columns_
+        called = [f"{column.vector}*" if column.vector else column.name for column in columns]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(called))}
+        groups = np.asarray([numbers[name] for name in called])
+        return cls(list(numbers), groups[model.encoder_.attributes_])
+
+
+def mixed_rows(pair: Array, chosen: Mask) -> Array:
+    """Rows whose chosen columns (m, d) are those of the first of two rows, the others those of the second: (m, d).
+
+    pair : (2, d), dense or CSR
+    """
+    if not is_sparse(pair):
+        first, second = to_numpy(pair)
+        rows = np.where(chosen, first, second)
+        return like(rows, pair) if is_foreign(pair) else rows
+    used = np.unique(pair.indices)
+    first, second = pair[:, used].toarray()
+    cells = np.where(chosen[:, used], first, second)
+    bounds = np.arange(len(cells) + 1) * len(used)
+    rows = sparse.csr_array((cells.ravel(), np.tile(used, len(cells)), bounds), shape=chosen.shape)
+    rows.eliminate_zeros()
+    return rows
+
+
+def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: bool = False) -> tuple[FloatArray, str]:
+    """Shapley values (n,) of n players, and how they were computed.
+
+    value : of coalitions, one per row of a mask (m, n): (m,)
+    additive : whether the value is a sum over players, so that one order says it all
+    """
+    if not additive and n <= MAX_ENUMERATED:
+        masks = (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
+        values = value(masks)
+        sizes = masks.sum(axis=1)
+        shares = np.empty(n)
+        for player in range(n):
+            without = np.flatnonzero(~masks[:, player])
+            weights = 1 / (n * comb(n - 1, sizes[without]))
+            shares[player] = weights @ (values[without + 2**player] - values[without])
+        return shares, ALL_ORDERS
+    rng = np.random.default_rng(0)
+    n_pairs = int(np.clip(MAX_MIXED_ROWS // (n + 1), MIN_ORDERS, MAX_ORDERS)) // 2
+    orders = [rng.permutation(n) for _ in range(1 if additive else n_pairs)]
+    shares = np.zeros(n)
+    both_ways = orders if additive else [*orders, *(order[::-1] for order in orders)]  # less noise than two
+    for order in both_ways:
+        places = np.argsort(order)
+        values = value(places[None, :] < np.arange(n + 1)[:, None])
+        shares[order] += np.diff(values)
+    return shares / len(both_ways), SUM if additive else SAMPLED
+
+
+def in_blocks(value: Callable[[Mask], FloatArray], width: int) -> Callable[[Mask], FloatArray]:
+    """A function of masks that sees at most so many rows at a time that, with `width` columns, they fit into a block."""
+    step = max(16, BLOCK_ENTRIES // max(width, 1))
+
+    def values(masks: Mask) -> FloatArray:
+        return np.concatenate([value(masks[begin : begin + step]) for begin in range(0, len(masks), step)])
+
+    return values
+
+
+# ---------------------------------------------------------------- models that are sums of kernels at items
+
+
+def explain_expansions(model: Any, pair: Pair) -> PairExplanation:
+    """Explain the difference between two items, for a model with `_weighted_expansions`."""
+    functions = model._weighted_expansions()
+    several = getattr(model, "views_", None) if model._several else None
+    view_names = [ALL_COLUMNS] * len(functions) if several is None else [str(view.name) for view in several]
+
+    def values(rows: Array, chosen: Sequence[tuple[float, Any]] = functions) -> FloatArray:
+        return np.asarray(np.sum([weight * to_numpy(function.values(rows)) for weight, function in chosen], axis=0))
+
+    first, second = values(pair.rows)
+    difference = float(first - second)
+    items = _ItemTerms(model, pair)
+    views = dict.fromkeys(view_names, 0.0)
+    for number, (weight, function) in enumerate(functions):
+        phi = _dense(function.basis_values(pair.rows))
+        terms = weight * to_numpy(function.coefficients) * (phi[0] - phi[1])
+        views[view_names[number]] += math.fsum(terms)
+        items.add(number if several is not None else 0, function, weight, phi, terms)
+    by_item, alike = items.contributions()
+    columns, columns_by = _column_contributions(model, functions, pair, values)
+    return PairExplanation(
+        *pair.labels,
+        difference,
+        summed(by_item, difference),
+        summed([Contribution(name, value) for name, value in views.items()], difference),
+        summed(columns, difference),
+        columns_by,
+        alike,
+        "compared item" if getattr(model, "_kind", None) == "comparison" else "item",
+    )
+
+
+class _ItemTerms:
+    """The parts of items, which may be basis rows of several views."""
+
+    def __init__(self, model: Any, pair: Pair) -> None:
+        self.model, self.pair = model, pair
+        self._terms: dict[Any, float] = {}
+        self._similarity: dict[Any, FloatArray] = {}
+        self._points: dict[Any, dict[int, tuple[Any, int]]] = {}  # item → view → its points, and its place there
+        self._labels: dict[Any, str] = {}
+
+    def add(self, view: int, function: Any, weight: float, phi: FloatArray, terms: FloatArray) -> None:
+        """Add what the items contribute in one function of a view."""
+        if function.points is None and getattr(function, "function", None) is None:
+            self._terms[None] = self._terms.get(None, 0.0) + math.fsum(terms)
+            self._labels[None] = "weights of columns"
+            return
+        basis = self.model._per_view("basis_")[view]
+        names = None if self.model._several else getattr(self.model, "_names", None)
+        similarity = self._similarities(function, phi)
+        for at, term in enumerate(terms.tolist()):
+            key = (view, at) if basis is None else int(basis[at])
+            self._terms[key] = self._terms.get(key, 0.0) + term
+            self._similarity[key] = self._similarity.get(key, np.zeros(2)) + weight * similarity[:, at]
+            self._labels[key] = names[at] if names else f"basis row {at + 1}" if basis is None else f"row {key}"
+            if function.points is not None and not function.kernel.precomputed:
+                self._points.setdefault(key, {})[view] = (function, at)
+
+    def _similarities(self, function: Any, phi: FloatArray) -> FloatArray:
+        """How alike the two items are to the items of a function, 1 for the same: (2, r); 0 where that is not known."""
+        if function.points is None or function.kernel.precomputed:
+            return np.zeros_like(phi)
+        sizes = to_numpy(function.kernel.diagonal(function.seen(self.pair.rows)))
+        item_sizes = to_numpy(function.kernel.diagonal(function.points))
+        sizes = np.sqrt(np.maximum(sizes[:, None] * item_sizes[None, :], 0.0))
+        return phi / np.where(sizes > 0, sizes, np.inf)
+
+    def contributions(self) -> tuple[list[Contribution], tuple[list[str], list[str]]]:
+        """A part per item, and the names of the items that are most like the first and the second."""
+        keys = list(self._terms)
+        values = np.asarray([self._terms[key] for key in keys])
+        contributions = item_contributions(values, [self._labels[key] for key in keys], self._matches(keys), self.pair)
+        similarity = np.asarray([self._similarity.get(key, np.zeros(2)) for key in keys]).reshape(-1, 2)
+        return contributions, (most_alike(similarity[:, 0], contributions), most_alike(similarity[:, 1], contributions))
+
+    def _matches(self, keys: Sequence[Any]) -> tuple[Index, Index] | None:
+        """Rows of `pair.items` that are the same as the items in all views in which these are basis rows."""
+        if self.pair.items is None:
+            return None
+        rows, counts = np.full(len(keys), -1), np.ones(len(keys), dtype=np.int64)
+        by_views: dict[tuple[int, ...], list[int]] = {}
+        for at, key in enumerate(keys):
+            by_views.setdefault(tuple(sorted(self._points.get(key, {}))), []).append(at)
+        for views, places in by_views.items():
+            if not views:
+                continue
+            points, items = [], []
+            for view in views:
+                chosen = [self._points[keys[at]][view] for at in places]
+                function = chosen[0][0]
+                points.append(take(function.points, np.asarray([at for _, at in chosen])))
+                columns = function.columns
+                items.append(self.pair.items if columns is None else select(self.pair.items, columns))
+            rows[places], counts[places] = matched_rows(points, items)
+        return rows, counts
+
+
+def _dense(rows: Array) -> FloatArray:
+    """Rows as a NumPy array."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else to_numpy(rows), dtype=np.float64)
+
+
+def _column_contributions(
+    model: Any, functions: Sequence[tuple[float, Any]], pair: Pair, values: Callable[..., FloatArray]
+) -> tuple[list[Contribution], str]:
+    """A part per column: of linear functions exactly, of the others by Shapley values; and how they were computed."""
+    columns = ColumnOwners.of(model)
+    first, second = _dense(pair.rows)
+    gap = first - second
+    shares = np.zeros(len(columns.names))
+    others = []
+    for weight, function in functions:
+        slopes = function.slopes(len(gap))
+        if slopes is None:
+            others.append((weight, function))
+            continue
+        seen = slice(None) if function.columns is None else function.columns
+        np.add.at(shares, columns.owners[seen], weight * to_numpy(slopes) * gap[seen])
+    players = np.unique(columns.owners[gap != 0])
+    columns_by = SUM
+    if others and len(players):
+        places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
+
+        def value(masks: Mask) -> FloatArray:
+            return values(mixed_rows(pair.rows, masks[:, places]), others)
+
+        shapley, columns_by = shapley_values(in_blocks(value, len(gap)), len(players))
+        shares[players] += shapley
+    return [Contribution(columns.names[player], float(shares[player])) for player in players], columns_by
