@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,8 @@ class Processes:
     def __exit__(self, *_):
         for process in self.started.values():
             if process.exitcode is None:
-                os.kill(process.pid, signal.SIGCONT)
+                with suppress(ProcessLookupError):  # it has ended, and nobody has heard of it yet
+                    os.kill(process.pid, signal.SIGCONT)
                 process.kill()
             process.join()
 
