@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import joblib
+
 import corank
 
 MAX_SECONDS = 10
@@ -39,6 +41,7 @@ def _note_started(event: str, arguments: Any) -> None:
         _started.append(f"{event} {arguments!r}"[:200])
 
 
+joblib.cpu_count(only_physical_cores=True)  # runs lscpu once per process, which is no finding
 sys.addaudithook(_note_started)
 
 
