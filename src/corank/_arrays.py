@@ -259,7 +259,20 @@ def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
     values, vectors = xp.linalg.eigh(matrix)
     if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(size, float(xp.max(xp.abs(values)))):
         raise ValueError(NOT_PSD)
-    return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+    return at_least_zero(values), vectors
+
+
+def at_least_zero(values: Array) -> Array:
+    """Values, and 0 in place of those below it."""
+    xp = namespace(values)
+    return xp.where(values > 0, values, xp.zeros_like(values))
+
+
+def inverse_where(live: Array, values: Array) -> Array:
+    """1 / values where they are `live`, 0 elsewhere."""
+    xp = namespace(values)
+    inverse = 1 / xp.where(live, values, xp.ones_like(values))
+    return xp.where(live, inverse, xp.zeros_like(values))
 
 
 def symmetrised(matrix: Array) -> Array:
@@ -267,8 +280,8 @@ def symmetrised(matrix: Array) -> Array:
     return (matrix + namespace(matrix).matrix_transpose(matrix)) / 2
 
 
-def add_diagonal(matrix: Array, value: float) -> Array:
-    """A + value·I as a new array."""
+def add_diagonal(matrix: Array, value: Array | float) -> Array:
+    """A + value·I as a new array, for one value or one per row (k,)."""
     if isinstance(matrix, np.ndarray):
         result = matrix.copy()
         result.flat[:: matrix.shape[0] + 1] += value

@@ -21,6 +21,7 @@ from corank._arrays import (
     Array,
     Index,
     NumpyArray,
+    at_least_zero,
     block_entries,
     block_of,
     centre_runs,
@@ -88,7 +89,7 @@ class Gram:
         ones = like(np.ones((1, coefficients.shape[1])), self.matrix)
         vectors = xp.concat([-coefficients, ones, -offset * ones], axis=0)
         losses = xp.sum(vectors * (self.matrix @ vectors), axis=0)
-        return xp.where(losses > 0, losses, xp.zeros_like(losses))
+        return at_least_zero(losses)
 
     def explained(self, coefficients: Array, offset: float = 0.0) -> tuple[Array, Array]:
         """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each. O(k r²)."""
@@ -96,7 +97,7 @@ class Gram:
         fitted = self.features @ coefficients
         squares = xp.sum(coefficients * fitted, axis=0)
         cross = xp.sum(coefficients * (self.right(offset) - fitted), axis=0)
-        return cross, xp.where(squares > 0, squares, xp.zeros_like(squares))
+        return cross, at_least_zero(squares)
 
 
 @storable("Moments")

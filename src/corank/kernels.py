@@ -39,7 +39,7 @@ KernelFunction = Callable[..., Any]
 
 NATIVE = ("linear", "rbf", "laplacian", "poly", "polynomial", "cosine")
 MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
-DIAGONAL_ROWS = 64  # per block of which only the diagonal is used
+DIAGONAL_ROWS = 64  # per block of which only the diagonal is used: larger ones waste more than they save
 SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
 SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
 WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
@@ -201,9 +201,14 @@ class Kernel:
                 return xp.where(norms > 0, ones, xp.zeros_like(ones))
             assert self.gamma is not None
             return (self.gamma * norms + self.coef0) ** self.degree
-        n = X.shape[0]
-        blocks = [take(X, run) for run in runs_of_rows(n, DIAGONAL_ROWS)]
-        return xp.concat([xp.linalg.diagonal(self.block(block, block)) for block in blocks])
+        return self.row_by_row(X, X)
+
+    def row_by_row(self, X: Array, Z: Array) -> Array:
+        """k(x_i, z_i) for as many rows of X as of Z: (n,) float64."""
+        runs = runs_of_rows(X.shape[0], DIAGONAL_ROWS)
+        blocks = [self.block(take(X, run), take(Z, run)) for run in runs]
+        xp = namespace(blocks[0])
+        return xp.concat([xp.linalg.diagonal(block) for block in blocks])
 
 
 @dataclass(frozen=True)

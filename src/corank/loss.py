@@ -8,11 +8,12 @@ D are the weights of rows, W their sum over a query, P the projection that takes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from corank._arrays import Array, like, namespace, segment_sum, subtract_symmetric, symmetrised, take
+from corank._arrays import Array, inverse_where, like, namespace, segment_sum, subtract_symmetric, symmetrised, take
 from corank.model_files.packing import storable
 
 Weighting: TypeAlias = Literal["size", "unit", "query"]
@@ -117,15 +118,19 @@ class QueryLoss:
         """The sum of the weights of the rows."""
         return float(namespace(self.totals).sum(self.totals))
 
+    @cached_property
+    def direction(self) -> Array:
+        """The unit vectors of the levels of all queries, (n,): U has them as its columns, zeros elsewhere."""
+        return self.root_weights / take(namespace(self.totals).sqrt(self.totals), self.queries)
+
     def _project(self, x: Array, between: Array, within: Array) -> Array:
         """(between (I − P) + within P) x, query by query."""
         if not self.comparison.needs_queries:
             return x
         xp = namespace(x)
-        direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
-        sums = segment_sum(x, self.queries, self.n_queries, direction)
+        sums = segment_sum(x, self.queries, self.n_queries, self.direction)
         shift = take((between - within)[:, None] * sums, self.queries)
-        shift *= direction[:, None]
+        shift *= self.direction[:, None]
         shift += x if bool(xp.all(within == 1)) else take(within, self.queries)[:, None] * x
         return shift
 
@@ -150,7 +155,7 @@ class QueryLoss:
         # With J = diag(factors) (I − U diag(damping) Uᵀ), U (n, q) the unit vectors `direction` of the queries, this is
         # A − U T − (U T)ᵀ for A = `matrix` and T = diag(damping) (Uᵀ A − ½ Uᵀ A U diag(damping) Uᵀ).
         damping = 1 - xp.sqrt(self.between / self.within)
-        direction = self.root_weights / take(xp.sqrt(self.totals), self.queries)
+        direction = self.direction
         sums = segment_sum(matrix, self.queries, self.n_queries, direction)
         inner = segment_sum(sums.T, self.queries, self.n_queries, direction).T
         spread = direction[None, :] * xp.take(inner * damping[None, :], self.queries, axis=1)
@@ -158,7 +163,8 @@ class QueryLoss:
 
     def unroot(self, z: Array) -> Array:
         """The pseudo-inverse of J: unroot(root(x)) = x, up to the mean of a query where that costs nothing."""
-        return self._project(z, _inverse_root(self.between), _inverse_root(self.within)) / self.root_weights[:, None]
+        between, within = (inverse_where(scale > 0, namespace(z).sqrt(scale)) for scale in (self.between, self.within))
+        return self._project(z, between, within) / self.root_weights[:, None]
 
     def apply(self, x: Array) -> Array:
         """L x = JᵀJ x, without the root."""
@@ -168,14 +174,6 @@ class QueryLoss:
     def targets(self, scores: Array) -> Array:
         """J s: (n_roots, 1)."""
         return self.root(scores[:, None])
-
-
-def _inverse_root(eigenvalues: Array) -> Array:
-    xp = namespace(eigenvalues)
-    positive = eigenvalues > 0
-    return xp.where(
-        positive, 1 / xp.sqrt(xp.where(positive, eigenvalues, xp.ones_like(eigenvalues))), xp.zeros_like(eigenvalues)
-    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, Mask, like, namespace, take, to_numpy
+from corank._arrays import Array, FloatArray, Index, Mask, inverse_where, like, namespace, take, to_numpy
 from corank.solvers.column_path import NEGLIGIBLE_SHARE
 from corank.solvers.pursuit import GAIN_TIE
 
@@ -74,8 +74,8 @@ class Costs:
         """1/√diagonal, 0 for atoms that are not live: (N_v,) per view."""
         roots = []
         for diagonal, live in zip(self.diagonal, self.live, strict=True):
-            values = np.where(live, 1 / np.sqrt(np.where(live, to_numpy(diagonal), 1.0)), 0.0)
-            roots.append(like(values, diagonal))
+            sizes = np.sqrt(np.maximum(to_numpy(diagonal), 0.0))
+            roots.append(like(inverse_where(live, sizes), diagonal))
         return roots
 
     def step_with(self, labels: Sequence[int], promises: Sequence[Array]) -> Step:
@@ -90,8 +90,8 @@ class Costs:
 
 def solve_step(matrix: FloatArray, chi: FloatArray) -> FloatArray:
     """X⁻¹ χ of one combination, (M, M) and (M,); where two atoms count as one, the better of them enters alone."""
-    size = np.diag(matrix)
-    scale = np.where(size > 0, 1 / np.sqrt(np.where(size > 0, size, 1.0)), 0.0)
+    size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale: FloatArray = inverse_where(size > 0, size)
     unit_matrix, u = scale[:, None] * matrix * scale[None, :], scale * chi
     if len(chi) == 2 and 1 - unit_matrix[0, 1] ** 2 <= MIN_DETERMINANT:
         return scale * np.where(np.arange(2) == np.argmax(u**2), u, 0.0)
@@ -149,8 +149,7 @@ class TiedSearch(AtomSearch):
         for (v, u), shared in self.costs.shared.items():
             rows[v][u] = rows[u][v] = -2 * self.costs.agreement * roots[v] * roots[u] * xp.linalg.diagonal(shared)
         values, vectors = xp.linalg.eigh(xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2))
-        kept = xp.where(values > MIN_DETERMINANT, values, xp.ones_like(values))
-        inverse = xp.where(values > MIN_DETERMINANT, 1 / kept, xp.zeros_like(values))
+        inverse = inverse_where(values > MIN_DETERMINANT, values)
         return (vectors * inverse[:, None, :]) @ xp.matrix_transpose(vectors)
 
     def _labels(self, units: Sequence[Array], allowed: Sequence[Mask]) -> list[int] | None:

@@ -24,6 +24,7 @@ from corank._arrays import (
     Index,
     Mask,
     in_order,
+    inverse_where,
     like,
     namespace,
     take,
@@ -372,7 +373,7 @@ def joint_weights(entered: Sequence[EnteredAtoms], among: FloatArray | None, agr
         rows = np.concatenate([rows, np.sqrt(2 * agreement * values)[:, None] * vectors.T])
         target = np.concatenate([target, np.zeros(m * p)])
     size = np.linalg.norm(rows, axis=0)
-    scale = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+    scale = inverse_where(size > 0, size)
     weights = scale * np.linalg.lstsq(rows * scale, target, rcond=MIN_SINGULAR_SHARE)[0]
     return np.asarray(weights.reshape(m, p).T)
 

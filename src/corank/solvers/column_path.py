@@ -17,6 +17,7 @@ from corank._arrays import (
     FloatArray,
     Index,
     device,
+    inverse_where,
     like,
     namespace,
     solve_lower,
@@ -212,8 +213,7 @@ def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
         turned = (inverse @ column[:, :, None])[:, :, 0] if m > 1 else inverse[:, 0, :] * column
         kept = 1 - xp.sum(column * turned, axis=1)
         live = (kept > MIN_KEPT_SHARE) & (kept > ROUNDING_SHARE * trace)
-        scale = xp.where(live, 1 / xp.where(live, kept, xp.ones_like(kept)), xp.zeros_like(kept))
-        scaled = turned * scale[:, None]
+        scaled = turned * inverse_where(live, kept)[:, None]
         gap = (column[:, None, :] @ residuals)[:, 0, :] - z[j, :][None, :]
         residuals = residuals + scaled[:, :, None] * gap[:, None, :]
         inverse = inverse + scaled[:, :, None] * turned[:, None, :]

@@ -169,7 +169,7 @@ def row_components(basis: KernelBasis, weights: Array | None, count: int, seed: 
     size = float(xp.max(row_weights * xp.abs(xp.linalg.diagonal(matrix))))
     means = (row_weights @ matrix) / xp.sum(row_weights)
     centring = QueryLoss(WithinQueries("size"), None, 1, weights, matrix, n)
-    level = centring.root_weights / xp.sqrt(centring.totals[0])
+    level = centring.direction
     matrix = centring.conjugate(matrix)
     remainder = level @ matrix  # what rounding in a sum of n numbers left of the mean
     remainder = remainder - (remainder @ level) / 2 * level
@@ -289,7 +289,7 @@ class RowComponents:
         assert isinstance(problem, ScoredRows)
         operator, xp = problem.operator, namespace(self.columns)
         root = operator.root_weights[:, None]
-        level = root / xp.sqrt(operator.totals[0])
+        level = operator.direction[:, None]
         targets = root * problem.reference[:, None]
         free = targets - level @ (level.T @ targets)
         columns = root * self.rows[:, :most]

@@ -115,7 +115,6 @@ class SquaredRoots:
         self._rows = counts * take(operator.within, operator.queries)[None, :]
         self._queries: Array | None = None
         if operator.comparison.needs_queries:
-            self._direction = operator.root_weights / take(xp.sqrt(operator.totals), operator.queries)
             per_query = segment_sum(counts.T, operator.queries, operator.n_queries) / operator.counts[:, None]
             if xp.any(operator.between > 0):
                 self._queries = (per_query * operator.between[:, None]).T
@@ -132,13 +131,13 @@ class SquaredRoots:
         raw = self._rows @ squares
         if not operator.comparison.needs_queries:
             return raw
-        levels = segment_sum(columns, operator.queries, operator.n_queries, self._direction)
+        levels = segment_sum(columns, operator.queries, operator.n_queries, operator.direction)
         if space is None:
-            columns = columns - self._direction[:, None] * take(levels, operator.queries)
+            columns = columns - operator.direction[:, None] * take(levels, operator.queries)
             lengths = self._rows @ (columns * columns)
         else:
             row_levels = np.take(levels, operator.queries, axis=0, out=space[: len(columns)], mode="clip")
-            row_levels *= self._direction[:, None]
+            row_levels *= operator.direction[:, None]
             columns -= row_levels
             lengths = self._rows @ np.multiply(columns, columns, out=columns)
         if self._queries is not None:

@@ -13,13 +13,13 @@ import numpy as np
 from corank._arrays import (
     Array,
     FloatArray,
+    add_diagonal,
+    at_least_zero,
     float64,
     is_sparse,
     like,
     namespace,
-    runs_of_rows,
     symmetrised,
-    take,
     to_numpy,
 )
 from corank.basis import KernelBasis
@@ -31,7 +31,6 @@ Widths: TypeAlias = Literal[
 ]  # learn none (that of the kernel), one for all columns, one per column
 
 MAX_ONE_THREAD_POINTS = 400  # basis points up to which one thread is fastest: matrices are too small to share
-PAIR_ROWS = 64  # of a block of kernel values of which only the diagonal is used: larger ones waste more than they save
 
 
 # ---------------------------------------------------------------- the posterior
@@ -61,7 +60,7 @@ class GaussianPart:
         """Mean and variance at the rows: (n,) each. O(n r (r + d))."""
         phi = self._basis(features, points)
         variances = self.amplitude * self.kernel.diagonal(features) - self._explained(phi)
-        return phi @ like(self.coefficients, phi), _at_least_zero(variances)
+        return phi @ like(self.coefficients, phi), at_least_zero(variances)
 
     def covariance(self, features: Array, points: Array) -> tuple[Array, Array]:
         """Mean (n,) and covariance (n, n) at the rows."""
@@ -69,34 +68,19 @@ class GaussianPart:
         prior = self.amplitude * self.kernel.block(features, features)
         covariance = symmetrised(prior - phi @ like(self.spread, phi) @ phi.T)
         variances = namespace(covariance).linalg.diagonal(covariance)
-        missing = _at_least_zero(-variances)  # rounding: no variance is negative
-        identity = like(np.eye(variances.shape[0]), covariance)
-        return phi @ like(self.coefficients, phi), covariance + missing[:, None] * identity
+        missing = at_least_zero(-variances)  # rounding: no variance is negative
+        return phi @ like(self.coefficients, phi), add_diagonal(covariance, missing)
 
     def differences(self, first: Array, second: Array, points: Array) -> tuple[Array, Array]:
         """Mean and variance of f(a) − f(b), row by row: (n,) each."""
         phi = self._basis(first, points) - self._basis(second, points)
-        prior = self.kernel.diagonal(first) + self.kernel.diagonal(second) - 2 * _row_by_row(self.kernel, first, second)
+        prior = self.kernel.diagonal(first) + self.kernel.diagonal(second) - 2 * self.kernel.row_by_row(first, second)
         variances = self.amplitude * prior - self._explained(phi)
-        return phi @ like(self.coefficients, phi), _at_least_zero(variances)
+        return phi @ like(self.coefficients, phi), at_least_zero(variances)
 
     def _explained(self, phi: Array) -> Array:
         """The diagonal of Φ Q Φᵀ: (n,)."""
         return namespace(phi).sum((phi @ like(self.spread, phi)) * phi, axis=1)
-
-
-def _at_least_zero(values: Array) -> Array:
-    xp = namespace(values)
-    return xp.where(values > 0, values, xp.zeros_like(values))
-
-
-def _row_by_row(kernel: Kernel, first: Array, second: Array) -> Array:
-    """k(a_i, b_i): (n,)."""
-    values = []
-    for rows in runs_of_rows(first.shape[0], PAIR_ROWS):
-        block = kernel.block(take(first, rows), take(second, rows))
-        values.append(namespace(block).linalg.diagonal(block))
-    return namespace(values[0]).concat(values)
 
 
 # ---------------------------------------------------------------- kernel widths

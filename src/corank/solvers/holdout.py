@@ -466,8 +466,7 @@ def _items_left_out(
 
 def _levels(problems: Sequence[Any]) -> Array:
     """Unit vectors of the level of every view's only query: (N, M)."""
-    operators = [problem.operator for problem in problems]
-    return block_diagonal([(o.root_weights / namespace(o.totals).sqrt(o.totals[0]))[:, None] for o in operators])
+    return block_diagonal([problem.operator.direction[:, None] for problem in problems])
 
 
 def _left_out_per_agreement(

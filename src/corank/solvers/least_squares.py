@@ -65,10 +65,11 @@ def solve_shifted(matrix: Array, alpha: float, right: Array, size: float | None 
         return solve_positive(add_diagonal(matrix, alpha), right)
     except ValueError:
         values, _ = eigh(matrix, size)  # refuses a matrix that is not positive semi-definite
-        raise ValueError(_too_small(alpha, float(values[-1]))) from None
+        raise ValueError(too_small(alpha, float(values[-1]))) from None
 
 
-def _too_small(alpha: float, size: float) -> str:
+def too_small(alpha: float, size: float) -> str:
+    """The message where alpha is lost to rounding beside numbers of a size."""
     return (
         f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is lost to rounding; "
         "use a larger one, or alpha='tune'."
@@ -638,7 +639,7 @@ class DualSystem(System):
         """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per view."""
         matrix = self.matrix(agreement)
         if alpha < 4 * EPSILON * self._largest:  # coefficients of 1/alpha no longer cancel where they should
-            raise ValueError(_too_small(alpha, self._largest))
+            raise ValueError(too_small(alpha, self._largest))
         right = self._right(offset, matrix.shape[0])
         return self._to_bases(solve_shifted(matrix, alpha, right, self._size_of_kernel(agreement)), agreement)
 

@@ -24,6 +24,7 @@ from corank._arrays import (
     FloatArray,
     Index,
     add_diagonal,
+    at_least_zero,
     block_of,
     centre_runs,
     cholesky,
@@ -41,7 +42,7 @@ from corank._arrays import (
 from corank.basis import Basis, FeatureBasis
 from corank.gram import BLOCK_ENTRIES
 from corank.problem import ScoredRows
-from corank.solvers.least_squares import EPSILON, DualSystem, ViewData
+from corank.solvers.least_squares import EPSILON, DualSystem, ViewData, too_small
 
 LARGE_QUERY_ROWS = 128  # from which a query is solved for alone, without the columns whose answer is the identity
 MIRROR_ROWS = 256  # of a block of a matrix that is mirrored: the block and its image stay in the cache
@@ -225,12 +226,7 @@ class DualTransduction:
 
 def _solve_pulled(products: Array, weights: Array, target: Array, right: Array) -> Array:
     """(A + diag(weights))⁻¹ (weights·target − right): (m, 1)."""
-    if isinstance(products, np.ndarray):
-        matrix = products.copy()
-        matrix.flat[:: len(matrix) + 1] += weights
-    else:
-        matrix = products + weights[:, None] * like(np.eye(weights.shape[0]), products)
-    return solve_positive(matrix, weights[:, None] * target - right)
+    return solve_positive(add_diagonal(products, weights), weights[:, None] * target - right)
 
 
 def held_out_residuals(inverse: Array, right: Array, runs: Sequence[QueryRun], first: int) -> Array:
@@ -363,10 +359,7 @@ class _AtAlpha:
             self.lower = cholesky(add_diagonal(gram, alpha))
         except ValueError:
             size = float(xp.max(xp.linalg.diagonal(gram)))
-            raise ValueError(
-                f"alpha = {alpha:.3g} is too small for these rows: beside numbers of size {size:.3g} it is lost to "
-                "rounding; use a larger one, or alpha='tune'."
-            ) from None
+            raise ValueError(too_small(alpha, size)) from None
         r = gram.shape[0]
         inverse = solve_lower(self.lower, like(np.eye(r), gram))
         self.penalty = alpha * (inverse @ inverse.T)
@@ -440,7 +433,7 @@ class Turned:
             turned, source = xp.reshape(xp.matrix_transpose(vectors) @ cube, (k, r)), None
         else:
             squares, vectors = xp.linalg.eigh(features.T @ features)
-            turned, source = xp.sqrt(xp.where(squares > 0, squares, 0 * squares))[:, None] * vectors.T, features
+            turned, source = xp.sqrt(at_least_zero(squares))[:, None] * vectors.T, features
         kept = xp.reshape(1 - squares, (-1,))
         return cls(run.rows, turned, xp.where(kept > EPSILON, kept, 0 * kept + EPSILON), weight, vectors, source)
 

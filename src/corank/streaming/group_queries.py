@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from corank._arrays import first_appearance
 from corank.streaming.chunks import label_kind
 from corank.streaming.passes import progress_bar
 from corank.streaming.scan import Scan
@@ -106,7 +105,7 @@ def _sort(path: Path, scan: Scan) -> None:
     """Sort a bucket by query, in the order in which queries first appear."""
     table = parquet.ParquetFile(path).read()
     labels = table.column(scan.roles.query).combine_chunks()
-    codes, _ = first_appearance(np.asarray(labels.dictionary_encode().indices))
+    codes = np.asarray(labels.dictionary_encode().indices)  # in the order of their first appearance
     order = np.argsort(codes, kind="stable")
     parquet.write_table(table.take(pa.array(order)), path.with_suffix(".parquet"), row_group_size=scan.chunk_rows)
     path.unlink()
