@@ -84,9 +84,18 @@ def ask(
     from corank.interview.interview import Interview
 
     path = None if answers is None else Path(answers)
-    options: dict[str, Any] = {"kind": kind, "person": person, "repeat": repeat, "features": features, "drop": drop}
     try:
-        interview = Interview(items, id=id, answers=path, random_state=random_state, **options)
+        interview = Interview(
+            items,
+            id=id,
+            answers=path,
+            kind=kind,
+            person=person,
+            repeat=repeat,
+            features=features,
+            drop=drop,
+            random_state=random_state,
+        )
     except AnswersInUse as error:
         raise AnswersInUse(f"{error}; a widget lets go of it by widget.close()") from None
     try:

@@ -90,12 +90,12 @@ class Answer:
         if len(set(self.items)) < len(self.items):
             raise ValueError("an item is shown twice: every question is about different items")
         standing = POSITIONS[: len(self.items)]
-        words = (SCORE, SKIP) if self.kind == SCORE else (*standing, TIE, SKIP)
-        if self.answer not in words:
-            raise ValueError(f"answer must be {_listed(words)}, got {self.answer!r}")
+        possible = (SCORE, SKIP) if self.kind == SCORE else (*standing, TIE, SKIP)
+        if self.answer not in possible:
+            raise ValueError(f"answer must be {_listed(possible)}, got {self.answer!r}")
         picks = self.kind == BEST_WORST and self.answer in standing
         if picks and (self.worst not in standing or self.worst == self.answer):
-            others = [word for word in standing if word != self.answer]
+            others = [position for position in standing if position != self.answer]
             raise ValueError(f"worst must be {_listed(others)}, got {self.worst!r}")
         if self.worst and not picks:
             raise ValueError(f"worst must be empty for {self.kind!r} answered by {self.answer!r}, got {self.worst!r}")
@@ -137,10 +137,7 @@ class AnswerLog:
 
     def last(self, person: str | None = None, kind: str | None = None) -> Answer | None:
         """The last answer, of a person and of a kind where given."""
-        return next(
-            (a for a in reversed(self.answers) if person in (None, a.person) and kind in (None, a.kind)),
-            None,
-        )
+        return next((a for a in reversed(self.answers) if person in (None, a.person) and kind in (None, a.kind)), None)
 
     def with_answer(self, answer: Answer) -> AnswerLog:
         """The log after one more answer."""
@@ -277,7 +274,55 @@ def _answer(number: int, fields: dict[str, str]) -> Answer:
 # ---- writing
 
 
-class AnswersFile:
+class AnswersInMemory:
+    """Answers that are kept in memory only.
+
+    Attributes
+    ----------
+    log : AnswerLog
+        What was said, kept up to date. Each change makes a new one.
+    """
+
+    def __init__(self) -> None:
+        self.log = AnswerLog()
+
+    def append(
+        self,
+        kind: str,
+        items: Sequence[str],
+        answer: str,
+        worst: str = "",
+        score: float | None = None,
+        person: str = "",
+    ) -> Answer:
+        """Keep an answer; that in a file is on the disk when this returns. Takes what `Answer` has."""
+        score = None if score is None else float(score)
+        said = Answer(self.log.next_number, kind, tuple(items), answer, worst, score, person, _now())
+        said.check()
+        self._write_line(said)
+        self.log = self.log.with_answer(said)
+        return said
+
+    def undo(self, person: str | None = None, kind: str | None = None) -> Answer | None:
+        """Take the last answer back, of a person and of a kind where given; in a file, by a line that says so. None
+        without one."""
+        last = self.log.last(person, kind)
+        if last is None:
+            return None
+        number = self.log.next_number
+        undo = replace(last, number=number, answer=UNDO, worst="", score=None, at=_now())
+        self._write_line(undo, undoes=str(last.number))
+        self.log = self.log.without(last, number)
+        return last
+
+    def _write_line(self, answer: Answer, undoes: str = "") -> None:
+        """Memory has no lines."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class AnswersFile(AnswersInMemory):
     """A file of answers to write to: created, or taken up where it ends. One process at a time may have it open.
 
     Attributes
@@ -318,34 +363,6 @@ class AnswersFile:
         if len(beginning) < len(header) and header.startswith(beginning):
             self._write(header[len(beginning) :])
 
-    def append(
-        self,
-        kind: str,
-        items: Sequence[str],
-        answer: str,
-        worst: str = "",
-        score: float | None = None,
-        person: str = "",
-    ) -> Answer:
-        """Write an answer; it is on the disk when this returns. Takes what `Answer` has."""
-        score = None if score is None else float(score)
-        said = Answer(self.log.next_number, kind, tuple(items), answer, worst, score, person, _now())
-        said.check()
-        self._write_line(said)
-        self.log = self.log.with_answer(said)
-        return said
-
-    def undo(self, person: str | None = None, kind: str | None = None) -> Answer | None:
-        """Take the last answer back, of a person and of a kind where given, by a line that says so; None without one."""
-        last = self.log.last(person, kind)
-        if last is None:
-            return None
-        number = self.log.next_number
-        undo = replace(last, number=number, answer=UNDO, worst="", score=None, at=_now())
-        self._write_line(undo, undoes=str(last.number))
-        self.log = self.log.without(last, number)
-        return last
-
     def _write_line(self, answer: Answer, undoes: str = "") -> None:
         names = (*answer.items, *("",) * (len(POSITIONS) - len(answer.items)))
         score = "" if answer.score is None else repr(answer.score)
@@ -364,11 +381,11 @@ class AnswersFile:
 
     def _write(self, line: bytes) -> None:
         """Write bytes at the end of the file, and on to the disk."""
-        rest = b"\n" + line if self._cut else line
-        n_bytes, was_cut = len(rest), self._cut
+        unwritten = b"\n" + line if self._cut else line
+        n_bytes, was_cut = len(unwritten), self._cut
         self._cut = True  # until all is written
-        while rest:
-            rest = rest[self._file.write(rest) or 0 :]
+        while unwritten:
+            unwritten = unwritten[self._file.write(unwritten) or 0 :]
         try:
             os.fsync(self._file.fileno())
         except OSError:  # the line may be lost, and its answer is refused: it must not come back

@@ -17,7 +17,7 @@ import scipy.linalg
 from numpy.polynomial.hermite import hermgauss
 from scipy.special import ndtr, softmax
 
-from corank._arrays import FloatArray, Index, add_diagonal
+from corank._arrays import FloatArray, Index, Mask, add_diagonal
 from corank.kernels import squared_norms
 from corank.solvers.active_learning import information
 from corank.solvers.expectation_propagation import Posterior, Sites, propagate
@@ -56,9 +56,13 @@ class Belief:
 
     def places(self, rows: Iterable[int]) -> list[int] | None:
         """Where rows of the table stand in the pool; None where one of them is not in it."""
-        wanted = np.asarray(list(rows), dtype=np.int64)
-        places = np.minimum(np.searchsorted(self.rows, wanted), len(self.rows) - 1)
-        return [int(place) for place in places] if np.array_equal(self.rows[places], wanted) else None
+        places, are_there = self._places(np.asarray(list(rows), dtype=np.int64))
+        return places.tolist() if are_there.all() else None
+
+    def _places(self, rows: Index) -> tuple[Index, Mask]:
+        """Where rows of the table, of any shape, stand in the pool, and whether they do."""
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return places, self.rows[places] == rows
 
     # ---------------------------------------------------------------- answers
 
@@ -109,9 +113,8 @@ class Belief:
         gains = self._gains(asked)
         if not len(gains) or not np.isfinite(gains.max()):
             return None
-        pair = int(np.argmax(gains))
-        first, second = self._pairs
-        return int(self.rows[first[pair]]), int(self.rows[second[pair]])
+        first, second = (self.rows[places[np.argmax(gains)]] for places in self._pairs)
+        return int(first), int(second)
 
     def best_four(self, asked: Iterable[tuple[int, int]]) -> tuple[int, ...] | None:
         """The rows of four items of which best and worst tell most: the pair that tells most and then, one by one, the item
@@ -124,9 +127,7 @@ class Belief:
         matrix = np.zeros((m, m))
         matrix[self._pairs] = np.where(np.isfinite(gains), gains, 0.0)
         matrix += matrix.T
-        first, second = self._pairs
-        pair = int(np.argmax(gains))
-        chosen = [int(first[pair]), int(second[pair])]
+        chosen = [int(places[np.argmax(gains)]) for places in self._pairs]
         while len(chosen) < min(4, m):
             gain = matrix[chosen].sum(axis=0)
             gain[chosen] = -1.0
@@ -137,7 +138,7 @@ class Belief:
 
     def best_row(self, asked: Iterable[int]) -> int | None:
         """The row whose score leaves least uncertainty about all rows; those that were `asked` are left out. O(m²)."""
-        gains = self.weights @ self.covariance**2 / (np.diag(self.covariance) + 1)
+        gains = _score_gains(self.weights, self.covariance)
         gains[np.isin(self.rows, list(asked))] = -np.inf
         return int(self.rows[np.argmax(gains)]) if np.isfinite(gains.max()) else None
 
@@ -149,10 +150,8 @@ class Belief:
 
     def _numbers(self, pairs: Iterable[tuple[int, int]]) -> Index:
         """Where pairs of rows of the table stand among `_pairs`; those outside the pool are left out."""
-        wanted = np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2)
-        places = np.minimum(np.searchsorted(self.rows, wanted), len(self.rows) - 1)
-        places = np.sort(places[(self.rows[places] == wanted).all(axis=1)], axis=1)
-        first, second = places.T
+        places, are_there = self._places(np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2))
+        first, second = np.sort(places[are_there.all(axis=1)], axis=1).T
         numbers: Index = first * (2 * len(self.rows) - first - 1) // 2 + second - first - 1
         return numbers
 
@@ -197,10 +196,7 @@ class Belief:
         shares = [belief.misordered]
         for _ in range(n_steps):
             for _ in range(min(step, int(free.sum()))):
-                if scores:
-                    gains = belief.weights @ covariance**2 / (np.diag(covariance) + 1)
-                else:
-                    gains = information(gaps, left)
+                gains = _score_gains(belief.weights, covariance) if scores else information(gaps, left)
                 chosen = int(np.argmax(np.where(free, gains, -1.0)))
                 free[chosen] = False
                 if scores:
@@ -249,15 +245,15 @@ class Prior:
         """Own shares and widths that come into question."""
         if self.scale == 0:
             return [(1.0, 1.0)]
-        return [(own, width) for own in OWN_SHARES for width in (WIDTHS if own < 1 else (1.0,))]
+        return [(share, width) for share in OWN_SHARES for width in (WIDTHS if share < 1 else (1.0,))]
 
-    def covariance(self, first: Index, second: Index, own: float, width: float) -> FloatArray:
+    def covariance(self, first: Index, second: Index, own_share: float, width: float) -> FloatArray:
         """Of the scores of rows with those of others, for scores of variance 1."""
-        same = own * (first[:, None] == second[None, :])
-        if own == 1:
+        same = own_share * (first[:, None] == second[None, :])
+        if own_share == 1:
             return np.asarray(same)
         squares = squared_distances(self.columns[first], self.columns[second])
-        return np.asarray((1 - own) * np.exp(squares / (-2 * width**2 * self.scale)) + same)
+        return np.asarray((1 - own_share) * np.exp(squares / (-2 * width**2 * self.scale)) + same)
 
 
 def squared_distances(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -295,16 +291,15 @@ class Beliefs:
         log_weights: list[float] = []
         means: list[FloatArray] = []
         covariances: list[FloatArray] = []
-        for own, width in self.prior.kernels:
-            if all((own, width, variance) in negligible for variance in VARIANCES):
+        for kernel in self.prior.kernels:
+            variances = [variance for variance in VARIANCES if (*kernel, variance) not in negligible]
+            if not variances:
                 continue
-            pool = self.prior.covariance(rows, rows, own, width)
-            pairs, cross = self._compared(outcomes, rows, own, width) if len(outcomes) else (None, np.empty(0))
+            pool = self.prior.covariance(rows, rows, *kernel)
+            pairs, cross = self._compared(outcomes, rows, *kernel) if len(outcomes) else (None, np.empty(0))
             unseen = pool if pairs is None else pool - cross.T @ cross  # what no comparison can tell about
-            for variance in VARIANCES:
-                if (own, width, variance) in negligible:
-                    continue
-                kernels.append((own, width, variance))
+            for variance in variances:
+                kernels.append((*kernel, variance))
                 if pairs is None:
                     log_weights.append(0.0)
                     means.append(np.zeros(len(rows)))
@@ -325,15 +320,15 @@ class Beliefs:
             covariance += share * (spread + np.outer(centre - mean, centre - mean))
         return Belief(rows, weights, mean, covariance)
 
-    def _compared(self, outcomes: Index, rows: Index, own: float, width: float) -> tuple[PairData, FloatArray]:
+    def _compared(self, outcomes: Index, rows: Index, own_share: float, width: float) -> tuple[PairData, FloatArray]:
         """Comparisons between items with whitened features (·, k), and the pool in terms of the same: (k, m).
 
         Fewer comparisons than items are made of their differences alone, each compared with one item that is 0.
         """
         items, ends = np.unique(outcomes, return_inverse=True)
         winners, losers = ends.reshape(outcomes.shape).T
-        kernel = self.prior.covariance(items, items, own, width)
-        towards = self.prior.covariance(items, rows, own, width)
+        kernel = self.prior.covariance(items, items, own_share, width)
+        towards = self.prior.covariance(items, rows, own_share, width)
         p = len(outcomes)
         by_difference = p < len(items)
         if by_difference:
@@ -373,13 +368,18 @@ class Beliefs:
         self._outcomes = outcomes
 
 
+def _score_gains(weights: FloatArray, covariance: FloatArray) -> FloatArray:
+    """By how much the score of each item would lower the variances of all, weighted: (m,)."""
+    return np.asarray(weights @ covariance**2 / (np.diag(covariance) + 1))
+
+
 def _error_when_known_better(gaps: FloatArray, now: FloatArray, then: FloatArray) -> FloatArray:
     """The expected chance of the wrong order of pairs once the variance of their difference has gone from now to then."""
-    known = np.sqrt(2 * np.maximum(now - then, 0.0))
+    resolved = np.sqrt(2 * np.maximum(now - then, 0.0))
     deviations = np.sqrt(then)
     errors = np.zeros(len(gaps))
     for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-        errors += weight * ndtr(-np.abs(gaps + known * node) / deviations)
+        errors += weight * ndtr(-np.abs(gaps + resolved * node) / deviations)
     return np.asarray(errors / np.sqrt(np.pi))
 
 

@@ -8,11 +8,11 @@ fits what is new and prepares the next question for every answer that may come.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations, permutations
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from corank.encoder import TableEncoder
 from corank.interview.answers import (
     BEST_WORST,
     COMPARE,
+    N_ITEMS,
     POSITIONS,
     SCORE,
     SKIP,
@@ -34,6 +35,7 @@ from corank.interview.answers import (
     Answer,
     AnswerLog,
     AnswersFile,
+    AnswersInMemory,
     mean_scores,
     pair_outcomes,
 )
@@ -41,7 +43,6 @@ from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, column, to_arrow
 
-KINDS = (COMPARE, BEST_WORST, SCORE)
 MAX_POOL = 400  # items that questions are chosen from at a time
 MAX_COMPARED = 150  # of them, items that were asked about
 N_TOP = 30  # of them, items that stand first
@@ -192,16 +193,16 @@ class Interview:
         drop: Sequence[str] = (),
         random_state: int = 0,
     ) -> None:
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-        if "\n" in person or "\r" in person or "\0" in person or len(person) > MAX_NAME:
+        if kind not in N_ITEMS:
+            raise ValueError(f"kind must be one of {', '.join(N_ITEMS)}, got {kind!r}")
+        if not _fits_an_answer(person):
             raise ValueError(f"person must be one line of at most {MAX_NAME:,} characters, got {person[:40]!r}")
         if not 0 <= repeat <= 0.5:
             raise ValueError(f"repeat must lie between 0 and 0.5, got {repeat!r}")
         self.table, self.id, self.kind, self.person = to_arrow(items), id, kind, person
         self.names = item_names(self.table, id)
         self._rows = rows_by_name(self.names, id)
-        fewest = {COMPARE: 2, BEST_WORST: 3, SCORE: 2}[kind]
+        fewest = max(2, N_ITEMS[kind][0])
         if len(self.names) < fewest:
             raise TableError(f"items: {kind} needs at least {fewest} items, there {_are(len(self.names))}")
         self._repeat, self._seed = repeat, random_state
@@ -209,10 +210,10 @@ class Interview:
         self._encoder, self._matrix = self._encoded()
         self._lock = threading.RLock()
         self._working = threading.Lock()  # one refresh at a time
-        self._file = None if answers is None else AnswersFile(Path(answers))
-        self._log = AnswerLog() if self._file is None else self._file.log
+        path = None if answers is None else Path(answers)
+        self._answers = AnswersInMemory() if path is None else AnswersFile(path)
         try:
-            self._check_known()
+            self._check_answers(path)
         except TableError:
             self.close()
             raise
@@ -227,7 +228,7 @@ class Interview:
         self._prepared_for = -1  # number of the question
         self._stale = True  # whether answers have come or gone since the last refresh
         with in_one_thread(self._matrix):
-            self._belief = self._believed(tuple(self._log.answers), None, None)
+            self._belief = self._believed(self.log.answers, None, None)
             self._open = self._question(self._choice(self._belief, self._asked))
 
     # ---------------------------------------------------------------- what is asked
@@ -259,37 +260,28 @@ class Interview:
                 raise StaleQuestion("there is no open question: everything was asked")
             if number is not None and number != question.number:
                 raise StaleQuestion(f"question {number} is not open any more; the open one is {question.number}")
-            said = self._write(question, answer, worst, score)
-            self._asked = self._asked.after(said, self._rows)
+            names = [self.names[row] for row in question.rows]
+            said = self._answers.append(question.kind, names, answer, worst, score, self.person)
+            self._asked = self._asked.after([said], self._rows)
             self._stale = True
             prepared = self._prepared if self._prepared_for == question.number else {}
             self._before_last = said, self._belief
             self._belief = self._after(self._belief, said)
-            known = (answer, worst) in prepared
-            rows = prepared[answer, worst] if known else self._choice(self._belief, self._asked)
+            rows = prepared[answer, worst] if (answer, worst) in prepared else self._choice(self._belief, self._asked)
             self._open = self._question(rows)
             return self._open
 
     def undo(self) -> Question | None:
         """Take the last answer of this person back: its question is open again; None where there is nothing to undo."""
         with self._lock:
-            if self._file is not None:
-                undone = self._file.undo(self.person, self.kind)
-                self._log = self._file.log
-            else:
-                undone = self._log.last(self.person, self.kind)
-                if undone is not None:
-                    self._log = self._log.without(undone, self._log.next_number)
+            undone = self._answers.undo(self.person, self.kind)
             if undone is None:
                 return None
             self._asked = self._asked_rows()
             if self._before_last is not None and self._before_last[0] is undone:
                 self._belief = self._before_last[1]
-            rows = tuple(self._rows[name] for name in undone.items)
             self._stale = True
-            self._n_questions += 1
-            self._open = Question(self._n_questions, undone.kind, rows)
-            return self._open
+            return self.ask_about([self._rows[name] for name in undone.items])
 
     def ask_about(self, rows: Sequence[int]) -> Question:
         """Make the question about these rows the open one, instead of the one that was chosen."""
@@ -298,37 +290,23 @@ class Interview:
             self._open = Question(self._n_questions, self.kind, tuple(rows))
             return self._open
 
-    def _write(self, question: Question, answer: str, worst: str, score: float | None) -> Answer:
-        names = [self.names[row] for row in question.rows]
-        if self._file is not None:
-            said = self._file.append(question.kind, names, answer, worst, score, self.person)
-            self._log = self._file.log
-            return said
-        said = Answer(self._log.next_number, question.kind, tuple(names), answer, worst, score, self.person, "")
-        said.check()
-        self._log = self._log.with_answer(said)
-        return said
-
     def _question(self, rows: tuple[int, ...] | None) -> Question | None:
         """The question about these rows, or an earlier one again where it is time for that."""
         self._n_questions += 1
-        n = len(self._log.answers)
+        n = len(self.log.answers)
         again = None
         if int((n + 1) * self._repeat) > int(n * self._repeat):
             again = self._earlier(np.random.default_rng([self._seed, n, 19]))
-        if again is None and rows is None:
-            return None
-        shown = again if again is not None else rows
-        assert shown is not None
-        return Question(self._n_questions, self.kind, shown, repeated=again is not None)
+        shown = rows if again is None else again
+        return None if shown is None else Question(self._n_questions, self.kind, shown, repeated=again is not None)
 
     def _earlier(self, rng: np.random.Generator) -> tuple[int, ...] | None:
         """An earlier question of this kind, in another order; those of other people first."""
-        asked = [answer for answer in self._log.answers if answer.kind == self.kind]
-        own = {frozenset(answer.items) for answer in asked if answer.person == self.person}
-        told = [answer for answer in asked if answer.answer != SKIP]
-        others = [answer for answer in told if frozenset(answer.items) not in own]
-        candidates = others or [answer for answer in told if answer.person == self.person][:-REPEAT_DISTANCE]
+        asked = [answer for answer in self.log.answers if answer.kind == self.kind]
+        asked_before = {frozenset(answer.items) for answer in asked if answer.person == self.person}
+        judged = [answer for answer in asked if answer.answer != SKIP]
+        others = [answer for answer in judged if frozenset(answer.items) not in asked_before]
+        candidates = others or [answer for answer in judged if answer.person == self.person][:-REPEAT_DISTANCE]
         if not candidates:
             return None
         items = candidates[int(rng.integers(len(candidates)))].items
@@ -348,18 +326,18 @@ class Interview:
             rows = self._any_left(asked)
         if rows is None:
             return None
-        rng = np.random.default_rng([self._seed, len(self._log.answers), sum(rows)])
-        return tuple(int(row) for row in rng.permutation(rows))
+        rng = np.random.default_rng([self._seed, len(self.log.answers), sum(rows)])
+        return tuple(rng.permutation(rows).tolist())
 
     def _any_left(self, asked: _Asked) -> tuple[int, ...] | None:
         """Rows outside the pool that were not asked about, where the pool has none left."""
         n = len(self.names)
         if n <= MAX_POOL:
             return None
-        rng = np.random.default_rng([self._seed, len(self._log.answers), 20])
-        size = {COMPARE: 2, BEST_WORST: 4, SCORE: 1}[self.kind]
+        rng = np.random.default_rng([self._seed, len(self.log.answers), 20])
+        size = N_ITEMS[self.kind][-1]
         for _ in range(100):
-            rows = tuple(int(row) for row in rng.choice(n, size, replace=False))
+            rows = tuple(rng.choice(n, size, replace=False).tolist())
             if not (asked.rows & set(rows) if self.kind == SCORE else asked.pairs & set(pairs_within(rows))):
                 return rows
         return None
@@ -383,7 +361,7 @@ class Interview:
             with in_one_thread(self._matrix):
                 worked = self._prepare()  # from what is believed already: a person may answer soon
             with self._lock:
-                log, before, stale = self._log, self._learned, self._stale
+                log, before, stale = self.log, self._learned, self._stale
                 self._stale = stale and not ranks
             if not stale:
                 return worked
@@ -397,7 +375,7 @@ class Interview:
 
     def _learn(self, log: AnswerLog, before: _Learned | None, *, ranks: bool) -> None:
         """Fit and rank, and then renew the belief about a pool with the items that stand first."""
-        answers = tuple(log.answers)
+        answers = log.answers
         with in_one_thread(self._matrix):
             model = self._fitted(answers, self._fits) if ranks or self.kind == SCORE else None
         order = None if before is None else before.ranking.order
@@ -411,8 +389,8 @@ class Interview:
             with self._lock:
                 asked = self._asked.pairs
                 self._learned = learned if ranks else before
-                known, later = self._log.answers[: len(answers)], self._log.answers[len(answers) :]
-                if known == log.answers:  # none was taken back
+                still_there, later = self.log.answers[: len(answers)], self.log.answers[len(answers) :]
+                if still_there == answers:  # none was taken back
                     self._belief, self._prepared_for = reduce(self._after, later, belief), -1
             self._prepare()
             if ranks:
@@ -423,27 +401,27 @@ class Interview:
     def _prepare(self) -> bool:
         """Choose the next question for every answer to the open one."""
         with self._lock:
-            question, belief, log, asked = self._open, self._belief, self._log, self._asked
+            question, belief, log, asked = self._open, self._belief, self.log, self._asked
         if question is None or self._prepared_for == question.number:
             return False
         names = tuple(self.names[row] for row in question.rows)
         prepared = {}
         for answer, worst in self._possible(question):
             said = Answer(0, question.kind, names, answer, worst, None, self.person, "")
-            prepared[answer, worst] = self._choice(self._after(belief, said), asked.after(said, self._rows))
+            prepared[answer, worst] = self._choice(self._after(belief, said), asked.after([said], self._rows))
         with self._lock:
-            if self._log is log and self._open is question:
+            if self.log is log and self._open is question:
                 self._prepared, self._prepared_for = prepared, question.number
         return True
 
     def _possible(self, question: Question) -> list[tuple[str, str]]:
         """Answers and worst items that the question may get."""
-        positions = POSITIONS[: len(question.rows)]
         if question.kind == SCORE:
             return [(SCORE, ""), (SKIP, "")]
-        if question.kind == COMPARE:
-            return [(position, "") for position in positions] + [(TIE, ""), (SKIP, "")]
-        return [*permutations(positions, 2), (TIE, ""), (SKIP, "")]
+        positions = POSITIONS[: len(question.rows)]
+        worst = [""] if question.kind == COMPARE else positions
+        picks = [(best, other) for best in positions for other in worst if best != other]
+        return [*picks, (TIE, ""), (SKIP, "")]
 
     def _learner(self) -> Any:
         """The learner that `corank fit` takes for answers of this kind."""
@@ -473,7 +451,7 @@ class Interview:
             model = fits.to_comparisons(winners, losers, margins)
         return model if model.candidates_ else None
 
-    def _believed(self, answers: tuple[Answer, ...], model: Any, order: Index | None) -> Belief:
+    def _believed(self, answers: Sequence[Answer], model: Any, order: Index | None) -> Belief:
         """What is believed about a pool of items after these answers.
 
         model : fitted to them, None before that; comparisons are believed without it
@@ -499,24 +477,21 @@ class Interview:
             return np.arange(n), np.ones(n)
         recent = [self._rows[name] for answer in reversed(answers) for name in answer.items]
         first = [] if order is None else order[:N_TOP].tolist()
-        known = np.asarray(list(dict.fromkeys([*first, *recent]))[: N_TOP + MAX_COMPARED], dtype=np.int64)
+        chosen = np.asarray(list(dict.fromkeys([*first, *recent]))[: N_TOP + MAX_COMPARED], dtype=np.int64)
         rng = np.random.default_rng([self._seed, len(answers), 21])
         others = rng.choice(n, MAX_POOL, replace=False)
-        others = others[~np.isin(others, known)][: MAX_POOL - len(known)]
-        rows = np.concatenate([known, others])
-        weights = np.concatenate([np.ones(len(known)), np.full(len(others), (n - len(known)) / max(len(others), 1))])
-        by_row = np.argsort(rows)
-        return rows[by_row], weights[by_row]
+        others = others[~np.isin(others, chosen)][: MAX_POOL - len(chosen)]
+        rows = np.sort(np.concatenate([chosen, others]))
+        weights = np.where(np.isin(rows, chosen), 1.0, (n - len(chosen)) / max(len(others), 1))
+        return rows, weights
 
     def _after(self, belief: Belief, answer: Answer) -> Belief:
         """The belief after an answer; items outside the pool teach nothing about it until the next fit."""
-        for winner, loser in answer.comparisons():
-            places = belief.places((self._rows[winner], self._rows[loser]))
-            belief = belief if places is None else belief.after_win(*places)
-        for first, second in answer.ties():
+        for first, second, won in pair_outcomes([answer]):
             places = belief.places((self._rows[first], self._rows[second]))
-            belief = belief if places is None else belief.after_tie(*places)
-        if answer.kind == SCORE and answer.answer == SCORE:
+            if places is not None:
+                belief = belief.after_win(*places) if won == 1 else belief.after_tie(*places)
+        if answer.answer == SCORE:
             places = belief.places((self._rows[answer.items[0]],))
             belief = belief if places is None else belief.after_score(places[0], 0.0)
         return belief
@@ -545,10 +520,10 @@ class Interview:
         centred = centred - np.average(centred, axis=1, weights=belief.weights)[:, None]
         std = np.sqrt(np.maximum(np.diag(centred), 0.0)) / spread
         by_score = np.argsort(scores[belief.rows], kind="stable")
-        known = scores[belief.rows][by_score]
+        pool_scores = scores[belief.rows][by_score]
         estimates = []
         for values in (std, low, high):
-            estimate = np.interp(scores, known, values[by_score])
+            estimate = np.interp(scores, pool_scores, values[by_score])
             estimate[belief.rows] = values
             estimates.append(estimate)
         place = np.empty(n, dtype=np.int64)
@@ -566,38 +541,39 @@ class Interview:
     def settled(self) -> Settled:
         """How settled the order is, and how consistent people are."""
         with self._lock:
-            outlook, learned, answers = self._outlook, self._learned, list(self._log.answers)
+            outlook, learned, log = self._outlook, self._learned, self.log
             everything_asked = self._open is None
-        n = sum(answer.answer != SKIP for answer in answers)
         misordered, more = 0.5, None
         stable = 0.0 if learned is None else learned.top_stable
         if outlook is not None:
             misordered = float(outlook.shares[0])
             worth = outlook.shares[:-1] - outlook.shares[1:] >= LEAST_GAIN
             if not worth.all():
-                more = max(STEP * int(np.argmin(worth)) - (len(answers) - outlook.answers), 0)
-        more = None if n < FEWEST_TO_STOP else more  # so few answers cannot tell
+                more = max(STEP * int(np.argmin(worth)) - (len(log.answers) - outlook.answers), 0)
+        more = None if log.n_told < FEWEST_TO_STOP else more  # so few answers cannot tell
         more = 0 if everything_asked else more
-        repeated, consistent, agreement = judgements_again(answers)
-        people: dict[str, int] = defaultdict(int)
-        for answer in answers:
+        repeated, consistent, agreement = judgements_again(log.answers)
+        people = Counter[str]()
+        for answer in log.answers:
             people[answer.person] += answer.answer != SKIP
         top = min(SHOWN_TOP, len(self.names))
         settled = Settled(
-            n, misordered, top, stable, more, more == 0, repeated, consistent, dict(people), agreement, ""
+            log.n_told, misordered, top, stable, more, more == 0, repeated, consistent, dict(people), agreement, ""
         )
         return replace(settled, sentence=_sentence(settled, everything_asked=everything_asked))
 
     def explain(self, first: int, second: int) -> PairExplanation:
         """Why one item stands above another in the latest model: a `PairExplanation` of two rows of the items."""
         with self._lock:
-            learned, answers = self._learned, list(self._log.answers)
+            learned, answers = self._learned, self.log.answers
         if learned is None:
             raise ValueError("there is no ranking to explain yet: answer a few questions first")
         asked = (self._rows[name] for answer in answers for name in answer.items)
         rows = list(dict.fromkeys([first, second, *asked]))
-        items: dict[str, Any] = {"items": self._matrix[rows], "names": [self.names[row] for row in rows]}
-        explanation: PairExplanation = learned.model.explain_pair(0, rows.index(second), **items)
+        names = [self.names[row] for row in rows]
+        explanation: PairExplanation = learned.model.explain_pair(
+            0, rows.index(second), items=self._matrix[rows], names=names
+        )
         return explanation
 
     def scores(self, answers: Sequence[Answer] | None = None) -> FloatArray:
@@ -612,18 +588,16 @@ class Interview:
 
         remembered : what the file keeps of the table beside names of columns and counts
         """
-        with self._lock:
-            answers = tuple(self._log.answers)
+        answers = self.log.answers
         model = self._fitted(answers)
         if model is None:
             raise ValueError("there are too few answers to learn from")
         roles = {"score": SCORE if self.kind == SCORE else None, "query": None, "id": self.id}
-        counts = model._summary()
         model.encoder_ = self._encoder
-        model.table_ = {**roles, **counts, "queries": None}
+        model.table_ = {**roles, **model._summary(), "queries": None}
         if self.kind != SCORE:
             model.table_ |= {"winner": "winner", "loser": "loser", "margin": None, "count": None}
-            model.table_ |= {"comparisons": len(pair_outcomes(answers))}
+            model.table_["comparisons"] = len(pair_outcomes(answers))
         model.table_ |= remembered or {}
         model.save(path, overwrite=overwrite)
 
@@ -631,12 +605,11 @@ class Interview:
     def log(self) -> AnswerLog:
         """The answers so far."""
         with self._lock:
-            return self._log
+            return self._answers.log
 
     def close(self) -> None:
         """Let another process write to the file of answers."""
-        if self._file is not None:
-            self._file.close()
+        self._answers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -653,7 +626,7 @@ class Interview:
                 if name not in names:
                     raise ValueError(f"{option}: the items have no column {name!r}{did_you_mean(name, names)}")
         chosen = names if features is None else list(features)
-        return [name for name in chosen if name not in set(drop)]
+        return [name for name in chosen if name not in drop]
 
     def _encoded(self) -> tuple[TableEncoder, FloatArray]:
         """The encoder that `corank fit` makes for these items, and what it makes of them: (n, d)."""
@@ -667,28 +640,25 @@ class Interview:
             encoder, columns = TableEncoder(identity=[self.id]), [self.id, *self.features]
         return encoder, np.asarray(encoder.fit_transform(self.table.select(columns)))
 
-    def _check_known(self) -> None:
+    def _check_answers(self, path: Path | None) -> None:
         """Refuse answers about other items, or of another kind of question than comparisons can be learned from."""
-        for answer in self._log.answers:
+        for answer in self.log.answers:
             for name in answer.items:
                 if name not in self._rows:
                     raise TableError(
-                        f"answers: line number {answer.number} of {self._file and self._file.path} is about {name!r}, which is "
+                        f"answers: line number {answer.number} of {path} is about {name!r}, which is "
                         f"no item by column {self.id!r}: choose another file for these items"
                     )
             if (answer.kind == SCORE) != (self.kind == SCORE):
                 raise TableError(
-                    f"answers: {self._file and self._file.path} holds answers of kind {answer.kind!r}, which do not go with "
+                    f"answers: {path} holds answers of kind {answer.kind!r}, which do not go with "
                     f"kind {self.kind!r}: choose another file"
                 )
 
     def _asked_rows(self) -> _Asked:
         """What this person was asked; others may be asked the same."""
-        asked = _Asked(frozenset(), frozenset())
-        own = [answer for answer in self._log.answers if answer.person == self.person]
-        rows = frozenset(self._rows[name] for answer in own for name in answer.items)
-        pairs = frozenset(pair for answer in own for pair in asked.told(answer, self._rows))
-        return _Asked(rows, pairs)
+        answers = [answer for answer in self.log.answers if answer.person == self.person]
+        return _Asked(frozenset(), frozenset()).after(answers, self._rows)
 
 
 @dataclass(frozen=True)
@@ -698,15 +668,19 @@ class _Asked:
     rows: frozenset[int]
     pairs: frozenset[tuple[int, int]]
 
-    def after(self, answer: Answer, rows: Mapping[str, int]) -> _Asked:
-        """With one more answer; rows : of the items by their names."""
-        return _Asked(self.rows | {rows[name] for name in answer.items}, self.pairs | self.told(answer, rows))
+    def after(self, answers: Sequence[Answer], rows: Mapping[str, int]) -> _Asked:
+        """With more answers, each about the pairs that it compares, or all that were shown where it was skipped or a tie.
 
-    @staticmethod
-    def told(answer: Answer, rows: Mapping[str, int]) -> set[tuple[int, int]]:
-        """The pairs that an answer compares; all that were shown where it was skipped."""
-        pairs = [*answer.comparisons(), *answer.ties()] or list(combinations(answer.items, 2))
-        return {(min(pair), max(pair)) for pair in ((rows[a], rows[b]) for a, b in pairs)}
+        rows : of the items by their names
+        """
+        shown = {rows[name] for answer in answers for name in answer.items}
+        compared = {
+            pair
+            for answer in answers
+            for names in answer.comparisons() or combinations(answer.items, 2)
+            for pair in pairs_within(rows[name] for name in names)
+        }
+        return _Asked(self.rows | shown, self.pairs | compared)
 
 
 def item_names(table: pa.Table, id: str) -> list[str]:
@@ -714,12 +688,16 @@ def item_names(table: pa.Table, id: str) -> list[str]:
     distinct, positions = labels(column(table, id, "id"), id)
     names = [(distinct[position] or "").strip() for position in positions]
     for row, name in enumerate(names):
-        if "\n" in name or "\r" in name or "\0" in name or len(name) > MAX_NAME:
+        if not _fits_an_answer(name):
             raise TableError(
                 f"the name in data row {row + 1} of column {id!r} must be one line of at most {MAX_NAME:,} characters: "
                 f"{name[:40]!r}"
             )
     return names
+
+
+def _fits_an_answer(name: str) -> bool:
+    return len(name) <= MAX_NAME and not set("\n\r\0") & set(name)
 
 
 def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[str, str, int, int]]]:
@@ -729,10 +707,9 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[st
     """
     judged: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for answer in answers:
-        for winner, loser in answer.comparisons():
-            judged[frozenset((winner, loser))][answer.person].append(1.0 if winner < loser else -1.0)
-        for pair in answer.ties():
-            judged[frozenset(pair)][answer.person].append(0.0)
+        for first, second, won in pair_outcomes([answer]):
+            verdict = 0.0 if won != 1 else 1.0 if first < second else -1.0
+            judged[frozenset((first, second))][answer.person].append(verdict)
         if answer.score is not None:
             judged[answer.items][answer.person].append(answer.score)
     scores = [answer.score for answer in answers if answer.score is not None]
