@@ -111,29 +111,6 @@ def test_no_weights_are_ones(loss):
     np.testing.assert_allclose(accumulator.result().total().matrix, dense(loss, ALL), atol=1e-11)
 
 
-@pytest.mark.parametrize("folds", [None, np.asarray([0, 1, 1, 0, 1])], ids=["one fold", "two folds"])
-@pytest.mark.parametrize("whole", [[True, True, True], [False, True, False], [True, False, True]], ids=str)
-def test_whole_is_only_a_promise(folds, whole):
-    X, y, qid, w = in_query_order()
-    cuts = [0, *(int(np.searchsorted(qid, q)) for q in (2, 4)), N]  # between queries
-    accumulator = Accumulator(comparison(Loss("unit")), features, 4, y, folds)
-    for begin, end, promise in zip(cuts[:-1], cuts[1:], whole, strict=True):
-        rows = slice(begin, end)
-        accumulator.add(X[rows], y[rows], qid[rows], w[rows], whole=promise)
-    total = accumulator.result().total().matrix
-    np.testing.assert_allclose(total, dense(Loss("unit"), ALL, PROBLEM.weights), atol=1e-10)
-
-
-def test_whole_closes_a_query_that_began_in_an_earlier_chunk():
-    X, y, qid, w = in_query_order()
-    inside = int(np.searchsorted(qid, 2)) + 2  # in the middle of the third query
-    accumulator = Accumulator(comparison(Loss("unit")), features, 4, y)
-    accumulator.add(X[:inside], y[:inside], qid[:inside], w[:inside])
-    accumulator.add(X[inside:], y[inside:], qid[inside:], w[inside:], whole=True)
-    total = accumulator.result().total().matrix
-    np.testing.assert_allclose(total, dense(Loss("unit"), ALL, PROBLEM.weights), atol=1e-10)
-
-
 @pytest.mark.parametrize("loss", LOSSES[:2] + LOSSES[-1:], ids=str)
 def test_one_query_over_many_chunks(loss):
     X, y, _, w = in_query_order()

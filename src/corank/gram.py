@@ -282,9 +282,9 @@ class Accumulator:
         self._keeps_ends = keeps_ends
         self._head: End | None = None
 
-    def add(self, X: Array, scores: Array, queries: Index, weights: Array | None, *, whole: bool = False) -> None:
-        """Add rows whose queries lie together; `whole` promises that none of them goes on in a later chunk."""
-        self._work(self._plan(queries, whole), X, scores, queries, weights)
+    def add(self, X: Array, scores: Array, queries: Index, weights: Array | None) -> None:
+        """Add rows whose queries lie together; the last of them may go on in a later chunk."""
+        self._work(self._plan(queries), X, scores, queries, weights)
 
     def add_items(self, X: Array, scores: Array, weights: Array | None, folds: Index) -> None:
         """Add rows of the one query without a name, whose folds are (n,)."""
@@ -323,7 +323,7 @@ class Accumulator:
             raise ValueError("the rows of a query must lie together, and query codes must rise.")
         self._last_query = int(runs[-1])
 
-    def _plan(self, queries: Index, whole: bool) -> Iterator[_Job]:
+    def _plan(self, queries: Index) -> Iterator[_Job]:
         """The blocks of a chunk, in order."""
         n = len(queries)
         if n == 0 or not self.comparison.needs_queries:
@@ -332,7 +332,7 @@ class Accumulator:
         starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
         first = self._keeps_ends and self._last_query < 0
         self._check(queries, starts)
-        begin, end = 0, n if whole else int(starts[-1])
+        begin, end = 0, int(starts[-1])
         if first:
             self._open_query = int(queries[0])
         if queries[0] == self._open_query:  # the open query goes on
@@ -341,13 +341,8 @@ class Accumulator:
         if begin < n:
             yield self._close()
             yield from self._plan_whole(queries, begin, end)
-            if end < n:
-                yield from self._plan_open(queries[-1], end, n)
-                self._open_query = int(queries[-1])
-                return
-        if whole:
-            yield self._close()
-            self._open_query = -1
+            yield from self._plan_open(queries[-1], end, n)
+            self._open_query = int(queries[-1])
 
     def _plan_open(self, query: int, begin: int, end: int) -> Iterator[_Job]:
         yield from (_Job("part", self._fold(query), rows) for rows in self._pieces(slice(begin, end)))

@@ -93,7 +93,7 @@ class ScoredRows:
         """The problem with the given rows only."""
         return replace(self, rows=self.rows.take(like(units, self.reference, "int64")))
 
-    def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
+    def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
         """The sums of one pass over the rows, O(n r (r + d))."""
         rows = self.rows
         codes = None if rows.queries is None else self.groups
@@ -103,8 +103,9 @@ class ScoredRows:
             folds = per_query
         return gather(rows.features, self.reference, codes, rows.weights, self.comparison, features, size, folds)
 
-    def freedom(self, units: Index) -> int:
-        """The rank of the loss on rows that are whole queries: one less per query whose mean costs nothing."""
+    def freedom(self, units: Index | None = None) -> int:
+        """The rank of the loss on rows that are whole queries, None for all: one less per mean that costs nothing."""
+        units = np.arange(len(self.rows)) if units is None else units
         queries = np.unique(to_numpy(self.operator.queries)[units])
         free_means = to_numpy(self.operator.between)[queries] == 0
         return len(units) - int(free_means.sum())
@@ -124,6 +125,10 @@ class ScoredRows:
     def predictions_of_items(self, residuals: Array) -> Array:
         """The scores less residuals that were multiplied by √w only."""
         return self.reference[:, None] - residuals / self.operator.root_weights[:, None]
+
+    def per_unit(self, rows: Array) -> Array:
+        """Values of the rows (n, c) as values of units: they are the same."""
+        return rows
 
     def unit_root(self, x: Array) -> Array:
         """J x."""
@@ -227,7 +232,7 @@ class ComparedRows:
             groups=groups,
         )
 
-    def statistics(self, features: FeatureMap, size: int, folds: Index | None = None) -> Statistics:
+    def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
         """The sums over comparisons: rows Φ(winner) − Φ(loser) with the margins as scores.
 
         An item's features are made once where those of all items fit into memory, else in every block that compares it.
@@ -241,24 +246,15 @@ class ComparedRows:
                 return self.unit_features(features, block)
             return take(held, self.winners[block]) - take(held, self.losers[block])
 
-        return gather(
-            units,
-            operator.margins,
-            None,
-            operator.weights,
-            Pointwise(),
-            differences,
-            size,
-            folds,
-        )
+        return gather(units, operator.margins, None, operator.weights, Pointwise(), differences, size, folds)
 
     def with_features(self, features: Array) -> ComparedRows:
         """The comparisons of rows with other features."""
         return replace(self, features=features)
 
-    def freedom(self, units: Index) -> int:
-        """The rank of the loss: the number of comparisons."""
-        return len(units)
+    def freedom(self, units: Index | None = None) -> int:
+        """The rank of the loss: the number of comparisons, of all where `units` is None."""
+        return len(self.winners if units is None else units)
 
     def unit_features(self, features: FeatureMap, units: Index) -> Array:
         """Φ(winner) − Φ(loser) of the given comparisons: (len(units), r)."""
@@ -275,6 +271,10 @@ class ComparedRows:
         """The margins less the residuals."""
         operator = self.operator
         return operator.margins[:, None] - residuals / namespace(residuals).sqrt(operator.weights)[:, None]
+
+    def per_unit(self, rows: Array) -> Array:
+        """Winner less loser, (p, c), of values of the rows (n, c)."""
+        return take(rows, self.winners) - take(rows, self.losers)
 
     def unit_root(self, x: Array) -> Array:
         """w^½ x."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -30,20 +30,17 @@ from corank._arrays import (
     take,
     take_columns,
     to_numpy,
-    zeros_beside,
 )
-from corank.basis import FeatureMap, KernelBasis, Whitening
-from corank.gram import N_TARGETS, Accumulator
+from corank.basis import KernelBasis, Whitening
 from corank.kernels import finite_values
 from corank.problem import ScoredRows
 from corank.solvers.atom_search import AtomSearch, Costs, Step, make_search
 from corank.solvers.column_path import UNTUNED_COLUMNS, GrowingColumns
 from corank.solvers.folds import Folding, Splits, default_folding, given_folding, row_numbers, same_scores, split_units
 from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, best_position, pooled, view_errors
-from corank.solvers.least_squares import JointFeatures, Unscored, ViewData
+from corank.solvers.least_squares import JointFeatures, Unscored, ViewData, sum_unscored
 from corank.solvers.pursuit import NEGLIGIBLE_GAIN, PATIENCE_STEPS, scattered_sums
 from corank.solvers.tuning import AGREEMENTS, Path, constant_error
-from corank.views import SideBySide
 
 Objective: TypeAlias = Literal["exact", "paper"]
 SearchKind: TypeAlias = Literal["full", "tied"]
@@ -76,12 +73,12 @@ class CoPursuitSettings:
     n_atoms: int | str | tuple[int, ...]
     objective: Objective
     search: SearchKind
-    refit: CoRefit = "back"
-    splits: Index | Splits | None = None
-    scoring: Scoring = "squared"
-    seed: int = 0
+    refit: CoRefit
+    splits: Index | Splits | None
+    scoring: Scoring
+    seed: int
+    n_solutions: int
     compared: bool = False
-    n_solutions: int = 1
 
     @property
     def tunes(self) -> bool:
@@ -149,15 +146,8 @@ def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
     """D̄ᵀ L̄ D̄ of all dictionaries side by side, in one pass over any number of rows. O(m (Σ N_v)²)."""
     reference = views[0].problem.reference
     bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
-    features = JointFeatures([FeatureMap(basis) for basis in bases])
-    sums = Accumulator(unscored.comparison, features, features.size, zeros_beside(1, reference))
-    columns: list[Any] = [view.columns for view in views]
-    n_left = unscored.rows.n_rows
-    for piece in unscored.rows.pieces():
-        n_left -= len(piece.queries)
-        rows, zeros = SideBySide.of(piece.features, columns), zeros_beside(len(piece.queries), reference)
-        sums.add(rows, zeros, piece.queries, piece.weights, whole=n_left == 0)  # no query is open after the last
-    return finite_values(sums.result().total().matrix[:-N_TARGETS, :-N_TARGETS])
+    columns = [view.columns for view in views]
+    return finite_values(sum_unscored(unscored, JointFeatures(bases), columns, reference).features)
 
 
 class KeptScores:
@@ -525,14 +515,13 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
         sizes = held_out.sizes
     every, n_atoms = HeldOut(np.concatenate(errors, axis=1), sizes), np.concatenate(numbers).astype(np.float64)
     problems: list[ScoredRows] = atoms.problems[:1] if same_scores(atoms.problems) else atoms.problems
-    return Path(
-        alpha=np.zeros(len(n_atoms)),
-        gamma=np.full(len(n_atoms), np.nan),
-        error=every.mean,
-        standard_error=every.standard_error,
-        best=best_position(every.mean, -n_atoms),
-        scoring=settings.scoring,
-        constant=constant_error(problems, 0.0, settings.scoring),
+    return Path.of(
+        every,
+        best_position(every.mean, -n_atoms),
+        settings.scoring,
+        constant_error(problems, 0.0, settings.scoring),
+        alpha=0.0,
+        gamma=None,
         agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
         n_atoms=n_atoms,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
@@ -31,7 +31,7 @@ from corank.basis import EIGENVALUE_CUT, Basis, BasisSpec, KernelBasis, Selectio
 from corank.gram import N_TARGETS, Gram, Statistics
 from corank.kernels import Kernel, finite_values
 from corank.loss import PairLoss, QueryLoss, WithinQueries
-from corank.problem import ComparedRows, Problem, ScoredRows
+from corank.problem import Problem, ScoredRows
 from corank.rows import Rows
 from corank.solvers.column_path import (
     UNTUNED_COLUMNS,
@@ -54,7 +54,7 @@ from corank.solvers.holdout import (
     without_offsets,
 )
 from corank.solvers.least_squares import whitened_statistics
-from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try
+from corank.solvers.tuning import KernelSettings, Path, Training, constant_error, joined_path, kernels_to_try
 
 MAX_FULL_ROWS = 3_000  # up to which a full eigendecomposition takes a few seconds at most
 MAX_ITERATED_SHARE = 0.1  # of the eigenvalues: for more of them the full decomposition is as fast as the iteration
@@ -314,19 +314,11 @@ class RowComponents:
 
     def refitted(self, train: Index, test: Index, numbers: Index, *, centred: bool) -> tuple[Array, float]:
         """Predictions of test units (m, len(numbers)) by a fit to the training units, and the mean taken out of those."""
-        kept, rows = self.problem.take(train), self._unit_rows[:, : int(numbers.max())]
+        kept, rows = self.problem.take(train), self.problem.per_unit(self.rows[:, : int(numbers.max())])
         scales = self.components.eigenvalues[: rows.shape[1]] * mean_loss(kept)
         triangle = triangle_of(kept.unit_root(take(rows, train)), kept.targets, scales, self.alpha)
         offset = kept.mean_score if centred else 0.0
         return take(rows, test) @ triangle.coefficients(numbers, offset) + offset, offset
-
-    @cached_property
-    def _unit_rows(self) -> Array:
-        """Ψ of a row, or the difference between the two rows of a comparison: (n_units, p)."""
-        problem = self.problem
-        if isinstance(problem, ComparedRows):
-            return take(self.rows, problem.winners) - take(self.rows, problem.losers)
-        return self.rows
 
 
 # ---------------------------------------------------------------- least squares from sums
@@ -384,30 +376,23 @@ ComponentSystem: TypeAlias = RowComponents | SummedComponents
 
 
 @dataclass(frozen=True)
-class ComponentSettings:
+class ComponentSettings(KernelSettings):
     """What a learner was asked for, checked.
 
-    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
     alpha : candidates; n_components : a number, candidates, or "tune"
     centred : the mean score is taken out first and put back (an intercept)
     """
 
-    kernel: Kernel
-    gamma: float | str | tuple[float, ...]
     alpha: tuple[float, ...]
     n_components: int | str | tuple[int, ...]
     basis: BasisSpec
-    selection: Selection = "pivoted"
-    cv: Any = None
-    scoring: Scoring = "squared"
-    centred: bool = False
-    seed: int = 0
+    selection: Selection
+    centred: bool
 
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        widths = self.gamma == "tune" or isinstance(self.gamma, tuple)
-        return not isinstance(self.n_components, int) or len(self.alpha) > 1 or widths
+        return not isinstance(self.n_components, int) or len(self.alpha) > 1 or self.tunes_width
 
     @property
     def numbers(self) -> Index:
@@ -442,11 +427,11 @@ class ComponentSolution:
 class _ComponentTrial:
     """One kernel and alpha: the system, the numbers of components looked at and their held-out errors.
 
-    gamma : the width of the kernel, NaN where it has none; rows : (r,) row numbers of the basis in X
+    gamma : the width of the kernel, None where it has none; rows : (r,) row numbers of the basis in X
     """
 
     system: ComponentSystem
-    gamma: float
+    gamma: float | None
     rows: Index | None
     numbers: Index
     errors: HeldOut | None
@@ -480,16 +465,9 @@ def solve_components(training: Training, settings: ComponentSettings) -> Compone
 def _path(trial: _ComponentTrial, errors: HeldOut, scoring: Scoring, constant: float) -> Path:
     """The held-out errors of one kernel and alpha; the fewest components among equals are chosen."""
     mean, numbers = errors.mean, trial.numbers.astype(np.float64)
-    return Path(
-        alpha=np.full(len(mean), trial.system.alpha),
-        gamma=np.full(len(mean), trial.gamma),
-        error=mean,
-        standard_error=errors.standard_error,
-        best=int(np.flatnonzero(mean <= np.nanmin(mean) * (1 + 1e-12))[0]),
-        scoring=scoring,
-        constant=constant,
-        n_components=numbers,
-    )
+    best = int(np.flatnonzero(mean <= np.nanmin(mean) * (1 + 1e-12))[0])
+    alpha = trial.system.alpha
+    return Path.of(errors, best, scoring, constant, alpha=alpha, gamma=trial.gamma, n_components=numbers)
 
 
 def _untuned_number(trial: _ComponentTrial) -> int:
@@ -517,7 +495,6 @@ def _trials(
         limit = min(limit, max(1, int(TUNED_SHARE * problem.features.shape[0])))
     numbers = np.unique(np.minimum(settings.numbers, limit))
     folds, splits = _folding(problem, settings, given, by_rows=by_rows)
-    gamma = np.nan if kernel.gamma is None else kernel.gamma
     system: ComponentSystem | None = None
     for alpha in settings.alpha:
         if by_rows:
@@ -527,7 +504,8 @@ def _trials(
         else:
             fold_codes = None if folds is None else np.where(folds < 0, folds.max() + 1, folds)
             system = SummedComponents.of(problem, components, alpha, fold_codes)
-        yield _ComponentTrial(system, gamma, rows, numbers, _errors(problem, system, numbers, folds, splits, settings))
+        errors = _errors(problem, system, numbers, folds, splits, settings)
+        yield _ComponentTrial(system, kernel.gamma, rows, numbers, errors)
 
 
 def _folding(

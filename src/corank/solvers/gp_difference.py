@@ -60,7 +60,7 @@ class Spectral:
             targets = problem.targets[:, :1]
             energies = to_numpy(spectrum.vectors.T @ targets)[:, 0] ** 2
             total = float(namespace(targets).sum(targets * targets))
-            dimension = problem.freedom(np.arange(targets.shape[0]))
+            dimension = problem.freedom()
         return cls(values, energies, max(total - float(energies.sum()), 0.0), dimension)
 
     def log_evidence(self, amplitude: float, noise: float) -> tuple[float, FloatArray]:

@@ -606,15 +606,9 @@ def losses_from_sums(
     tables = []
     for number in range(len(statistics)):
         rows = [result[number] for result in results]
-        errors = np.asarray([values[0] for values, _ in rows])
         sizes = np.asarray([size for _, size in rows])
-        if not rows:
-            tables.append(FoldErrors(np.zeros((0, 1)), sizes))
-        elif scoring == "rescaled":
-            cross, square = (np.asarray([values[k] for values, _ in rows]) for k in (1, 2))
-            tables.append(FoldErrors(errors, sizes, cross, square))
-        else:
-            tables.append(FoldErrors(errors, sizes))
+        errors, *others = np.stack([values for values, _ in rows], axis=1) if rows else np.zeros((1, 0, 1))
+        tables.append(FoldErrors(errors, sizes, *others))
     return tables
 
 

@@ -37,7 +37,7 @@ from corank.basis import Basis, FeatureBasis, FeatureMap
 from corank.gram import Accumulator, Gram, Statistics
 from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
-from corank.problem import ComparedRows, Problem
+from corank.problem import Problem
 from corank.solvers.co_kernel import CoKernel, SpectralCurve
 from corank.solvers.folds import FEW_UNITS, Folding, same_scores
 from corank.unscored import UnscoredRows, stack_rows
@@ -137,9 +137,26 @@ class System:
         """Rows on which views should agree."""
         return 0 if self.unscored is None else self.unscored.rows.n_rows
 
+    @cached_property
+    def scored(self) -> Array:
+        """The part of `matrix` that comes from the scored rows."""
+        raise NotImplementedError
+
     def matrix(self, agreement: float = 0.0) -> Array:
         """The matrix A to which alpha I is added."""
         raise NotImplementedError
+
+    def _weight_of_disagreement(self) -> float:
+        """The trace of what one half of agreement adds to `matrix`."""
+        raise NotImplementedError
+
+    @property
+    def agreement_scale(self) -> float:
+        """The agreement at which both losses weigh the same; 0 without unscored rows."""
+        if self.n_unscored == 0:
+            return 0.0
+        spread = 2 * self._weight_of_disagreement()
+        return _trace(self.scored) / spread if spread > 0 else 0.0
 
     def spectrum(self, agreement: float = 0.0) -> Spectrum:
         """The eigendecomposition of `matrix`; the last one is kept."""
@@ -152,6 +169,10 @@ class System:
     def _size_of_kernel(self, agreement: float) -> float | None:
         """What negative eigenvalues are measured against; None where the matrix is sums of squares."""
         return None
+
+
+def _trace(matrix: Array) -> float:
+    return float(namespace(matrix).linalg.trace(matrix))
 
 
 def contrasts(n_views: int) -> FloatArray:
@@ -232,7 +253,7 @@ class PrimalSystem(System):
     def _joint_statistics(self, folds: Index) -> Statistics:
         problem = self.views[0].problem
         rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
-        features = JointFeatures([FeatureMap(view.basis) for view in self.views])
+        features = JointFeatures([view.basis for view in self.views])
         return features.whitened(problem.with_features(rows).statistics(features, features.size, folds))
 
     def view_statistics(self) -> list[Statistics]:
@@ -288,7 +309,7 @@ class PrimalSystem(System):
         m = len(self.views)
         if self.unscored is None or self.n_unscored == 0:
             return zeros_beside((self.size, self.size), reference)
-        features = JointFeatures([FeatureMap(view.basis) for view in self.views])
+        features = JointFeatures([view.basis for view in self.views])
         sums = sum_unscored(self.unscored, features, [view.columns for view in self.views], reference)
         joint = features.whitened(Statistics(self.unscored.comparison, (sums,), (None,))).total().features
         widths = np.diff(self.ends)
@@ -300,18 +321,12 @@ class PrimalSystem(System):
 
     @property
     def scale(self) -> float:
-        """What alpha is measured against: trace(B) over the weight of the rows."""
-        trace = float(namespace(self.scored).linalg.trace(self.scored))
-        return trace / sum(gram.weight for gram in self.grams)
+        """What alpha is measured against: trace(B) over the weight of the rows, 1 where that is 0."""
+        scale = _trace(self.scored) / sum(gram.weight for gram in self.grams)
+        return scale if scale > 0 else 1.0
 
-    @property
-    def agreement_scale(self) -> float:
-        """The agreement at which both losses weigh the same, trace(B) / trace(2 D); 0 without unscored rows."""
-        if self.n_unscored == 0:
-            return 0.0
-        xp = namespace(self.scored)
-        spread = 2 * float(xp.linalg.trace(self.disagreement))
-        return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
+    def _weight_of_disagreement(self) -> float:
+        return _trace(self.disagreement)
 
     def matrix(self, agreement: float = 0.0) -> Array:
         """B + 2·agreement D."""
@@ -458,16 +473,16 @@ def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[
         sums.add(SideBySide.of(piece.features, columns), zeros, piece.queries, piece.weights)
     total = sums.result().total()
     for part in scanned:
-        total += part.summed(unscored.comparison, features, features.size, columns).total()
+        total += part.summed(unscored.comparison, features, columns).total()
     return total
 
 
 class JointFeatures:
     """The features of all views side by side, from rows as every view sees them."""
 
-    def __init__(self, maps: Sequence[FeatureMap]) -> None:
-        self.maps = maps
-        self.ends = np.cumsum([0, *(phi.size for phi in maps)])
+    def __init__(self, bases: Sequence[Basis]) -> None:
+        self.maps = [FeatureMap(basis) for basis in bases]
+        self.ends = np.cumsum([0, *(phi.size for phi in self.maps)])
 
     @property
     def size(self) -> int:
@@ -511,15 +526,10 @@ class DualSystem(System):
         super().__init__(views, unscored)
         self.contrasts = contrasts(len(views)) if self.n_unscored else np.zeros((0, len(views)))
         self._largest = 0.0  # of kernel values, before means are taken out
-        self._kernels: list[Array] | None = None
-        self._scored: Array | None = None
         self._operator: QueryLoss | None = None
         self._sides: list[Array] = []  # K J̄ᵀ between a view's scored and the unscored rows
         self._agreeing: Any = None  # (H ⊗ J̄) 𝐊 (H ⊗ J̄)ᵀ
-        if len(views) == 1:  # nothing else needs the kernel values: they may be overwritten
-            (rows,) = self._kernel_blocks()
-            self._scored = views[0].problem.operator.conjugate(rows)
-        elif self.n_unscored:
+        if self.n_unscored:
             self._add_unscored()
 
     def _kernel_blocks(self) -> list[Array]:
@@ -540,12 +550,10 @@ class DualSystem(System):
             blocks.append(block if view.penalty == 1 else block / view.penalty)
         return blocks
 
-    @property
+    @cached_property
     def kernels(self) -> list[Array]:
-        """Kernel values between every view's scored rows over its penalty; made again where they were overwritten."""
-        if self._kernels is None:
-            self._kernels = self._kernel_blocks()
-        return self._kernels
+        """Kernel values between every view's scored rows over its penalty."""
+        return self._kernel_blocks()
 
     def _add_unscored(self) -> None:
         """Kernel values of the unscored rows under their loss."""
@@ -570,13 +578,13 @@ class DualSystem(System):
             outer = np.outer(self.contrasts[:, v], self.contrasts[:, v])
             self._agreeing = self._agreeing + (inner * float(outer[0, 0]) if len(outer) == 1 else kron(outer, inner))
 
-    @property
+    @cached_property
     def scored(self) -> Array:
         """J K Jᵀ of every view on the diagonal."""
-        if self._scored is None:
-            pairs = zip(self.problems, self.kernels, strict=True)
-            self._scored = block_diagonal([problem.operator.conjugate(block * 1.0) for problem, block in pairs])
-        return self._scored
+        # of one view nothing else needs the kernel values: they may be overwritten
+        blocks = self._kernel_blocks() if len(self.views) == 1 else [block * 1.0 for block in self.kernels]
+        pairs = zip(self.problems, blocks, strict=True)
+        return block_diagonal([problem.operator.conjugate(block) for problem, block in pairs])
 
     @cached_property
     def mixed(self) -> Array:
@@ -595,20 +603,13 @@ class DualSystem(System):
 
     @property
     def scale(self) -> float:
-        """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows."""
-        weight: float = sum(problem.operator.weight for problem in self.problems)
-        scale = float(namespace(self.scored).linalg.trace(self.scored)) / weight
+        """What alpha is measured against: trace(J K Jᵀ) over the weight of the rows, 1 where that is rounding."""
+        scale = _trace(self.scored) / sum(problem.operator.weight for problem in self.problems)
         rounding = 16 * EPSILON * np.sqrt(self.scored.shape[0]) * self._largest  # of rows that are all alike
-        return scale if scale > rounding else 0.0
+        return scale if scale > rounding else 1.0
 
-    @property
-    def agreement_scale(self) -> float:
-        """The agreement at which both losses weigh the same; 0 without unscored rows."""
-        if len(self.contrasts) == 0:
-            return 0.0
-        xp = namespace(self.scored)
-        spread = 2 * len(self.views) * float(xp.linalg.trace(self._agreeing))
-        return float(xp.linalg.trace(self.scored)) / spread if spread > 0 else 0.0
+    def _weight_of_disagreement(self) -> float:
+        return len(self.views) * _trace(self._agreeing)
 
     @property
     def mean_score(self) -> float:
@@ -695,19 +696,12 @@ class DualSystem(System):
             shared: Any = 0.0
             for c, contrast in enumerate(self.contrasts):
                 shared = shared + float(contrast[v]) * (side @ vectors[c * m : (c + 1) * m, :])
-            units.append(_per_unit(problem, shared))
+            units.append(problem.per_unit(shared))
         return CoKernel(self.problems, units, self._unit_kernels, SpectralCurve(values, factor))
 
     def _unit_kernels(self) -> list[Array]:
         pairs = zip(self.problems, self.kernels, strict=True)
-        return [_per_unit(problem, _per_unit(problem, block).T) for problem, block in pairs]
-
-
-def _per_unit(problem: Problem, rows: Array) -> Array:
-    """Values of rows → of units: the same, or differences between the two rows of a comparison."""
-    if isinstance(problem, ComparedRows):
-        return take(rows, problem.winners) - take(rows, problem.losers)
-    return rows
+        return [problem.per_unit(problem.per_unit(block).T) for problem, block in pairs]
 
 
 def padded(blocks: Sequence[Array]) -> list[Array]:

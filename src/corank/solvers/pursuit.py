@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,15 @@ from corank.solvers.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, Growin
 from corank.solvers.dictionary import Atoms, Dictionary, RowSet
 from corank.solvers.folds import Splits, default_codes, fold_splits, read_splits
 from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
-from corank.solvers.tuning import Path, Training, constant_error, joined_path, kernels_to_try, untuned_width
+from corank.solvers.tuning import (
+    KernelSettings,
+    Path,
+    Training,
+    constant_error,
+    joined_path,
+    kernels_to_try,
+    untuned_width,
+)
 
 Refit: TypeAlias = Literal["back", "basic", "final", "pre"]
 REFITS: tuple[Refit, ...] = ("back", "basic", "final", "pre")
@@ -233,27 +241,21 @@ def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) ->
 
 
 @dataclass(frozen=True)
-class PursuitSettings:
+class PursuitSettings(KernelSettings):
     """What a learner was asked for, checked.
 
-    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
     n_atoms : steps, candidates in increasing order, or "tune"
     centred : the mean score of the rows at hand is taken out first (an intercept)
     """
 
-    kernel: Kernel
-    gamma: float | str | tuple[float, ...]
     n_atoms: int | tuple[int, ...] | str
     refit: Refit
-    cv: Any
-    scoring: Scoring
     centred: bool
-    seed: int
 
     @property
     def tunes(self) -> bool:
         """Whether anything is chosen by held-out error."""
-        return not isinstance(self.n_atoms, int) or self.gamma == "tune" or isinstance(self.gamma, tuple)
+        return not isinstance(self.n_atoms, int) or self.tunes_width
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,7 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
     offset = problem.mean_score if settings.centred else 0.0
     folds = _folds(training, settings) if settings.tunes and not tied else []
     target = (problem.targets[:, 0] - offset * problem.targets[:, 1]) * (0.0 if tied else 1.0)
-    rank = problem.freedom(np.arange(len(problem.rows)))
+    rank = problem.freedom()
 
     def trial(kernel: Kernel) -> _PursuitTrial:
         dictionary = atoms.dictionary(kernel, problem.features)
@@ -422,17 +424,8 @@ def _path(trial: _PursuitTrial, scoring: Scoring, constant: float) -> Path:
     """The held-out errors of one kernel; the fewest steps among equals are chosen."""
     errors, numbers = trial.errors, trial.numbers.astype(np.float64)
     assert errors is not None
-    width = np.nan if trial.kernel.gamma is None else trial.kernel.gamma
-    return Path(
-        alpha=np.full(len(numbers), np.nan),
-        gamma=np.full(len(numbers), width),
-        error=errors.mean,
-        standard_error=errors.standard_error,
-        best=chosen_position(errors, -numbers, scoring),
-        scoring=scoring,
-        constant=constant,
-        n_atoms=numbers,
-    )
+    best = chosen_position(errors, -numbers, scoring)
+    return Path.of(errors, best, scoring, constant, alpha=np.nan, gamma=trial.kernel.gamma, n_atoms=numbers)
 
 
 # ---------------------------------------------------------------- what is held out

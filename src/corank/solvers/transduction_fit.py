@@ -26,11 +26,13 @@ from corank.solvers.transduction import DualTransduction, Layout, PrimalTransduc
 from corank.solvers.tuning import (
     Candidates,
     HeldProblem,
+    KernelSettings,
     Path,
     Settings,
     Solution,
     Training,
     constant_error,
+    joined_path,
     kernels_to_try,
     tune,
     untuned_width,
@@ -40,26 +42,21 @@ PULL_GRID = np.logspace(3, -3, 7)  # in units of the weight of an unscored row i
 
 
 @dataclass(frozen=True)
-class TransductionSettings:
+class TransductionSettings(KernelSettings):
     """What a learner was asked for, checked.
 
-    kernel : its width still open; alpha, gamma : a number, "tune" ("scale" too for gamma) or candidates
+    alpha : a number, "tune" or candidates
     basis : what to take of all rows
     """
 
-    kernel: Kernel
-    gamma: Candidates
     alpha: Candidates
     basis: BasisSpec
     selection: Selection
-    cv: Any = None
-    scoring: Scoring = "squared"
-    seed: int = 0
 
     @property
     def tunes(self) -> bool:
         """Whether kernel width or alpha is chosen by held-out error."""
-        return not isinstance(self.alpha, float) or self.gamma == "tune" or isinstance(self.gamma, tuple)
+        return not isinstance(self.alpha, float) or self.tunes_width
 
 
 @storable("PullPath")
@@ -256,7 +253,7 @@ def _inductive(data: HalfScored, settings: TransductionSettings, splits: Index |
     problem = HeldProblem([[view]], dual=isinstance(settings.basis, str))
     system, _ = problem.prepared([view], Settings(1.0))
     if isinstance(alpha, str):
-        alpha = system.scale if system.scale > 0 else 1.0
+        alpha = system.scale
     number = alpha[-1] if isinstance(alpha, tuple) else alpha
     return _Inductive(kernel, view, system.solve(number)[0][:, 0], number, None)
 
@@ -300,27 +297,15 @@ def _pull_path(
 
     `layout` has the folds as parts, `scored` are its scored rows.
     """
-    alpha, width = inductive.alpha, inductive.kernel.gamma
+    alpha, before = inductive.alpha, inductive.path
     roots = system.held_out(alpha, pulls)
     completed = scored.operator.unroot(roots)
     errors = pooled([errors_of(scored, completed, layout.folds, scoring, np.zeros(layout.n_folds))])
     if len(errors.sizes) == 0:
         return None
-    best, k = chosen_position(errors, pulls, "rescaled"), len(pulls)
-    path = PullPath(
-        alpha=np.full(k, alpha),
-        gamma=np.full(k, np.nan if width is None else width),
-        error=errors.mean,
-        standard_error=errors.standard_error,
-        best=best,
-        scoring=scoring,
-        constant=constant_error([scored], 0.0, scoring),
-        pull=pulls,
-    )
-    before = inductive.path
+    best, constant = chosen_position(errors, pulls, "rescaled"), constant_error([scored], 0.0, scoring)
+    path = PullPath.of(errors, best, scoring, constant, alpha=alpha, gamma=inductive.kernel.gamma, pull=pulls)
     if before is None:
         return path
-    alone = np.full(len(before.alpha), np.inf)
-    names = ("alpha", "gamma", "error", "standard_error")
-    joined: Any = {name: np.concatenate([getattr(before, name), getattr(path, name)]) for name in names}
-    return replace(path, **joined, best=len(alone) + best, pull=np.concatenate([alone, pulls]))
+    alone = PullPath(**vars(before), pull=np.full(len(before.alpha), np.inf))
+    return joined_path([alone, path], best=1)  # type: ignore[no-any-return]

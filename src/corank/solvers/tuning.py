@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
 from corank._arrays import Array, FloatArray, Index, add_diagonal, namespace, take
 from corank._plotting import draw_path
-from corank.basis import BasisSpec, FeatureMap, candidate_rows
+from corank.basis import BasisSpec, candidate_rows
 from corank.gram import Statistics
 from corank.kernels import Kernel, scale_gamma
 from corank.loss import Loss
@@ -85,6 +85,31 @@ class Path:
     n_components: FloatArray | None = None
     n_atoms: FloatArray | None = None
 
+    @classmethod
+    def of(
+        cls,
+        errors: HeldOut,
+        best: int,
+        scoring: str,
+        constant: float,
+        *,
+        alpha: FloatArray | float,
+        gamma: float | None,
+        **numbers: FloatArray,
+    ) -> Self:
+        """The path of held-out errors (a,); alpha may be one for all, gamma is None where the kernel has no width."""
+        count = errors.errors.shape[1]
+        return cls(
+            alpha=np.full(count, alpha),
+            gamma=np.full(count, np.nan if gamma is None else gamma),
+            error=errors.mean,
+            standard_error=errors.standard_error,
+            best=best,
+            scoring=scoring,
+            constant=constant,
+            **numbers,
+        )
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Held-out error against what was tuned, as `corank.report.plot_path` draws it.
 
@@ -108,7 +133,7 @@ def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> 
     for problem in problems:
         targets = problem.targets
         loss += float(namespace(targets).sum((targets[:, 0] - offset * targets[:, 1]) ** 2))
-        size += problem.freedom(np.arange(targets.shape[0]))
+        size += problem.freedom()
     return loss / max(size, 1.0)
 
 
@@ -126,6 +151,25 @@ class Training:
     index: Index
     everything: Array
     weights: Array | None = None
+
+
+@dataclass(frozen=True)
+class KernelSettings:
+    """What a learner with one kernel was asked for, checked.
+
+    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
+    """
+
+    kernel: Kernel
+    gamma: Candidates
+    cv: Any
+    scoring: Scoring
+    seed: int
+
+    @property
+    def tunes_width(self) -> bool:
+        """Whether the kernel width is chosen by held-out error."""
+        return self.gamma == "tune" or isinstance(self.gamma, tuple)
 
 
 def untuned_width(gamma: Candidates) -> Candidates:
@@ -280,11 +324,11 @@ class ScoredScan:
     ) -> Statistics:
         """One pass: the sums of every fold, and those of the unscored rows of the scan, which are kept. O(n r (r + d))."""
         items = self.comparison.needs_queries and self.n_queries == 1
-        job = SumJob(self.comparison, features, features.size, "scored", columns, folds, items, self.level)
+        job = SumJob(self.comparison, features, "scored", columns, folds, items, self.level)
         self._n_passes += 1
         others = [] if unscored is None else [part for part in unscored.rows.parts if isinstance(part, ScannedRows)]
         beside = [part for part in others if part.scan is self.scan]
-        jobs = [job, *(part.sum_job(unscored.comparison, features, features.size, columns) for part in beside)]  # type: ignore[union-attr]
+        jobs = [job, *(part.sum_job(unscored.comparison, features, columns) for part in beside)]  # type: ignore[union-attr]
         name = f"sums-scored-{self._n_passes}"
         sums = self.passes.run(self.scan, JointSumJob(tuple(jobs)), name, "summing scored rows", self.look.n_rows).sums
         for part, part_job, part_sums in zip(beside, jobs[1:], sums[1:], strict=True):
@@ -312,16 +356,13 @@ class ScannedProblem:
     def prepared(self, views: Sequence[ViewData], settings: Settings) -> tuple[PrimalSystem, Folding | None]:
         """The system from one pass, with sums for every fold."""
         folds = self.rows.folds(settings.seed) if settings.tunes else None
+        joint = JointFeatures([view.basis for view in views])
+        features: Any = joint
+        columns: Any = [view.columns for view in views]
         if len(views) == 1 and views[0].columns is None:
-            features: Any = FeatureMap(views[0].basis)
-            columns = None
-        else:
-            features = JointFeatures([FeatureMap(view.basis) for view in views])
-            columns = [view.columns for view in views]
-        agrees = settings.agreement != 0.0 if isinstance(settings.agreement, float) else True
-        sums = self.rows.summed(features, folds, columns, self.unscored if agrees else None)  # type: ignore[arg-type]
-        whitened = JointFeatures([FeatureMap(view.basis) for view in views]).whitened(sums)
-        system = PrimalSystem(views, self.unscored, statistics=[whitened])
+            features, columns = joint.maps[0], None
+        sums = self.rows.summed(features, folds, columns, None if settings.agreement == 0.0 else self.unscored)
+        system = PrimalSystem(views, self.unscored, statistics=[joint.whitened(sums)])
         return system, None if folds is None else Folding([np.arange(folds.n_folds)])
 
     def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
@@ -425,12 +466,7 @@ def tune(problem: TuningProblem, settings: Settings) -> Solution:
 
 def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:
     """The alphas and agreements to try; "tune" makes both step alike, so that many pairs share their ratio."""
-    scale = 1.0
-    if isinstance(settings.alpha, str):
-        scale = system.scale if system.scale > 0 else 1.0
-        alphas = GRID * scale
-    else:
-        alphas = np.atleast_1d(settings.alpha)
+    alphas = GRID * system.scale if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
     if not isinstance(settings.agreement, str):
         return Grid(alphas, np.atleast_1d(settings.agreement))
     scale = system.agreement_scale
@@ -445,16 +481,9 @@ def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
     pairs = np.asarray([grid.pair(number) for number in range(grid.size)])
     offset = trial.system.mean_score if settings.centred else 0.0
     width = getattr(getattr(trial.system.views[0].basis, "kernel", None), "gamma", None)
-    return Path(
-        alpha=pairs[:, 0],
-        gamma=np.full(grid.size, np.nan if width is None else width),
-        error=errors.mean,
-        standard_error=errors.standard_error,
-        best=trial.best,
-        scoring=settings.scoring,
-        constant=problem.constant(trial.system, offset, settings.scoring),
-        agreement=pairs[:, 1],
-    )
+    constant = problem.constant(trial.system, offset, settings.scoring)
+    alphas, agreements = pairs.T
+    return Path.of(errors, trial.best, settings.scoring, constant, alpha=alphas, gamma=width, agreement=agreements)
 
 
 def joined_path(paths: Sequence[Any], best: int | None = None) -> Any:
@@ -463,9 +492,8 @@ def joined_path(paths: Sequence[Any], best: int | None = None) -> Any:
         return paths[0] if paths else None
     if best is None:
         best = int(np.argmin([float(path.error[path.best]) for path in paths]))
-    names = ("alpha", "gamma", "error", "standard_error", "agreement", "n_components", "n_atoms")
-    columns = {name: [getattr(path, name) for path in paths] for name in names}
-    joined: Any = {name: np.concatenate(parts) for name, parts in columns.items() if parts[0] is not None}
+    columns = [name for name, value in vars(paths[best]).items() if isinstance(value, np.ndarray)]
+    joined: Any = {name: np.concatenate([getattr(path, name) for path in paths]) for name in columns}
     return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)
 
 
@@ -474,7 +502,7 @@ def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
     system, grid = trial.system, trial.grid
     alpha, agreement = grid.pair(trial.best if trial.errors is not None else grid.size - 1)
     if trial.errors is None and isinstance(settings.alpha, str):
-        alpha = system.scale if system.scale > 0 else 1.0
+        alpha = system.scale
     if trial.errors is None and isinstance(settings.agreement, str):
         agreement = 0.0  # no held-out error shows that agreement helps
     offset = system.mean_score if settings.centred else 0.0

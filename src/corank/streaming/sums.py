@@ -44,7 +44,7 @@ class Folds:
 class SumJob:
     """Sums over the scored rows of a chunk, over its unscored rows, or over all.
 
-    features : as in `Accumulator`; size : their number
+    features : as in `Accumulator`, with their number as `size`
     columns : of every view, where features take the rows of all views side by side
     items : whether all rows are one query without a name, of which each has its fold
     level : is subtracted from the scores
@@ -52,7 +52,6 @@ class SumJob:
 
     comparison: Loss
     features: Any
-    size: int
     which: Literal["scored", "unscored", "all"]
     columns: Sequence[Index] | None
     folds: Folds | None = None
@@ -78,7 +77,7 @@ class SumJob:
         sums = Accumulator(
             self.comparison,
             self.features,
-            self.size,
+            self.features.size,
             zeros if n else zeros_beside(1, zeros),
             None if self.items else folds,
             n_folds=n_folds,
@@ -108,7 +107,7 @@ class SumJob:
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""
         folds = self.folds and (self.folds.by, self.folds.n_folds, self.folds.seed)
-        values: list[Any] = [self.comparison, self.size, self.which, folds, self.items, self.level]
+        values: list[Any] = [self.comparison, self.features.size, self.which, folds, self.items, self.level]
         for feature_map in getattr(self.features, "maps", [self.features]):
             kernel = re.sub(r" at 0x[0-9a-f]+", "", repr(getattr(feature_map.basis, "kernel", None)))
             values += [kernel, feature_map.whitened, getattr(feature_map.basis, "points", None)]

@@ -440,18 +440,18 @@ class ScannedRows:
             yield Piece(take(chunk.features, rows), codes.astype(np.int64) + first if self.with_queries else 0 * codes)
             code, last = first + len(present) - 1, int(runs.ids[present[-1]])
 
-    def summed(self, comparison: Loss, features: Any, size: int, columns: Sequence[Index] | None = None) -> Statistics:
+    def summed(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> Statistics:
         """The sums over the rows, in one pass unless `keep` was given them."""
-        job = self.sum_job(comparison, features, size, columns)
+        job = self.sum_job(comparison, features, columns)
         if self._summed is not None and self._summed[0] == job.digest():
             return self._summed[1]
         self._passed += 1
         name = f"sums-{self.name}-{self._passed}"
         return self.passes.run(self.scan, job, name, f"summing {self.name}", self.survey.n_rows).closed()  # type: ignore[no-any-return]
 
-    def sum_job(self, comparison: Loss, features: Any, size: int, columns: Sequence[Index] | None) -> SumJob:
+    def sum_job(self, comparison: Loss, features: Any, columns: Sequence[Index] | None) -> SumJob:
         """The job that sums the rows."""
-        return SumJob(comparison, features, size, "all" if self.every else "unscored", columns)
+        return SumJob(comparison, features, "all" if self.every else "unscored", columns)
 
     def keep(self, job: SumJob, sums: Statistics) -> None:
         """Remember the sums of a job, so that `summed` need not pass over the rows."""
