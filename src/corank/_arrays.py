@@ -96,11 +96,9 @@ def to_numpy(x: Any) -> NumpyArray:
 def like(values: Any, reference: Array, dtype: str = "float64") -> Array:
     """`values` as an array of the same library and device as `reference`."""
     xp = namespace(reference)
-    if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
-        return xp.asarray(values, dtype=getattr(xp, dtype), device=device(reference))
-    if is_foreign(values):
-        values = to_numpy(values)
-    return xp.asarray(np.asarray(values, dtype=dtype), dtype=getattr(xp, dtype), device=device(reference))
+    if not array_api_compat.is_array_api_obj(values) or namespace(values) is not xp:
+        values = np.asarray(to_numpy(values), dtype=dtype)
+    return xp.asarray(values, dtype=getattr(xp, dtype), device=device(reference))
 
 
 def dtype_name(x: Array) -> str:
@@ -123,6 +121,11 @@ def with_precision_of(features: Array, values: Array) -> Array:
 def runs_of_rows(n: int, length: int) -> list[slice]:
     """The rows 0 to n in runs of a length, the last one shorter."""
     return [slice(begin, min(begin + length, n)) for begin in range(0, n, length)]
+
+
+def run_starts(values: NumpyArray) -> Index:
+    """The first positions of the runs of equal values (n,), n > 0."""
+    return np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
 
 
 def take(x: Array, rows: Any) -> Array:
@@ -400,13 +403,8 @@ def centre_runs(z: Array, starts: NumpyArray, weights: Array | None) -> tuple[Ar
     if writable(z) and weights is None and not isinstance(z, np.ndarray):
         return z, like(lengths, z), _centre_tensor(z, lengths)
     codes = like(np.repeat(np.arange(k), lengths), z, "int64")
-    if weights is None:
-        totals = like(lengths, z)
-        sums = segment_sum(z, codes, k)
-    else:
-        totals = segment_sum(weights[:, None], codes, k)[:, 0]
-        sums = segment_sum(z, codes, k, weights)
-    means = sums / totals[:, None]
+    totals = like(lengths, z) if weights is None else segment_sum(weights[:, None], codes, k)[:, 0]
+    means = segment_sum(z, codes, k, weights) / totals[:, None]
     if isinstance(z, np.ndarray):
         z -= means[codes]
     else:

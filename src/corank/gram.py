@@ -32,6 +32,7 @@ from corank._arrays import (
     is_out_of_memory,
     like,
     namespace,
+    run_starts,
     runs_of_rows,
     take,
     writable,
@@ -329,7 +330,7 @@ class Accumulator:
         if n == 0 or not self.comparison.needs_queries:
             yield from self._plan_whole(queries, 0, n)
             return
-        starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
+        starts = run_starts(queries)
         first = self._keeps_ends and self._last_query < 0
         self._check(queries, starts)
         begin, end = 0, int(starts[-1])
@@ -352,41 +353,38 @@ class Accumulator:
         if begin == end:
             return
         if self.folds is None:
-            yield from self._cut(queries[begin:end], 0, begin, None)
+            yield from self._cut(queries, 0, slice(begin, end))
             return
         folds = self.folds[queries[begin:end]]
         order = np.argsort(folds, kind="stable")
         bounds = np.searchsorted(folds[order], np.arange(len(self._sums) + 1))
         for fold, (low, high) in enumerate(pairwise(bounds)):
             if low < high:
-                rows = begin + order[low:high]
-                yield from self._cut(queries[rows], fold, 0, rows)
+                yield from self._cut(queries, fold, begin + order[low:high])
 
-    def _cut(self, queries: Index, fold: int, first: int, rows: Index | None) -> Iterator[_Job]:
-        def piece(low: int, high: int) -> Any:
-            return slice(first + low, first + high) if rows is None else rows[low:high]
-
-        n, step, begin = len(queries), self._block_rows, 0
+    def _cut(self, queries: Index, fold: int, rows: Any) -> Iterator[_Job]:
+        """Rows of whole queries, a slice or numbers, cut into blocks between queries."""
         if not self.comparison.needs_queries:
-            yield from (_Job("whole", fold, piece(low, min(low + step, n))) for low in range(0, n, step))
+            yield from (_Job("whole", fold, block) for block in self._pieces(rows))
             return
-        ends = np.append(np.flatnonzero(queries[1:] != queries[:-1]) + 1, n)
-        while begin < n:
-            position = int(np.searchsorted(ends, begin + step, side="right")) - 1
+        codes = queries[rows]
+        ends = np.append(run_starts(codes)[1:], len(codes))
+        begin = 0
+        while begin < len(codes):
+            position = int(np.searchsorted(ends, begin + self._block_rows, side="right")) - 1
             if position >= 0 and ends[position] > begin:
-                yield _Job("whole", fold, piece(begin, int(ends[position])))
-                begin = int(ends[position])
+                end = int(ends[position])
+                yield _Job("whole", fold, _part_of(rows, begin, end))
             else:  # one query larger than a block
                 end = int(ends[position + 1])
-                yield from (_Job("part", fold, block) for block in self._pieces(piece(begin, end)))
+                yield from (_Job("part", fold, block) for block in self._pieces(_part_of(rows, begin, end)))
                 yield _Job("close", fold)
-                begin = end
+            begin = end
 
     def _pieces(self, rows: Any) -> Iterator[Any]:
         """A slice or row numbers, cut into blocks."""
-        first, n = (rows.start, rows.stop - rows.start) if isinstance(rows, slice) else (0, len(rows))
-        for run in runs_of_rows(n, self._block_rows):
-            yield slice(first + run.start, first + run.stop) if isinstance(rows, slice) else rows[run]
+        n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        return (_part_of(rows, run.start, run.stop) for run in runs_of_rows(n, self._block_rows))
 
     # ---- work
 
@@ -427,8 +425,7 @@ class Accumulator:
         self._block_rows = max(MIN_DEVICE_ROWS, min(self._block_rows, size) // 4)
         smaller: Iterator[_Job]
         if job.kind == "whole":
-            first, rows = (job.rows.start, None) if isinstance(job.rows, slice) else (0, job.rows)
-            smaller = self._cut(queries[job.rows], job.fold, first, rows)
+            smaller = self._cut(queries, job.fold, job.rows)
         else:
             smaller = (replace(job, rows=rows) for rows in self._pieces(job.rows))
         for smaller_job in smaller:
@@ -478,7 +475,7 @@ class Accumulator:
         if not self.comparison.needs_queries:
             z = z if weights is None else xp.sqrt(weights)[:, None] * z
             return Gram(gram_of(z), float(n) if weights is None else float(xp.sum(weights)), n)
-        starts = np.flatnonzero(np.r_[True, queries[1:] != queries[:-1]])
+        starts = run_starts(queries)
         lengths = np.diff(np.append(starts, n))
         z, totals, means = centre_runs(z, starts, weights)
         between, within = self.comparison.scales(totals, like(lengths, z))
@@ -492,6 +489,11 @@ class Accumulator:
             scaled = xp.sqrt(between * totals)[:, None] * means
             matrix = matrix + scaled.T @ scaled
         return Gram(matrix, float(xp.sum(totals)), free)
+
+
+def _part_of(rows: Any, begin: int, end: int) -> Any:
+    """Some of the rows of a slice, or of row numbers."""
+    return slice(rows.start + begin, rows.start + end) if isinstance(rows, slice) else rows[begin:end]
 
 
 def gather(

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from corank._arrays import FloatArray, Index, Mask, NumpyArray, to_numpy
+from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, to_numpy
 from corank.rows import encode_queries
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
@@ -134,7 +134,7 @@ def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
     """NDCG of one query; rows with the same score share the places that they take."""
     order = np.argsort(-scores, kind="stable")
     ranked, reached = scores[order], gains[order]
-    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    starts = run_starts(ranked)
     if len(starts) < len(gains):
         sizes = np.diff(starts, append=len(gains))
         reached = np.repeat(np.add.reduceat(reached, starts) / sizes, sizes)

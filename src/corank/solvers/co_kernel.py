@@ -24,6 +24,19 @@ from corank.unscored import stack_rows
 
 
 @dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues (k,) and eigenvectors (k, k) of a positive semi-definite matrix: one factorisation, all alphas."""
+
+    values: Array
+    vectors: Array
+
+    def solve(self, right: Array, alphas: FloatArray) -> Array:
+        """(A + alpha I)⁻¹ right for every alpha: right (k, 1), alphas (a,) → (k, a). O(k² a)."""
+        projected = self.vectors.T @ right
+        return self.vectors @ (projected / (self.values[:, None] + like(alphas, self.values)[None, :]))
+
+
+@dataclass(frozen=True)
 class SpectralCurve:
     """g = 1 / (1 + factor·ratio·λ), times −factor·ratio where unscored rows were taken out of the kernel."""
 
@@ -90,9 +103,9 @@ class CoKernel:
             matrix = xp.concat(rows, axis=0)
         return symmetrised(matrix)
 
-    def spectrum(self, ratio: float) -> tuple[Array, Array]:
+    def spectrum(self, ratio: float) -> Spectrum:
         """Eigenvalues and eigenvectors of `matrix`."""
-        return eigh(self.matrix(ratio), self.size)
+        return Spectrum(*eigh(self.matrix(ratio), self.size))
 
     def take(self, units: Sequence[Index]) -> CoKernel:
         """The kernels between chosen units of every view."""
@@ -108,9 +121,8 @@ class CoKernel:
     ) -> list[Array]:
         """Predictions for the units left by models fitted on the units kept: one (n, a) per view."""
         inner = self.take(kept)
-        values, vectors = inner.spectrum(ratio)
         right = inner.targets[:, :1] - offset * inner.targets[:, 1:]
-        dual = vectors @ ((vectors.T @ right) / (values[:, None] + like(alphas, values)[None, :]))
+        dual = inner.spectrum(ratio).solve(right, alphas)
         spans = zip(inner.problems, pairwise(inner.ends), strict=True)
         weights = [problem.unit_root_transposed(dual[begin:end, :]) for problem, (begin, end) in spans]
         common: Any = sum(z.T @ w for z, w in zip(inner.shared, weights, strict=True))

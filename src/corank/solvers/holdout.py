@@ -398,11 +398,11 @@ def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArr
 
     def residuals_at(group: tuple[float, Index]) -> Array:
         ratio, pairs = group
-        values, vectors = cokernel.spectrum(ratio)
+        spectrum = cokernel.spectrum(ratio)
         alphas = grid.alphas_of(pairs)
         if folding.items:
-            return _items_left_out(cokernel.problems, values, vectors, alphas, blocks)
-        left = leave_out(vectors, inverse_weights(values, alphas), cokernel.targets, blocks)
+            return _items_left_out(cokernel.problems, spectrum.values, spectrum.vectors, alphas, blocks)
+        left = leave_out(spectrum.vectors, inverse_weights(spectrum.values, alphas), cokernel.targets, blocks)
         return without_offsets(left, blocks, offsets, int(cokernel.ends[-1]))
 
     residuals = list(in_order(residuals_at, groups, cokernel.targets))
@@ -615,16 +615,8 @@ def losses_from_sums(
 def _errors_from_sums(
     system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool
 ) -> list[FoldErrors]:
-    """Errors of models from the sums of all folds but one; very many folds in several passes."""
-    if not system.has_fold_sums and folding.n_folds <= MAX_FOLDS_WITH_SUMS:
-        system.gather(folding)
-    if system.has_fold_sums:
-        runs = [(system, folding)]
-    else:
-        runs = []
-        for first in range(0, folding.n_folds, MAX_FOLDS_WITH_SUMS - 1):
-            part = PrimalSystem(system.views, system.unscored, disagreement=system.disagreement)
-            runs.append((part, folding.only(first, first + MAX_FOLDS_WITH_SUMS - 1)))
+    """Errors of models from the sums of all folds but one."""
+    runs = _with_fold_sums(system, folding)
     if scoring != "disagreement":
         return [table for part, folds in runs for table in _losses(part, folds, grid, scoring, centred)]
     predictions: list[Any] = [0.0 for _ in system.views]
@@ -635,9 +627,22 @@ def _errors_from_sums(
     return view_errors(system.problems, folding, predictions, offsets, scoring, together=system.same_scores)
 
 
-def _losses(system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool) -> list[FoldErrors]:
-    if not system.has_fold_sums:
+def _with_fold_sums(system: PrimalSystem, folding: Folding) -> Iterator[tuple[PrimalSystem, Folding]]:
+    """The system with sums of all folds but one; very many folds in several passes, some of them at a time."""
+    if system.has_fold_sums:
+        yield system, folding
+    elif folding.n_folds <= MAX_FOLDS_WITH_SUMS:
         system.gather(folding)
+        yield system, folding
+    else:
+        for first in range(0, folding.n_folds, MAX_FOLDS_WITH_SUMS - 1):
+            part = PrimalSystem(system.views, system.unscored, disagreement=system.disagreement)
+            folds = folding.only(first, first + MAX_FOLDS_WITH_SUMS - 1)
+            part.gather(folds)
+            yield part, folds
+
+
+def _losses(system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool) -> list[FoldErrors]:
     n_views = len(system.views)
     joint = len(system.statistics) == 1
 
@@ -652,8 +657,6 @@ def _losses(system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring
 
 def _predictions_from_sums(system: PrimalSystem, folding: Folding, grid: Grid, centred: bool) -> list[Array]:
     """Every fold under the coefficients that did not see it, in a second pass: (n_v, pairs) per view."""
-    if not system.has_fold_sums:
-        system.gather(folding)
 
     def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
         white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)

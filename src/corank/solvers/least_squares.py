@@ -38,25 +38,12 @@ from corank.gram import Accumulator, Gram, Statistics
 from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
 from corank.problem import Problem
-from corank.solvers.co_kernel import CoKernel, SpectralCurve
+from corank.solvers.co_kernel import CoKernel, SpectralCurve, Spectrum
 from corank.solvers.folds import FEW_UNITS, Folding, same_scores
 from corank.unscored import UnscoredRows, stack_rows
 from corank.views import SideBySide
 
 EPSILON = 2.0**-52
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """Eigenvalues (k,) and eigenvectors (k, k) of a positive semi-definite matrix: one factorisation, all alphas."""
-
-    values: Array
-    vectors: Array
-
-    def solve(self, right: Array, alphas: Array) -> Array:
-        """(A + alpha I)⁻¹ right for every alpha: right (k, 1), alphas (a,) → (k, a). O(k² a)."""
-        projected = self.vectors.T @ right
-        return self.vectors @ (projected / (self.values[:, None] + alphas[None, :]))
 
 
 def solve_shifted(matrix: Array, alpha: float, right: Array, size: float | None = None) -> Array:
@@ -162,8 +149,8 @@ class System:
         """The eigendecomposition of `matrix`; the last one is kept."""
         last = self._spectrum
         if last is None or last[0] != agreement:
-            values, vectors = eigh(self.matrix(agreement), self._size_of_kernel(agreement))
-            last = self._spectrum = agreement, Spectrum(values, vectors)
+            spectrum = Spectrum(*eigh(self.matrix(agreement), self._size_of_kernel(agreement)))
+            last = self._spectrum = agreement, spectrum
         return last[1]
 
     def _size_of_kernel(self, agreement: float) -> float | None:
@@ -334,7 +321,7 @@ class PrimalSystem(System):
 
     def path(self, alphas: FloatArray, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of every view's basis for every alpha: (r_v, a) per view."""
-        return self.to_bases(self.spectrum(agreement).solve(self.right(offset), like(alphas, self.scored)))
+        return self.to_bases(self.spectrum(agreement).solve(self.right(offset), alphas))
 
     def agreement_path(self, alpha: float, agreements: FloatArray, offset: float) -> list[Array]:
         """Coefficients for every agreement at one alpha from one eigendecomposition: D in the metric of B + alpha I."""
@@ -390,7 +377,7 @@ class PrimalSystem(System):
         paths = []
         for agreement in agreements:
             matrix = scored if agreement == 0 else scored + 2 * float(agreement) * self.disagreement
-            paths.append(Spectrum(*eigh(matrix)).solve(right, like(alphas, right)))
+            paths.append(Spectrum(*eigh(matrix)).solve(right, alphas))
         roots = np.repeat([view.penalty**-0.5 for view in self.views], np.diff(self.ends))
         return like(roots[:, None], right) * namespace(right).concat(paths, axis=1), offset
 
@@ -634,7 +621,7 @@ class DualSystem(System):
         """Coefficients of every view's basis for every alpha, from one eigendecomposition: (r_v, a) per view."""
         spectrum = self.spectrum(agreement)
         right = self._right(offset, spectrum.values.shape[0])
-        return self._to_bases(spectrum.solve(right, like(alphas, self.scored)), agreement)
+        return self._to_bases(spectrum.solve(right, alphas), agreement)
 
     def solve(self, alpha: float, agreement: float = 0.0, offset: float = 0.0) -> list[Array]:
         """Coefficients of every view's basis for one pair of parameters, by Cholesky: (r_v, 1) per view."""

@@ -95,7 +95,7 @@ class Evidence:
         cokernel.matrix(0.0)  # made once, before threads need it
 
         def round_errors(folds: Index) -> dict[str, HeldOut]:
-            return _round_errors(cokernel, folding, folds, grid, procedures, self.scoring, judge, self.centred)
+            return self._round_errors(cokernel, folding, folds, grid, procedures, judge)
 
         rounds = [folds for folds in fold_blocks(self._rounds(folding.n_folds)) if len(folds)]
         results = [errors for errors in in_order(round_errors, rounds, cokernel.targets) if errors]
@@ -109,6 +109,57 @@ class Evidence:
             for name in procedures
         }
         return joined if all(len(errors.sizes) > 1 for errors in joined.values()) else None
+
+    def _round_errors(
+        self,
+        cokernel: CoKernel,
+        folding: Folding,
+        folds: Index,
+        grid: Grid,
+        procedures: dict[str, Index],
+        judge: Scoring,
+    ) -> dict[str, HeldOut]:
+        """One round: choose without the folds, predict them."""
+        kept, left = folding.units(folds)
+        if any(len(units) == 0 for units in (*kept, *left)):
+            return {}
+        inner, outer = folding.take(kept), folding.take(left)
+        if inner.n_folds < 2:
+            return {}
+        if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
+            return {}
+        part, together = cokernel.take(kept), same_scores(cokernel.problems)
+        offset = mean_score(part.problems) if self.centred else 0.0
+        offsets = kept_means(part.targets, inner.blocks()) if self.centred else np.zeros(inner.n_folds)
+        predictions = left_out(part, inner, grid, offsets)
+        errors = pooled(view_errors(part.problems, inner, predictions, offsets, self.scoring, together=together))
+        if len(errors.sizes) == 0:
+            return {}
+        problems: list[Any] = [problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)]
+        if folding.items:  # compared within their folds
+            problems = [problem.regrouped(codes) for problem, codes in zip(problems, outer.codes, strict=True)]
+        result = {}
+        for name, pairs in procedures.items():
+            best = chosen_pair(errors, grid, pairs, self.scoring)
+            alpha, agreement = grid.pair(best)
+            slope = 1.0
+            if judge == "rescaled":  # the factor that fits the inner held-out predictions best
+                chosen = [values[:, best : best + 1] for values in predictions]
+                tables = view_errors(part.problems, inner, chosen, offsets, "rescaled", together=together)
+                cross, square = (np.concatenate([getattr(table, k) for table in tables]) for k in ("cross", "square"))
+                slope += float(best_slope(cross, square, least=-1.0)[0])
+            values = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
+            values = [slope * (own - offset) + offset for own in values]
+            judged = view_errors(
+                problems,
+                Folding(outer.codes),
+                values,
+                np.full(outer.n_folds, offset),
+                "squared" if judge == "rescaled" else judge,
+                together=together,
+            )
+            result[name] = pooled(judged)
+        return result
 
     def _rounds(self, n: int) -> Index:
         """The outer fold of each of n folds."""
@@ -124,59 +175,6 @@ class Evidence:
             others = HeldOut(held.errors[~inside], held.sizes[~inside])
             errors[inside, 0] = held.errors[inside][:, chosen_pair(others, grid, pairs, self.scoring)]
         return HeldOut(errors, held.sizes)
-
-
-def _round_errors(
-    cokernel: CoKernel,
-    folding: Folding,
-    folds: Index,
-    grid: Grid,
-    procedures: dict[str, Index],
-    scoring: Scoring,
-    judge: Scoring,
-    centred: bool,
-) -> dict[str, HeldOut]:
-    """One round: choose without the folds, predict them."""
-    kept, left = folding.units(folds)
-    if any(len(units) == 0 for units in (*kept, *left)):
-        return {}
-    inner, outer = folding.take(kept), folding.take(left)
-    if inner.n_folds < 2:
-        return {}
-    if folding.items and any(np.ptp(codes) == 0 for codes in inner.codes):  # a view would lose all its scores
-        return {}
-    part, together = cokernel.take(kept), same_scores(cokernel.problems)
-    offset = mean_score(part.problems) if centred else 0.0
-    offsets = kept_means(part.targets, inner.blocks()) if centred else np.zeros(inner.n_folds)
-    predictions = left_out(part, inner, grid, offsets)
-    errors = pooled(view_errors(part.problems, inner, predictions, offsets, scoring, together=together))
-    if len(errors.sizes) == 0:
-        return {}
-    problems: list[Any] = [problem.take(units) for problem, units in zip(cokernel.problems, left, strict=True)]
-    if folding.items:  # compared within their folds
-        problems = [problem.regrouped(codes) for problem, codes in zip(problems, outer.codes, strict=True)]
-    result = {}
-    for name, pairs in procedures.items():
-        best = chosen_pair(errors, grid, pairs, scoring)
-        alpha, agreement = grid.pair(best)
-        slope = 1.0
-        if judge == "rescaled":  # the factor that fits the inner held-out predictions best
-            chosen = [values[:, best : best + 1] for values in predictions]
-            tables = view_errors(part.problems, inner, chosen, offsets, "rescaled", together=together)
-            cross, square = (np.concatenate([getattr(table, k) for table in tables]) for k in ("cross", "square"))
-            slope += float(best_slope(cross, square, least=-1.0)[0])
-        values = cokernel.predictions(kept, left, np.asarray([alpha]), agreement / alpha, offset)
-        values = [slope * (own - offset) + offset for own in values]
-        judged = view_errors(
-            problems,
-            Folding(outer.codes),
-            values,
-            np.full(outer.n_folds, offset),
-            "squared" if judge == "rescaled" else judge,
-            together=together,
-        )
-        result[name] = pooled(judged)
-    return result
 
 
 Verdict: TypeAlias = Literal["helped", "hurt", "cannot tell with this many scores", "made no difference"]
