@@ -184,7 +184,7 @@ def warn_of_subset(basis: Any, resolved: BasisSpec, n_rows: int, whose: str = ""
         )
 
 
-def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int = AUTO_LIMIT, size: int = AUTO_SIZE) -> BasisSpec:
+def resolve_basis(basis: BasisSpec, n_candidates: int, limit: int, size: int) -> BasisSpec:
     """`basis="auto"` becomes "all" for up to `limit` candidates, else a number of rows; other values stay."""
     if is_named(basis, "auto"):
         return "all" if n_candidates <= limit else size
@@ -254,7 +254,7 @@ def make_basis(
     if is_named(spec, "features"):
         return FeatureBasis(features.shape[1], np.empty(0) if is_sparse(features) else features[:1, :1]), None
     if isinstance(spec, str):
-        rows, points = index, basis_points(kernel, features, index) if kernel.precomputed else features
+        rows = index
     elif isinstance(spec, int):
         rng = np.random.default_rng(seed)
         candidates = candidate_rows(index, spec, seed)
@@ -262,10 +262,10 @@ def make_basis(
         if kernel.precomputed:
             pool = kernel.block(pool, basis_points(kernel, features, index[candidates]))
         rows = index[candidates[choose_rows(kernel, pool, spec, selection, rng)]]
-        points = basis_points(kernel, everything, rows)
     else:
         rows = np.asarray(spec)
-        points = basis_points(kernel, everything, rows)
+    as_they_are = isinstance(spec, str) and not kernel.precomputed  # nothing is copied
+    points = features if as_they_are else basis_points(kernel, everything, rows)
     own_gram = kernel.block(take(everything, rows), points) if kernel.precomputed else None
     return KernelBasis(kernel, points, own_gram), rows
 

@@ -92,7 +92,7 @@ class Gram:
         losses = xp.sum(vectors * (self.matrix @ vectors), axis=0)
         return at_least_zero(losses)
 
-    def explained(self, coefficients: Array, offset: float = 0.0) -> tuple[Array, Array]:
+    def explained(self, coefficients: Array, offset: float) -> tuple[Array, Array]:
         """(J r)·(J Φ c) and ‖J Φ c‖² for each column c of (r, k), r = s − offset − Φ c: (k,) each. O(k r²)."""
         xp = namespace(self.matrix)
         fitted = self.features @ coefficients

@@ -331,7 +331,7 @@ def check_precomputed(K: Array) -> None:
     """Refuse a kernel matrix that is not square, not symmetric or not positive semi-definite."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"Precomputed matrix X must be a square matrix, got shape {tuple(K.shape)}.")
-    dense = float64(like(K.toarray(), np.empty(0))) if is_sparse(K) else float64(K)
+    dense = float64(K.toarray() if is_sparse(K) else K)
     xp = namespace(dense)
     size = float(xp.max(xp.abs(dense)))
     if float(xp.max(xp.abs(dense - dense.T))) > SYMMETRY_TOLERANCE * max(size, SMALLEST_SIZE):

@@ -5,7 +5,7 @@ Everything here takes plain columns and computes in NumPy; nothing here knows a 
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from corank.rows import encode_queries
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
 
 BATCH_ROWS = 2**16  # padded rows handled at once: small enough to stay in the cache
+Ties: TypeAlias = Literal["skip", "half"]
 NORMAL_97_5 = 1.959963984540054  # quantile of the normal distribution that a 95 % interval needs
 
 
@@ -25,7 +26,7 @@ def disagreement_error(
     y_score: Any,
     qid: Any = ...,
     sample_weight: Any = ...,
-    ties: Literal["skip", "half"] = ...,
+    ties: Ties = ...,
     average: Literal[True] = ...,
 ) -> float: ...
 @overload
@@ -34,7 +35,7 @@ def disagreement_error(
     y_score: Any,
     qid: Any = ...,
     sample_weight: Any = ...,
-    ties: Literal["skip", "half"] = ...,
+    ties: Ties = ...,
     *,
     average: Literal[False],
 ) -> FloatArray: ...
@@ -43,7 +44,7 @@ def disagreement_error(
     y_score: Any,
     qid: Any = None,
     sample_weight: Any = None,
-    ties: Literal["skip", "half"] = "skip",
+    ties: Ties = "skip",
     average: bool = True,
 ) -> float | FloatArray:
     """Share of the pairs of a query that the scores put in the wrong order, averaged over the queries.

@@ -161,8 +161,7 @@ class KeptScores:
 
     def __init__(self, atoms: ViewAtoms, kept: Sequence[Index] | None = None, held_out: Index | None = None) -> None:
         self.atoms, self.kept = atoms, kept
-        nothing = np.zeros(0, dtype=np.int64)
-        self.barred = [np.isin(numbers, nothing if held_out is None else held_out) for numbers in atoms.numbers]
+        self.barred = [np.isin(numbers, [] if held_out is None else held_out) for numbers in atoms.numbers]
         self.problems = atoms.problems
         if kept is not None:
             self.problems = [problem.take(rows) for problem, rows in zip(atoms.problems, kept, strict=True)]

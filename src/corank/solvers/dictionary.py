@@ -216,7 +216,7 @@ class StreamedKernels(InBlocks):
     `symmetric` where the points are the rows of the problem: a tile then serves its mirror image too.
     """
 
-    def __init__(self, kernel: Kernel, features: Array, points: Array, *, symmetric: bool = False) -> None:
+    def __init__(self, kernel: Kernel, features: Array, points: Array, *, symmetric: bool) -> None:
         self.kernel, self.features, self.points = kernel, features, points
         self.size = points.shape[0]
         self._tiled = isinstance(features, np.ndarray) or is_sparse(features)

@@ -48,11 +48,6 @@ class Sites:
     precision: FloatArray
     shift: FloatArray
 
-    @classmethod
-    def none(cls, n: int) -> Sites:
-        """Sites of n comparisons that say nothing yet."""
-        return cls(np.zeros(n), np.zeros(n))
-
 
 @dataclass(frozen=True)
 class Posterior:
@@ -99,8 +94,9 @@ def propagate(
     pairs : N comparisons between the items, each with as many sites, which are alike, as it was made
     start : sites to begin with, those of other kernel parameters; None for sites that say nothing
     """
-    sites = Sites.none(len(pairs)) if start is None else start
-    damping, last_moves = np.ones(len(pairs)), None
+    n = len(pairs)
+    sites = Sites(np.zeros(n), np.zeros(n)) if start is None else start
+    damping, last_moves = np.ones(n), None
     least_residual, least_at = np.inf, 0
     for sweep in range(1, sweeps + 1):
         posterior, new, moves = _sweep(features, pairs, sites, sweep)

@@ -406,14 +406,14 @@ class PrimalSystem(System):
     def cokernel(self) -> CoKernel:
         """The loss as a kernel between units, Φ (I + 2·ratio·D)⁻¹ Φᵀ, from one eigendecomposition of D."""
         if self.n_unscored == 0:
-            zeros = like(np.zeros(self.size), self.views[0].problem.reference)
+            values = zeros_beside(self.size, self.views[0].problem.reference)
             units = padded(self.all_unit_features)
-            return CoKernel(self.problems, units, None, SpectralCurve(zeros, 2.0, taken_away=False))
-        values, vectors = eigh(self.disagreement)
-        units = [
-            self.unit_features(v, _all_units(view), vectors[span, :])
-            for v, (view, span) in enumerate(zip(self.views, self.spans, strict=True))
-        ]
+        else:
+            values, vectors = eigh(self.disagreement)
+            units = [
+                self.unit_features(v, _all_units(view), vectors[span, :])
+                for v, (view, span) in enumerate(zip(self.views, self.spans, strict=True))
+            ]
         return CoKernel(self.problems, units, None, SpectralCurve(values, 2.0, taken_away=False))
 
 

@@ -30,6 +30,7 @@ from corank._arrays import (
 )
 from corank.kernels import squared_norms
 from corank.model_files.packing import storable
+from corank.unscored import stack_rows
 
 BLOCK_ENTRIES = 2**17  # values of comparisons at a time: they stay in the cache
 PRODUCT_ENTRIES = 2**19  # values of items that one thread sums over their opponents
@@ -179,8 +180,7 @@ def joined_items(items: Array, features: Array, rows: Index) -> tuple[Array, Ind
             new_rows.append(row)
         places[row] = numbers[key]
     if new_rows:
-        both = [items, take(features, np.asarray(new_rows, dtype=np.int64))]
-        items = sparse.vstack(both, format="csr") if is_sparse(items) else namespace(items).concat(both)
+        items = stack_rows([items, take(features, np.asarray(new_rows))])
     return items, places[ends]
 
 

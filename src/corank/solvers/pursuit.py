@@ -76,9 +76,9 @@ class PursuitRun:
         target: Array,
         lengths: Array,
         refit: Refit,
-        watched: Index | None = None,
+        watched: Index | None,
         *,
-        alike: bool = True,
+        alike: bool,
     ) -> None:
         xp = namespace(target)
         self._rows, self._n_rows, self._refit, self._watched = rows, n_rows, refit, watched

@@ -418,7 +418,7 @@ class Turned:
     kept: Array
     weight: float
     vectors: Array
-    source: Array | None = None
+    source: Array | None
 
     @classmethod
     def of(cls, run: QueryRun, features: Array, weight: float) -> Turned:

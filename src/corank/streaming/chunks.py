@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank._arrays import Array, Index, NumpyArray
+from corank._arrays import Array, Index, Mask, NumpyArray, to_numpy
 from corank.rows import LARGEST_SIZE
 from corank.tables import TableError, is_number, is_text, plain, plain_type
 
@@ -88,6 +88,11 @@ class Chunk:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.features.shape[0])
+
+    @property
+    def is_scored(self) -> Mask:
+        """Which rows have a score: (n,)."""
+        return np.zeros(self.n_rows, dtype=bool) if self.scores is None else ~np.isnan(to_numpy(self.scores))
 
     def with_features(self, features: Array) -> Chunk:
         """The chunk with other features."""

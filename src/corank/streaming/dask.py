@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from corank._arrays import to_numpy
 from corank.rows import as_labels, is_collection, is_frame
-from corank.streaming.chunks import Place, check_finite, check_scores, one_run, runs_of
+from corank.streaming.chunks import Cursor, Place, check_finite, check_scores, one_run, runs_of
 from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
 from corank.tables import TableError
@@ -256,9 +256,7 @@ def unit_offsets(scan: Scan) -> list[int]:
     return list(ends)[: len(counts)]
 
 
-def batches(
-    scan: Scan, job: Any, start: tuple[int, int], first_row: int
-) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
+def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tuple[Any, Cursor, int], None, None]:
     """Result, cursor behind it and rows of one batch of units after the other; the next one is computed meanwhile.
 
     A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole units.
@@ -293,7 +291,7 @@ def _merged_in_tree(client: Any, futures: list[Any]) -> Any:
     return futures[0]
 
 
-def _gathered(future: Any, end: int) -> tuple[Any, tuple[int, int], int]:
+def _gathered(future: Any, end: int) -> tuple[Any, Cursor, int]:
     result, rows = future.result()
     return result, (end, 0), rows
 

@@ -19,7 +19,7 @@ from corank._arrays import Array
 from corank.model_files.container import ModelFileError
 from corank.model_files.packing import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint
-from corank.streaming.chunks import Chunk
+from corank.streaming.chunks import Chunk, Cursor
 from corank.streaming.dask import batches
 from corank.streaming.scan import Scan
 
@@ -53,10 +53,10 @@ class State:
     """The result of a pass for the rows before a cursor."""
 
     result: Any = None
-    cursor: tuple[int, int] = (0, 0)
+    cursor: Cursor = (0, 0)
     rows: int = 0
 
-    def after(self, result: Any, cursor: tuple[int, int], rows: int) -> State:
+    def after(self, result: Any, cursor: Cursor, rows: int) -> State:
         """The state after another partial result, None where it has no rows."""
         if self.result is not None:
             result = self.result if result is None else self.result.merged(result)
@@ -138,7 +138,7 @@ class Passes:
         self.checkpoint.save(name, {**about, "result": result}, packer.arrays)
 
 
-def _chunk_results(scan: Scan, job: Job, state: State) -> Generator[tuple[Any, tuple[int, int], int], None, None]:
+def _chunk_results(scan: Scan, job: Job, state: State) -> Generator[tuple[Any, Cursor, int], None, None]:
     """Partial result, cursor behind it and rows of one chunk after the other, in this process."""
     with closing(scan.chunks(state.cursor, state.rows)) as chunks:
         for chunk in chunks:

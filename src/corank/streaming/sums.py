@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corank._arrays import Array, Index, digest, like, take, to_numpy, zeros_beside
+from corank._arrays import Array, Index, digest, first_appearance, like, take, zeros_beside
 from corank.gram import Accumulator, Spans
 from corank.loss import Loss
 from corank.model_files.packing import storable
@@ -69,11 +69,13 @@ class SumJob:
             scores = take(like(chunk.scores, X), rows) - self.level
         if self.columns is not None:
             X = SideBySide.of(X, self.columns)
-        present, codes = _present_runs(chunk.runs.codes(chunk.n_rows)[rows])
+        runs = chunk.runs.codes(chunk.n_rows)[rows]
+        codes, n_runs = first_appearance(runs)
+        present = runs[np.searchsorted(codes, np.arange(n_runs))]
         n_folds = 1 if self.folds is None else self.folds.n_folds
         by_rows = not self.comparison.needs_queries and (self.folds is None or self.folds.by == "row")
         codes = np.arange(n) if by_rows else codes
-        folds = self._folds(chunk, n if by_rows or self.items else len(present))
+        folds = self._folds(chunk, n if by_rows or self.items else n_runs)
         sums = Accumulator(
             self.comparison,
             self.features,
@@ -90,10 +92,9 @@ class SumJob:
         return Spans.of(sums, chunk.runs.ids[present])
 
     def _rows(self, chunk: Chunk) -> Any:
-        if self.which == "all" or (self.which == "unscored" and chunk.scores is None):
+        if self.which == "all":
             return slice(0, chunk.n_rows)
-        scored = np.zeros(chunk.n_rows, dtype=bool) if chunk.scores is None else ~np.isnan(to_numpy(chunk.scores))
-        summed = scored if self.which == "scored" else ~scored
+        summed = chunk.is_scored if self.which == "scored" else ~chunk.is_scored
         return slice(0, chunk.n_rows) if summed.all() else np.flatnonzero(summed)
 
     def _folds(self, chunk: Chunk, count: int) -> Index | None:
@@ -145,10 +146,3 @@ class JointSumJob:
     def digest(self) -> str:
         """A digest of everything that the sums depend on beside the rows."""
         return digest(*(job.digest() for job in self.jobs))
-
-
-def _present_runs(runs: Index) -> tuple[Index, Index]:
-    """The runs that occur in the rising numbers of runs of rows (n,), and each row's place among them (n,)."""
-    begins = np.ones(len(runs), dtype=bool)
-    np.not_equal(runs[1:], runs[:-1], out=begins[1:])
-    return runs[begins], np.cumsum(begins) - 1

@@ -206,17 +206,14 @@ class SurveyJob:
 
     def __call__(self, chunk: Chunk) -> Survey:
         """The survey of a chunk."""
-        n = chunk.n_rows
-        is_scored = np.zeros(n, dtype=bool)
-        if not self.all_unscored and chunk.scores is not None:
-            is_scored = ~np.isnan(to_numpy(chunk.scores))
+        is_scored = chunk.is_scored & (not self.all_unscored)
         scored = np.flatnonzero(is_scored)
         held, level = HeldScores(), 0.0
         if len(scored):
             assert chunk.scores is not None
             scores = take(chunk.scores, scored)
             level = float(namespace(scores).mean(scores))
-            ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(n)[scored]]
+            ids = chunk.runs.ids.view(np.int64)[chunk.runs.codes(chunk.n_rows)[scored]]
             numbers = self.first_number + chunk.first_row + scored
             held = HeldScores(((take(chunk.features, scored), scores, ids, numbers),))
         return Survey(
@@ -344,8 +341,7 @@ def _is_scored(seen: Scan, cursor: Cursor) -> Mask:
     """Which rows of the chunk before a cursor have a score: (n,)."""
     unit, position = cursor
     with closing(seen.unit_chunks(unit, skipped=position - 1)) as chunks:
-        scores = to_numpy(next(chunks).scores)
-    return ~np.isnan(scores)
+        return next(chunks).is_scored
 
 
 @storable("PickedRows")
@@ -429,9 +425,7 @@ class ScannedRows:
         code, last = -1, None
         for chunk in self.scan.chunks():
             runs = chunk.runs
-            rows: Any = np.arange(chunk.n_rows)
-            if not self.every and chunk.scores is not None:
-                rows = np.flatnonzero(np.isnan(to_numpy(chunk.scores)))
+            rows = np.arange(chunk.n_rows) if self.every else np.flatnonzero(~chunk.is_scored)
             if len(rows) == 0:
                 continue
             present, codes = np.unique(runs.codes(chunk.n_rows)[rows], return_inverse=True)
