@@ -24,7 +24,7 @@ import pyarrow as pa
 from typer.testing import CliRunner
 
 from corank.cli import app
-from corank.interview.answers import COLUMNS, HEADER, N_ITEMS, POSITIONS, UNDO, read_answers
+from corank.interview.answers import COLUMNS, HEADER, N_ITEMS, POSITIONS, UNDO, AnswersFile, read_answers
 from corank.interview.cards import Cards
 from corank.interview.interview import KINDS, Interview
 from corank.interview.page import Page
@@ -458,8 +458,8 @@ def _visitor_of(rng: Rng, findings: list[str]) -> Any:
             self._page = page
 
         def run(self) -> None:
-            file = self._page.interview._file
-            assert file is not None
+            file = self._page.interview._answers
+            assert isinstance(file, AnswersFile)
             visitor = Visitor(self._page, file.path)
             for _ in range(int(rng.integers(8))):
                 body = json.dumps(_answer_to(rng, self._page)).encode()

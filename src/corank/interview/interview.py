@@ -43,6 +43,7 @@ from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, column, to_arrow
 
+KINDS = tuple(N_ITEMS)
 MAX_POOL = 400  # items that questions are chosen from at a time
 MAX_COMPARED = 150  # of them, items that were asked about
 N_TOP = 30  # of them, items that stand first
@@ -193,8 +194,8 @@ class Interview:
         drop: Sequence[str] = (),
         random_state: int = 0,
     ) -> None:
-        if kind not in N_ITEMS:
-            raise ValueError(f"kind must be one of {', '.join(N_ITEMS)}, got {kind!r}")
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
         if not _fits_an_answer(person):
             raise ValueError(f"person must be one line of at most {MAX_NAME:,} characters, got {person[:40]!r}")
         if not 0 <= repeat <= 0.5:
