@@ -212,7 +212,7 @@ class AutoRanker(RankerMixin, AverageLearner):
         features = read_features(self, X, reset=True)
         n = features.shape[0]
         pairs = read_comparisons(winners, losers, margins, weights, n, table)
-        groups = np.asarray(comparison_groups(pairs[0], pairs[1], n, qid))
+        groups = comparison_groups(pairs[0], pairs[1], n, qid)
         numbers = as_numbers(features)
         if unscored is not None:
             numbers = stack_rows([numbers, as_numbers(read_unscored(self, features, unscored))])

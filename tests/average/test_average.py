@@ -10,7 +10,7 @@ from corank.average.candidates import default_candidates
 from corank.average.closed_form import Units
 from corank.average.encoding import STANDARD, fit_encoding
 from corank.average.expansions import Expansions
-from corank.average.fitting import fit_average, honest_predictions
+from corank.average.fitting import base_score, fit_average, honest_predictions
 from corank.average.model import AverageSettings, ScoredTable, compared_units, fit_table, score_units
 from corank.average.similarity import Distances, Space, relevance
 from corank.average.weighing import coarse_folds, judge, mix
@@ -37,25 +37,27 @@ def rbf(A, B, gamma):
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
 def test_agreement_is_a_gaussian_process_that_saw_views_agree(kernel):
     candidate = Candidate(kernel=kernel, views="agreement", strength=3.0)
-    similarities = SPACE.similarities(candidate)
+    built = SPACE.built(candidate)
     both = np.vstack([X, UNSCORED])
-    first, second = (Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity) for similarity in similarities)
+    first, second = (
+        Distances({STANDARD: both}, {STANDARD: both}).kernel(similarity) for similarity in built.similarities
+    )
     # the mean of two processes, given that their difference is 0 on the unscored rows up to noise
     of_difference = (first + second)[N:, N:] / 2 + np.eye(U) / 3.0
     cross = (first - second)[:, N:] / 2 / np.sqrt(2)
     expected = (first + second) / 4 - cross @ np.linalg.solve(of_difference, cross.T)
-    np.testing.assert_allclose(SPACE.kernel(candidate, similarities), expected[:N, :N], atol=1e-8)
+    np.testing.assert_allclose(SPACE.kernel(built), expected[:N, :N], atol=1e-8)
     rows = {STANDARD: UNSCORED}
-    np.testing.assert_allclose(SPACE.cross_kernel(candidate, similarities, rows), expected[N:, :N], atol=1e-8)
-    np.testing.assert_allclose(SPACE.square_kernel(candidate, similarities, rows), expected[N:, N:], atol=1e-8)
-    np.testing.assert_allclose(SPACE.variances(candidate, similarities, rows), np.diag(expected)[N:], atol=1e-8)
+    np.testing.assert_allclose(SPACE.cross_kernel(built, rows), expected[N:, :N], atol=1e-8)
+    np.testing.assert_allclose(SPACE.square_kernel(built, rows), expected[N:, N:], atol=1e-8)
+    np.testing.assert_allclose(SPACE.variances(built, rows), np.diag(expected)[N:], atol=1e-8)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_a_product_of_views_is_the_product_of_their_kernels(kernel):
     joint = Candidate(kernel=kernel, width=2.0, views="product")
     singles = [Candidate(kernel=kernel, width=2.0, views="one", of=(view,)) for view in (0, 1)]
-    values = [SPACE.kernel(candidate, SPACE.similarities(candidate)) for candidate in (joint, *singles)]
+    values = [SPACE.kernel(SPACE.built(candidate)) for candidate in (joint, *singles)]
     exponents = [-np.log(matrix[np.triu_indices(N, 1)]) for matrix in values]
     # a width is relative to the median of both views together: exponents are the same up to one factor
     ratio = exponents[0] / (exponents[1] + exponents[2])
@@ -94,7 +96,7 @@ def test_values_of_many_candidates_are_kernel_values_times_coefficients(rows):
     new = {STANDARD: as_rows(rng.standard_normal((9, 6)))}
     values = Expansions(fitted, space.scored, space.unscored).values(new)
     for candidate, model, found in zip(candidates, fitted, values, strict=True):
-        expected = space.cross_kernel(candidate, model.similarities, new) @ model.coefficients + model.level
+        expected = space.cross_kernel(model, new) @ model.coefficients + model.level
         tolerance = 1e-12 * np.abs(model.coefficients).sum()
         np.testing.assert_allclose(found, expected, atol=max(tolerance, 1e-10), err_msg=candidate.describe())
 
@@ -111,7 +113,7 @@ def test_honest_predictions_equal_a_fit_without_the_fold(units, ranks):
         predictions = np.zeros(N)
         functions = Expansions(average.candidates, SPACE.scored, SPACE.unscored)
         for fitted, values in zip(average.candidates, functions.values(SPACE.scored), strict=True):
-            clipped = np.clip(average.base + fitted.multipliers[0] * values, average.low, average.high)
+            clipped = np.clip(base_score(inner) + fitted.multipliers[0] * values, average.low, average.high)
             predictions += fitted.weights[0] * clipped
         # candidates of next to no weight are left out of a model
         np.testing.assert_allclose(held_out[fold], units.take(fold).left_out(predictions), atol=0.02 * SCORES.std())

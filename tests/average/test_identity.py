@@ -47,12 +47,12 @@ def literal(candidate, left, right):
 
 @candidates
 def test_kernels_are_those_of_columns_and_of_the_same_item(candidate):
-    similarities = SPACE.similarities(candidate)
-    np.testing.assert_allclose(SPACE.kernel(candidate, similarities), literal(candidate, SCORED, SCORED))
-    np.testing.assert_allclose(SPACE.cross_kernel(candidate, similarities, NEW), literal(candidate, NEW, SCORED))
+    built = SPACE.built(candidate)
+    np.testing.assert_allclose(SPACE.kernel(built), literal(candidate, SCORED, SCORED))
+    np.testing.assert_allclose(SPACE.cross_kernel(built, NEW), literal(candidate, NEW, SCORED))
     square = literal(candidate, NEW, NEW)
-    np.testing.assert_allclose(SPACE.square_kernel(candidate, similarities, NEW), square)
-    np.testing.assert_allclose(SPACE.variances(candidate, similarities, NEW), np.diag(square))
+    np.testing.assert_allclose(SPACE.square_kernel(built, NEW), square)
+    np.testing.assert_allclose(SPACE.variances(built, NEW), np.diag(square))
 
 
 @candidates

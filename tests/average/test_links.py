@@ -53,7 +53,7 @@ def test_rows_over_links_are_mixed_with_those_of_others():
 def test_columns_over_links_beside_own_ones_are_a_sum_of_kernels():
     space = Space({STANDARD: X, f"{STANDARD}, 2 links": over_links(X, 2)})
     alone, over, both = Candidate(), Candidate(hops=2), Candidate(hops=2, beside=True)
-    kernels = [space.kernel(candidate, space.similarities(candidate)) for candidate in (alone, over, both)]
+    kernels = [space.kernel(space.built(candidate)) for candidate in (alone, over, both)]
     np.testing.assert_allclose(kernels[0] + kernels[1], kernels[2])
 
 

@@ -180,9 +180,8 @@ class _PairTerms:
         space = Space(model.points, model.unscored, model.view_columns)  # that of the model would stay in memory
         to_points, to_unscored = Distances(self.encoded, model.points), Distances(self.encoded, model.unscored)
         for fitted in self.used:
-            candidate, similarities = fitted.candidate, fitted.similarities
-            kernel = space.new_kernel(candidate, similarities)
-            first, second = space.kernel_to_scored(candidate, similarities, to_points, to_unscored)
+            kernel = space.new_kernel(fitted)
+            first, second = space.kernel_to_scored(fitted, to_points, to_unscored)
             values, vectors = np.linalg.eigh(comparison @ kernel @ comparison.T)
             answers = vectors.T @ (range_basis.T @ units.targets)
             dual = vectors.T @ (transposed @ fitted.coefficients / sizes)

@@ -18,7 +18,7 @@ from corank._arrays import FloatArray, Index, in_one_thread, segment_sum, take
 from corank.average.candidates import Candidate
 from corank.average.closed_form import LEAST_SCALE, Units
 from corank.average.encoding import QUERY_RANKS
-from corank.average.similarity import Distances, Similarity, Space, second_order_features
+from corank.average.similarity import CandidateKernel, Distances, Space, second_order_features
 from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
 from corank.model_files.packing import storable
 
@@ -37,7 +37,7 @@ JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix t
 
 @storable("FittedCandidate")
 @dataclass(frozen=True)
-class FittedCandidate:
+class FittedCandidate(CandidateKernel):
     """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
 
     weights, multipliers : one per pair of SIDES
@@ -48,8 +48,6 @@ class FittedCandidate:
         a matrix of
     """
 
-    candidate: Candidate
-    similarities: list[Similarity]
     weights: tuple[float, ...]
     multipliers: tuple[float, ...]
     alpha: float
@@ -72,7 +70,7 @@ class FittedAverage:
     candidates : those that carry weight, heaviest first
     table : (what, weight, held-out error) of every candidate that was tried
     points : (r,) numbers of the scored rows that are points of the model
-    base : mean score, to which functions are added; low, high : between which predictions lie
+    low, high : between which predictions lie
     residual_factor : by which standard deviations are multiplied
     held_out : (N,) held-out predictions of the average for the units that candidates were weighed by, each without its
         fold in weights, alphas and coefficients; NaN where too little is left without it
@@ -82,7 +80,6 @@ class FittedAverage:
     candidates: list[FittedCandidate]
     table: list[tuple[Candidate, float, float]]
     points: Index
-    base: float
     low: float
     high: float
     residual_factor: float
@@ -128,17 +125,15 @@ def fit_average(
         points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
         fitted = fits.on_basis(_heaviest(mixtures, chosen), space, points)
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
-    weights = mixtures[0].weights
     table = [
-        (judgement.candidate, float(w), float(e))
-        for judgement, w, e in zip(judged, weights, mixtures[0].errors, strict=True)
+        (judgement.candidate, float(weight), float(error))
+        for judgement, weight, error in zip(judged, mixtures[0].weights, mixtures[0].errors, strict=True)
     ]
     low, high = bounds(units, trust_in(mixtures[0], sampled))
     return FittedAverage(
         candidates=[replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted],
         table=sorted(table, key=lambda line: -line[1]),
         points=points,
-        base=base_score(units),
         low=low,
         high=high,
         residual_factor=factor,
@@ -270,12 +265,12 @@ class _Fits:
             features = second_order_features(similarities, means, space.to_unscored)
             view_coefficients = (features.T @ coefficients)[None, :]
         if candidate.views == "agreement":
-            agreement = space.agreement(candidate, similarities)
+            agreement = space.agreement(judgement)
             view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
         shares = _alpha_shares(self.mixtures, number)
         return FittedCandidate(
             candidate=candidate,
-            similarities=list(similarities),
+            similarities=similarities,
             weights=tuple(float(mixture.weights[number]) for mixture in self.mixtures),
             multipliers=tuple(float(mixture.multipliers[number]) for mixture in self.mixtures),
             alpha=mean_alpha(judgement, shares),
@@ -292,7 +287,7 @@ class _Fits:
         units = self.units
         judgement = self.judged[number]
         coefficients = units.root_transposed(judgement.form.dual(_alpha_shares(self.mixtures, number)))
-        kernel = space.kernel(judgement.candidate, judgement.similarities)
+        kernel = space.kernel(judgement)
         return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
 
     def all_dual(self, chosen: Index, space: Space) -> list[FittedCandidate]:
@@ -312,7 +307,7 @@ class _Fits:
         """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
         units = self.units
         judgement = self.judged[number]
-        kernel = space.new_kernel(judgement.candidate, judgement.similarities)
+        kernel = space.new_kernel(judgement)
         alpha = mean_alpha(judgement, _alpha_shares(self.mixtures, number))
         factor = dual_factor(kernel, units, alpha)
         coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
@@ -330,8 +325,7 @@ class _Fits:
         names = {similarity.sight.encoding for number in chosen for similarity in self.judged[number].similarities}
         sums = {}
         for number in chosen:
-            kernel = basis.kernel(self.judged[number].candidate, self.judged[number].similarities)
-            sums[number] = BasisSums(kernel, centred=units.groups is not None)
+            sums[number] = BasisSums(basis.kernel(self.judged[number]), centred=units.groups is not None)
         order = np.arange(len(units)) if units.groups is None else np.argsort(units.groups, kind="stable")
         step = BASIS_BLOCK_ENTRIES // len(points)
 
@@ -344,10 +338,9 @@ class _Fits:
             first = distances(units.first[block])
             second = None if units.second is None else distances(units.second[block])
             for number in chosen:
-                judgement = self.judged[number]
-                features = basis.kernel_to_scored(judgement.candidate, judgement.similarities, *first)
+                features = basis.kernel_to_scored(self.judged[number], *first)
                 if second is not None:
-                    features -= basis.kernel_to_scored(judgement.candidate, judgement.similarities, *second)
+                    features -= basis.kernel_to_scored(self.judged[number], *second)
                 sums[number].add(features, units, block)
         fitted = []
         for number, total in sums.items():
@@ -358,9 +351,7 @@ class _Fits:
             if units.second is None:
                 level = -total.mean(coefficients) if units.groups is not None else 0.0
             else:
-                level = _centre(
-                    basis.kernel(self.judged[number].candidate, self.judged[number].similarities) @ coefficients, units
-                )
+                level = _centre(basis.kernel(self.judged[number]) @ coefficients, units)
             fitted.append(self._fitted(number, coefficients, basis, level, (gram, total.directions)))
         return fitted
 
@@ -485,7 +476,7 @@ def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units
     for number in np.flatnonzero(mixture.weights > 0):
         judgement = judged[number]
         coefficients = units.root_transposed(judgement.form.dual(_alpha_shares([mixture], int(number))))
-        values = space.kernel(judgement.candidate, judgement.similarities) @ coefficients
+        values = space.kernel(judgement) @ coefficients
         values = mixture.multipliers[number] * (values + _centre(values, units))
         total += mixture.weights[number] * np.clip(base + values, low, high)
     return total

@@ -380,9 +380,8 @@ class CandidatePosterior:
     @classmethod
     def of(cls, fitted: FittedCandidate, space: Space, units: Units | None) -> CandidatePosterior:
         """Factorise the system of a fitted candidate again. O(r³)."""
-        kernel = space.kernel(fitted.candidate, fitted.similarities)
+        kernel = space.kernel(fitted)
         r = len(kernel)
-        identity = np.eye(r)
         if fitted.basis is not None:
             gram, directions = fitted.basis
             basis_root = directions.T
@@ -393,7 +392,7 @@ class CandidatePosterior:
             return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
         assert units is not None
         lower = dual_factor(kernel, units, fitted.alpha)[0]
-        root = scipy.linalg.solve_triangular(np.tril(lower), units.root(identity), lower=True)
+        root = scipy.linalg.solve_triangular(np.tril(lower), units.root(np.eye(r)), lower=True)
         mean = np.zeros(r)
         if units.second is not None:
             mean = np.full(r, 1 / r)
@@ -403,27 +402,26 @@ class CandidatePosterior:
         return cls(fitted, space, root, kernel_mean, mean, float(mean @ kernel_mean))
 
     def _cross(self, encoded: Encoded) -> FloatArray:
-        return self.space.cross_kernel(self.fitted.candidate, self.fitted.similarities, encoded)
+        return self.space.cross_kernel(self.fitted, encoded)
 
     def variances(self, encoded: Encoded, points: Distances, unscored: Distances) -> FloatArray:
         """(n,), for the distances of the rows to the points and to the unscored rows."""
-        candidate, similarities = self.fitted.candidate, self.fitted.similarities
-        cross = self.space.kernel_to_scored(candidate, similarities, points, unscored)
-        prior = self.space.variances(candidate, similarities, encoded) - 2 * (cross @ self.mean) + self.mean_square
+        cross = self.space.kernel_to_scored(self.fitted, points, unscored)
+        prior = self.space.variances(self.fitted, encoded) - 2 * (cross @ self.mean) + self.mean_square
         cross -= self.kernel_mean
         return np.maximum(self._explained(prior, cross), 0.0)
 
     def _explained(self, prior: FloatArray, cross: FloatArray) -> FloatArray:
-        squares = squared_norms(cross @ self.root.T)
+        squares: FloatArray = squared_norms(cross @ self.root.T)
         if self.basis_root is None:
-            return np.asarray(prior - squares)
+            return prior - squares
         outside = np.maximum(prior - squared_norms(cross @ self.basis_root.T), 0.0)
         return np.asarray(outside + squares)
 
     def covariance(self, encoded: Encoded) -> FloatArray:
         """(n, n)."""
         cross = self._cross(encoded)
-        prior = self.space.square_kernel(self.fitted.candidate, self.fitted.similarities, encoded)
+        prior = self.space.square_kernel(self.fitted, encoded)
         levels = cross @ self.mean
         prior = prior - levels[:, None] - levels[None, :] + self.mean_square
         roots = (cross - self.kernel_mean) @ self.root.T
@@ -434,9 +432,8 @@ class CandidatePosterior:
 
     def difference_variances(self, left: Encoded, right: Encoded) -> FloatArray:
         """Variances of the differences between rows of two blocks, row by row: (n,)."""
-        candidate, similarities = self.fitted.candidate, self.fitted.similarities
         joined = {name: stack_rows([left[name], right[name]]) for name in left}
-        square = self.space.square_kernel(candidate, similarities, joined)
+        square = self.space.square_kernel(self.fitted, joined)
         n = len(square) // 2
         diagonal = np.diag(square)
         prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
@@ -499,10 +496,8 @@ def fit_table(
         scored = scored[comparable(table.scores[scored], table.queries[scored])]
     unscored = np.flatnonzero(np.isnan(table.scores))
     queries = table.queries if settings.ranks else None
-    prior = prior_of_links(table.features, table.links, settings)
-    has_queries = queries is not None
     candidates = _candidates(
-        table.features, settings, has_queries=has_queries, agree=len(unscored) > 0, links_prior=prior
+        table.features, table.links, settings, has_queries=queries is not None, agree=len(unscored) > 0
     )
     rows = EncodedTable(table.features, queries, settings) if encoded is None else encoded
     space, encodings = _space(rows, table.links, scored, unscored, candidates, settings)
@@ -525,8 +520,7 @@ def fit_items(
     units number the compared items; honest : as in `fit_average`
     """
     others = np.setdiff1d(np.arange(len(items)), compared)
-    prior = prior_of_links(items.features, links, settings)
-    candidates = _candidates(items.features, settings, has_queries=False, agree=len(others) > 0, links_prior=prior)
+    candidates = _candidates(items.features, links, settings, has_queries=False, agree=len(others) > 0)
     space, encodings = _space(items, links, compared, others, candidates, settings)
     return fit_space(space, encodings, candidates, units, settings, honest=honest)
 
@@ -569,6 +563,7 @@ def fit_space(
 ) -> tuple[AverageModel, FittedAverage | None]:
     """Fit the average to units between encoded rows; honest : as in `fit_average`."""
     usable = [candidate for candidate in candidates if space.can_build(candidate)]
+    is_kept = units.n_points <= MAX_KEPT
     constant = AverageModel(
         encodings=list(encodings),
         points=space.scored,
@@ -579,9 +574,9 @@ def fit_space(
         low=-np.inf,
         high=np.inf,
         factor=1.0,
-        least_deviation=LEAST_DEVIATION * max(float(units.scores.std()), 0.0),
-        units=units if units.n_points <= MAX_KEPT else None,
-        scored=space.scored if units.n_points <= MAX_KEPT else None,
+        least_deviation=LEAST_DEVIATION * float(units.scores.std()),
+        units=units if is_kept else None,
+        scored=space.scored if is_kept else None,
         hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
     )
     spread = float(np.max(np.abs(units.targets), initial=0.0))
@@ -598,9 +593,7 @@ def fit_space(
         high=average.high,
         factor=average.residual_factor,
         least_deviation=LEAST_DEVIATION * size,
-        points=space.scored
-        if len(average.points) == units.n_points
-        else {name: take(matrix, average.points) for name, matrix in space.scored.items()},
+        points=space.scored if len(average.points) == units.n_points else space.take(average.points).scored,
     )
     return model, average
 
@@ -655,11 +648,11 @@ def prior_of_links(features: Array, links: sparse.csr_array | None, settings: Av
 
 
 def _candidates(
-    features: Array, settings: AverageSettings, *, has_queries: bool, agree: bool, links_prior: float = 0.0
+    features: Array, links: sparse.csr_array | None, settings: AverageSettings, *, has_queries: bool, agree: bool
 ) -> list[Candidate]:
     if settings.candidates is not None:
         check_candidates(settings.candidates, len(settings.views))
-        if not links_prior and all(candidate.hops for candidate in settings.candidates):
+        if links is None and all(candidate.hops for candidate in settings.candidates):
             raise ValueError("candidates: all of them see columns over links, but links= is not given.")
         if not settings.identity and any(candidate.identity for candidate in settings.candidates):
             raise ValueError(
@@ -674,7 +667,7 @@ def _candidates(
         view_kernels=kernels,
         kinds=settings.kinds,
         agree=agree,
-        links_prior=links_prior,
+        links_prior=prior_of_links(features, links, settings),
         identity=len(settings.identity) > 0,
     )
 
@@ -698,10 +691,6 @@ def extended(
     joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
     space = Space(scored, model.unscored, model.view_columns)
     candidates = _candidates(
-        table.features,
-        settings,
-        has_queries=QUERY_RANKS in scored,
-        agree=bool(model.unscored),
-        links_prior=prior_of_links(table.features, table.links, settings),
+        table.features, table.links, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored)
     )
     return fit_space(space, model.encodings, candidates, joined, settings)

@@ -76,6 +76,14 @@ class Similarity:
     scale: float
 
 
+@dataclass(frozen=True)
+class CandidateKernel:
+    """A candidate, and the kernels that it is made of: one, or one per view."""
+
+    candidate: Candidate
+    similarities: Sequence[Similarity]
+
+
 class Distances:
     """Products and distances between two sets of encoded rows, each computed once for all widths."""
 
@@ -112,11 +120,11 @@ def _metric(kernel: str, left: Array, right: Array) -> FloatArray:
         same = left is right
         left = unit_rows(left)
         right = left if same else unit_rows(right)
-    values = product(left, right)
+    values: FloatArray = product(left, right)
     if kernel == "rbf":
         values = squared_norms(left)[:, None] + squared_norms(right)[None, :] - 2 * values
         np.maximum(values, 0.0, out=values)
-    return np.asarray(values)
+    return values
 
 
 def row_products(left: Array, right: Array) -> FloatArray:
@@ -302,17 +310,21 @@ class Space:
             self._medians[key] = max(float(np.median(apart)), LEAST_DISTANCE) if len(apart) else 1.0
         return self._medians[key]
 
-    def agreement(self, candidate: Candidate, similarities: Sequence[Similarity]) -> Agreement:
+    def built(self, candidate: Candidate, factors: FloatArray | None = None) -> CandidateKernel:
+        """The candidate with its kernels; factors : as in `similarities`."""
+        return CandidateKernel(candidate, self.similarities(candidate, factors))
+
+    def agreement(self, built: CandidateKernel) -> Agreement:
         """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding, kernel and width."""
-        n_views = len(similarities)
-        contrasts = _contrasts(n_views)
+        similarities = built.similarities
+        contrasts = _contrasts(len(similarities))
         key = tuple((similarity.sight.name, similarity.kernel, similarity.gamma) for similarity in similarities)
         if key not in self._eigensystems:
             kernels = [self._among_unscored.kernel(similarity) for similarity in similarities]
             blocks = [[_mixed(kernels, a * b) for b in contrasts.T] for a in contrasts.T]
             self._eigensystems[key] = np.linalg.eigh(np.block(blocks))
         values, vectors = self._eigensystems[key]
-        shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(candidate.strength, LEAST_DISTANCE))
+        shrinkage = 1 / (np.maximum(values, 0.0) + 1 / max(built.candidate.strength, LEAST_DISTANCE))
         return Agreement(similarities, contrasts, vectors, shrinkage)
 
     def unscored_means(self, similarities: Sequence[Similarity]) -> FloatArray:
@@ -320,72 +332,71 @@ class Space:
         kernel = np.sum([self._among_unscored.kernel(similarity) for similarity in similarities], axis=0)
         return np.asarray(kernel.mean(axis=0))
 
-    def kernel(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+    def kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows: (n, n)."""
+        candidate = built.candidate
         if candidate.relevance:  # scaled differently from fold to fold
-            return self.new_kernel(candidate, similarities)
+            return self.new_kernel(built)
         if candidate not in self._kernels:
-            self._kernels[candidate] = self.new_kernel(candidate, similarities)
+            self._kernels[candidate] = self.new_kernel(built)
         return self._kernels[candidate]
 
-    def new_kernel(self, candidate: Candidate, similarities: Sequence[Similarity]) -> FloatArray:
+    def new_kernel(self, built: CandidateKernel) -> FloatArray:
         """The kernel of the candidate between scored rows, which is not kept: (n, n)."""
-        space = self._relevant_space(similarities[0].sight) if candidate.relevance else self
-        return self._between(candidate, similarities, space.distances, self.to_unscored, self.to_unscored)
+        space = self._relevant_space(built.similarities[0].sight) if built.candidate.relevance else self
+        return self._between(built, space.distances, self.to_unscored, self.to_unscored)
 
-    def cross_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
+    def cross_kernel(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n)."""
-        return self.kernel_to_scored(
-            candidate, similarities, Distances(rows, self.scored), Distances(rows, self.unscored)
-        )
+        return self.kernel_to_scored(built, Distances(rows, self.scored), Distances(rows, self.unscored))
 
-    def kernel_to_scored(
-        self, candidate: Candidate, similarities: Sequence[Similarity], distances: Distances, to_unscored: Distances
-    ) -> FloatArray:
+    def kernel_to_scored(self, built: CandidateKernel, distances: Distances, to_unscored: Distances) -> FloatArray:
         """The kernel of the candidate between other rows and the scored rows: (m, n).
 
         distances, to_unscored : between the other rows and the scored and unscored rows
         """
-        return self._between(candidate, similarities, distances, to_unscored, self.to_unscored)
+        return self._between(built, distances, to_unscored, self.to_unscored)
 
-    def square_kernel(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
+    def square_kernel(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
         """The kernel of the candidate between other rows: (m, m)."""
         to_unscored = Distances(rows, self.unscored)
-        return self._between(candidate, similarities, Distances(rows, rows), to_unscored, to_unscored)
+        return self._between(built, Distances(rows, rows), to_unscored, to_unscored)
 
     def _between(
         self,
-        candidate: Candidate,
-        similarities: Sequence[Similarity],
+        built: CandidateKernel,
         distances: Distances,
         left_to_unscored: Distances,
         right_to_unscored: Distances,
     ) -> FloatArray:
-        if candidate.second_order:
+        similarities = built.similarities
+        if built.candidate.second_order:
             means = self.unscored_means(similarities)
             left = second_order_features(similarities, means, left_to_unscored)
             if left_to_unscored is right_to_unscored:
                 return left @ left.T
             return left @ second_order_features(similarities, means, right_to_unscored).T
-        share = 1.0 if candidate.views != "agreement" else 1 / len(similarities) ** 2
+        agrees = built.candidate.views == "agreement"
+        share = 1 / len(similarities) ** 2 if agrees else 1.0
         kernel = share * distances.kernel(similarities[0])
         for similarity in similarities[1:]:
             kernel = kernel + share * distances.kernel(similarity)
-        if candidate.views != "agreement":
+        if not agrees:
             return kernel
-        agreement = self.agreement(candidate, similarities)
+        agreement = self.agreement(built)
         roots = agreement.roots(left_to_unscored)
         right = roots if left_to_unscored is right_to_unscored else agreement.roots(right_to_unscored)
         return kernel - roots @ right.T
 
-    def variances(self, candidate: Candidate, similarities: Sequence[Similarity], rows: Encoded) -> FloatArray:
+    def variances(self, built: CandidateKernel, rows: Encoded) -> FloatArray:
         """The kernel of every row with itself: (m,)."""
-        if candidate.second_order:
+        similarities = built.similarities
+        if built.candidate.second_order:
             return np.ones(len(own_kernel(similarities[0], rows)))
-        total = np.sum([own_kernel(similarity, rows) for similarity in similarities], axis=0)
-        if candidate.views != "agreement":
-            return np.asarray(total)
-        roots = self.agreement(candidate, similarities).roots(Distances(rows, self.unscored))
+        total: FloatArray = np.sum([own_kernel(similarity, rows) for similarity in similarities], axis=0)
+        if built.candidate.views != "agreement":
+            return total
+        roots = self.agreement(built).roots(Distances(rows, self.unscored))
         return np.asarray(total / len(similarities) ** 2 - np.sum(roots**2, axis=1))
 
 
@@ -402,8 +413,7 @@ def second_order_features(similarities: Sequence[Similarity], means: FloatArray,
 
 def _contrasts(n_views: int) -> FloatArray:
     """Orthonormal contrasts between views: (M, M − 1)."""
-    basis = np.linalg.qr(np.eye(n_views) - 1 / n_views)[0][:, : n_views - 1]
-    return np.asarray(basis)
+    return np.linalg.qr(np.eye(n_views) - 1 / n_views)[0][:, : n_views - 1]
 
 
 def relevance(units: Units, rows: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 from corank._arrays import FloatArray, Index, Mask
 from corank.average.candidates import Candidate
 from corank.average.closed_form import ALPHAS, LEAST_SCALE, ClosedForm, Units, solve_kernel
-from corank.average.similarity import Similarity, Space, relevance
+from corank.average.similarity import CandidateKernel, Space, relevance
 from corank.solvers.folds import fold_blocks
 
 N_CROSS_FITS = (5, 3)  # folds in which relevance is computed without the rows that it is judged by: few rows, many
@@ -23,16 +23,13 @@ BELIEF = 0.5  # least weight of agreement between declared views, unless scores 
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judged(CandidateKernel):
     """A candidate with its closed form, and held-out predictions that took no part in making it.
 
-    similarities : what its kernel is made of
     held_out : (N, a) as in `Units.left_out`, cut to the range of the scores and one spread beyond
     errors : (a,) mean squared held-out errors
     """
 
-    candidate: Candidate
-    similarities: Sequence[Similarity]
     form: ClosedForm
     held_out: FloatArray
     errors: FloatArray
@@ -93,11 +90,11 @@ def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[J
     relevances = _relevances(space, relevant, units)
     for candidate in candidates:
         factors = relevances[candidate.rows] if candidate.relevance else None
-        similarities = space.similarities(candidate, factors)
-        form = solve_kernel(space.kernel(candidate, similarities), units)
+        built = space.built(candidate, factors)
+        form = solve_kernel(space.kernel(built), units)
         held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
         errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
-        judged.append(Judged(candidate, similarities, form, held_out, errors))
+        judged.append(Judged(candidate, built.similarities, form, held_out, errors))
     return judged
 
 
@@ -124,8 +121,7 @@ def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -
         left = units.take(block)
         relevances = _relevances(space, candidates, train)
         for candidate in candidates:
-            similarities = space.similarities(candidate, relevances[candidate.rows])
-            kernel = space.kernel(candidate, similarities)
+            kernel = space.kernel(space.built(candidate, relevances[candidate.rows]))
             form = solve_kernel(kernel, train, with_held_out=False)
             values = kernel @ train.root_transposed(form.duals)
             predictions[candidate][block] = left.left_out(values + train.level(values))
@@ -240,5 +236,4 @@ def _belief(
     against = gaps.sum() > max(np.sqrt(len(gaps)) * gaps.std(), rounding)
     total = float(weights[agreeing].sum())
     share = 0.0 if against else max(total, BELIEF)
-    factors = np.where(agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE))
-    return np.asarray(factors)
+    return np.where(agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE))

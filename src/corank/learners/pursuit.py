@@ -361,8 +361,8 @@ class PursuitLearner(OneViewLearner):
         return Explanation(
             names=tuple(self._names[line] for line in lines),
             atoms=self.steps_[entries],
-            weights=np.asarray(weights),
-            left=np.asarray(self.training_loss_[1:][entries] / start),
+            weights=weights,
+            left=self.training_loss_[1:][entries] / start,
             held_out=self._held_out(entries + 1),
         )
 
