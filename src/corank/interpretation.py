@@ -47,7 +47,7 @@ def knows_uncertainty(model: Any) -> bool:
 
 
 def rank_uncertainty(
-    model: Any, X: Any, *, qid: Any = None, links: Any = None, n_draws: int = 1_000, random_state: int = 0
+    model: Any, X: Any, *, qid: Any = None, links: Any = None, n_draws: int = 4_000, random_state: int = 0
 ) -> RankUncertainty:
     """Say how likely each item is the best of its query, and between which ranks it lies.
 

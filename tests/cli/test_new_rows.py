@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from command_line import error, run
 
 from corank import load
+from corank.cli.rank import _most_likely
 
 N = 40
 
@@ -217,6 +219,13 @@ def test_chances_say_how_likely_each_item_is_the_best(fitted):
     assert "--chances" in error("rank", "plain.corank", "shop.csv", "--chances")
 
 
+def test_a_less_certain_item_that_is_more_likely_the_best_is_named():
+    table = pa.table({"name": ["a", "b", "c"]})
+    assert _most_likely(np.array([0.5, 0.2, 0.3]), table, ["name"]).endswith("50%")
+    sentence = _most_likely(np.array([0.2, 0.1, 0.7]), table, ["name"])
+    assert "number 3, c, of 70%" in sentence
+
+
 # ---- tables
 
 
@@ -265,3 +274,31 @@ def test_inspect_and_the_report_say_which_columns_matter(fitted):
     assert "highest at" in run("inspect", "m.corank", "--data", "shop.csv").stdout
     run("fit", "shop.csv", *FIT, "--id", "sku,title", "--out", "r.corank", "--report", "r.html")
     assert "Columns by how much they matter" in Path("r.html").read_text()
+
+
+# ---- more rows without scores
+
+
+def test_rows_of_a_second_table_have_no_scores_and_queries_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = shop()
+    table[:30].to_csv("scored.csv", index=False)
+    table[30:].assign(rating=9.0, size=1).to_csv("more.csv", index=False)
+    fit = ("fit", "scored.csv", "--score", "rating", "--id", "sku")
+    learned = json.loads(run(*fit, "--out", "m.corank", "--unscored", "more.csv", "--json").stdout)
+    assert (learned["method"], learned["rows"], learned["scored"]) == ("AutoRegressor", N, 30)
+    table.to_csv("all.csv", index=False)
+    run("fit", "all.csv", *fit[2:], "--out", "same.corank")
+    features = load("m.corank").encoder_.transform(table)
+    np.testing.assert_allclose(load("m.corank").predict(features), load("same.corank").predict(features), rtol=1e-9)
+    by_colour = ("--query", "colour", "--out", "q.corank", "--force", "--json", "--unscored", "more.csv")
+    assert json.loads(run(*fit, *by_colour).stdout)["queries"] == 4
+    assert "column 'colour'" in _refused(table[30:].drop(columns="colour"), *fit, *by_colour)
+    assert "incompatible types" in _refused(
+        table[30:].assign(price="dear"), *fit, "--out", "n.corank", "--unscored", "more.csv"
+    )
+
+
+def _refused(more, *words):
+    more.to_csv("more.csv", index=False)
+    return error(*words)

@@ -149,7 +149,7 @@ def test_what_came_in_is_counted():
     X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0]])
     y = np.array([1.0, 1.0, 2.0, 3.0, 3.0, np.nan])
     data = intake(Items(X, y, ["a", "a", "a", "b", "b", "c"]))
-    assert (data.rows, data.scored, data.queries, data.largest_query) == (6, 5, 3, 3)
+    assert (data.rows, data.scored, data.query_sizes.tolist()) == (6, 5, [3, 2, 1])
     assert data.tied == pytest.approx(2 / 4)
     assert any("1 of 3 queries have the same score throughout" in line for line in data.problems)
     assert any("1 of 2 columns are constant" in line for line in data.problems)

@@ -19,7 +19,7 @@ import typer
 from rich.text import Text
 
 from corank._arrays import FloatArray, Index, check_device
-from corank._messages import count
+from corank._messages import count, listed
 from corank.cli.columns import id_roles, learned_columns, note_kinds, note_repeated_ids, note_sparse_numbers, views_of
 from corank.cli.comparisons import (
     FIRST,
@@ -92,6 +92,7 @@ from corank.links import Links
 from corank.rows import encode_queries
 from corank.tables import TableError, is_number, query_column, read_table, score_column
 
+SHOWN_COLUMNS = 5
 NO_BETTER = 0.98  # share of the error of a constant above which a model has learned nothing
 CHECKS_EFFECT = "checking whether unscored rows help"
 FUNCTION_FACTS = ("features", "feature_names", "average", "candidates")
@@ -213,8 +214,8 @@ class FitRequest:
     @property
     def paths(self) -> list[Path | None]:
         """All tables that are read."""
-        files = self.files
-        return [files.file, files.items, *(files.comparisons or []), None if self.links is None else self.links.file]
+        files, links = self.files, None if self.links is None else self.links.file
+        return [files.file, files.items, *(files.comparisons or []), links, self.more_rows]
 
     @property
     def columns(self) -> dict[str, str | None]:
@@ -249,9 +250,18 @@ class FitRequest:
         return next((name for name, value in tables.items() if value), None)
 
     @property
+    def more_rows(self) -> Path | None:
+        """The file of --unscored where it is read whole, for an average of models that are fitted in memory."""
+        if self.method is not AUTO or self.learner.are_of_one_learner or set(self.passes.given) != {"unscored"}:
+            return None
+        file = Path(str(self.passes.unscored))
+        return None if is_big(file) or is_big(self.files.file) else file
+
+    @property
     def is_streamed(self) -> bool:
         """Whether rows are read in passes."""
-        return self.second_table is None and (bool(self.passes.given) or is_big(self.files.file))
+        in_passes = bool(self.passes.given) and self.more_rows is None
+        return self.second_table is None and (in_passes or is_big(self.files.file))
 
     def _check_what_to_learn_from(self) -> None:
         """Refuse options that do not go together."""
@@ -421,11 +431,16 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     else:
         every_item = request.links is not None or is_answers_file(file)
         table = read_scored_items(file, files.items, item, score, request.labelled, every_item=every_item)
+    n_rows = len(table)
+    if request.more_rows is not None:
+        table = _with_unscored(table, read_table(request.more_rows, text=request.labelled), request)
     scores = None if score is None else score_column(table, score, files.unlabelled)
     if query is not None:
         _check_query_column(table, files, query)
     query_labels = None if query is None else query_column(table, query)
     queries = None if query_labels is None else np.asarray(encode_queries(query_labels, len(table))[0])
+    if queries is not None:
+        queries[n_rows:] += queries.max() + 1  # rows of --unscored are in queries of their own
     pairs, pair_columns = _read_comparisons(request, table, queries) if files.comparisons else (None, None)
     names = None if item is None else labels(table, item, "id", file)
     identity = item if pairs is not None and request.method is AUTO else None
@@ -450,6 +465,22 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
         step(f"reading {request.links.file.name}")
         links = request.links.between(table, check_named(item), files.items or file)
     return TrainingTable(request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links)
+
+
+def _with_unscored(table: pa.Table, unscored: pa.Table, request: FitRequest) -> pa.Table:
+    """A table with further rows, which have no scores; of these, columns that the table does not have are left out."""
+    score, query, file = request.columns["score"], request.columns["query"], request.more_rows
+    if query is not None:
+        query_column(unscored, query)  # refuses a table without it
+    common = [name for name in unscored.column_names if name in table.column_names and name != score]
+    if absent := [name for name in table.column_names if name not in (*common, score)]:
+        note(f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as missing")
+    try:
+        return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise TableError(
+            f"--unscored {file} does not have the same kinds of columns as {request.files.file}: {error}"
+        ) from None
 
 
 def _check_query_column(table: pa.Table, files: TrainingFiles, query: str) -> None:

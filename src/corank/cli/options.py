@@ -340,7 +340,9 @@ class LearnerOptions:
 class PassOptions:
     """Rows that are read in passes."""
 
-    unscored: Word = option("More rows without scores: file, folder or pattern (corankrls, corls).", panel=MANY_ROWS)
+    unscored: Word = option(
+        "More rows without scores: a file or, with corankrls and corls, also a folder or pattern.", panel=MANY_ROWS
+    )
     checkpoint: File = option(
         "Folder for intermediate results: the same command continues from there.", panel=MANY_ROWS
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import typer
 from rich.text import Text
 
-from corank._arrays import Index
+from corank._arrays import FloatArray, Index
 from corank._messages import count, listed
 from corank.cli.columns import (
     id_columns,
@@ -46,6 +46,7 @@ from corank.tables import column
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
+NOTEWORTHY_CHANCE = 0.02  # by how much another row must be more likely the best than the first, to be named
 MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell on the screen, and between cells
 LONG_TEXT = 24  # letters in the mean: such a column comes last
 FILES = ".csv, .tsv, .parquet or .jsonl"
@@ -127,7 +128,7 @@ class RankedTable:
     ids : names of the columns that name the rows, or of the one that numbers them
     query : name of the query column, or None
     sizes : (n_queries,) how many rows every query has
-    first_best : probability that the first row is the best of its query, None where it is not known
+    best_chances : (size of the first query,) probability that each of its rows is its best, None where it is not known
     top : how many rows of each query are wanted, or None for all
     sorts : whether the rows are ranked; else they stay in their order
     """
@@ -137,7 +138,7 @@ class RankedTable:
     ids: Sequence[str]
     query: str | None
     sizes: Index
-    first_best: float | None
+    best_chances: FloatArray | None
     top: int | None
     sorts: bool
 
@@ -228,11 +229,18 @@ def _ranking(
     step(f"{'ranking' if ranks else 'predicting'} {count(len(table), 'row')}")
     scores, std = predicted_scores(learner, features, queries, joining)
     results: dict[str, Any] = {"score": scores, **({} if std is None else {"std": std})}
-    order = np.arange(len(table))
+    order, chances = np.arange(len(table)), None
     if ranks is not None:
         order, places = ranked_order(scores, queries)
-        chances = _chances(learner, features, queries, joining) if ranks.chances else {}
-        results = {"rank": places[np.argsort(order)], **results, **chances}
+        results = {"rank": places[np.argsort(order)], **results}
+        first = order[: np.count_nonzero(queries == 0)]
+        if ranks.chances:
+            sure = _chances(learner, features, queries, joining)
+            results |= sure
+            chances = sure["best"][first]
+        elif shown and joining is None and 1 < len(first) <= MAX_SHOWN_CHANCES:
+            rows = np.sort(first)
+            chances = _best_chances(learner, features[rows], np.searchsorted(rows, first))
     beside = {"row": np.arange(1, len(table) + 1), **({} if unusual is None else {"unusual": unusual})}
     names = result_names([*results, *beside], table.column_names)
     result_columns, more = names[: len(results)], names[len(results) :]
@@ -242,18 +250,18 @@ def _ranking(
     others = ([] if items.query is None else [items.query]) if wanted else table.column_names
     columns |= {name: table[name] for name in others if name not in columns}
     ordered = pa.table(columns).take(pa.array(order))
-    sizes = np.bincount(queries)
     top = None if ranks is None else ranks.top
-    result = RankedTable(
-        ordered, result_columns, ids or more[:1], items.query, sizes, None, top, sorts=ranks is not None
-    )
-    if shown and ranks and joining is None and 1 < sizes[0] <= MAX_SHOWN_CHANCES:
-        from corank.interpretation import knows_uncertainty, rank_uncertainty  # slow to import
+    sizes, sorts = np.bincount(queries), ranks is not None
+    return RankedTable(ordered, result_columns, ids or more[:1], items.query, sizes, chances, top, sorts=sorts)
 
-        if knows_uncertainty(learner):
-            best = rank_uncertainty(learner, features[order[: sizes[0]]], qid=np.zeros(sizes[0])).best
-            return replace(result, first_best=float(best[0]))
-    return result
+
+def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | None:
+    """How likely each row of one query, in that order, is its best; None where the model does not know."""
+    from corank.interpretation import knows_uncertainty, rank_uncertainty  # slow to import
+
+    if not knows_uncertainty(learner):
+        return None
+    return rank_uncertainty(learner, features, qid=np.zeros(len(order))).best[order]
 
 
 def _chances(learner: Any, features: Any, queries: Index, links: Any) -> dict[str, Any]:
@@ -291,10 +299,21 @@ def _show(ranking: RankedTable, path: Path) -> None:
     screen = grid(title, list(widths), zip(*(cells[name] for name in widths), strict=True), right=ranking.results)
     for shown, width in zip(screen.columns, widths.values(), strict=True):
         shown.max_width = width
-    best = ranking.first_best
-    sure = [] if best is None else [dim(f"the first is the best with a probability of {best:.0%}")]
+    sure = [] if ranking.best_chances is None else [dim(_most_likely(ranking.best_chances, table, ranking.ids))]
     hidden = f"not shown: {listed(left_out, SHOWN_ROWS)}; " if left_out else ""
     show(screen, *sure, dim(f"{more}{hidden}--out FILE writes them all"))
+
+
+def _most_likely(chances: FloatArray, table: pa.Table, ids: Sequence[str]) -> str:
+    """How likely the first row of a query is its best, and which row is most likely the best if that is another."""
+    sentence = f"the first is the best with a probability of {chances[0]:.0%}"
+    likeliest = int(np.argmax(chances))
+    if chances[likeliest] - chances[0] < NOTEWORTHY_CHANCE:
+        return sentence
+    name = " ".join(cell(table[name][likeliest].as_py()) for name in ids)
+    return (
+        f"{sentence}; number {likeliest + 1}, {name}, of {chances[likeliest]:.0%}: its score is lower, but less certain"
+    )
 
 
 def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:

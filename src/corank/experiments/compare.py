@@ -17,7 +17,7 @@ from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_c
 from corank.experiments.measures import LOWER_IS_BETTER, measured
 from corank.experiments.methods import BASELINE, Method, chosen_methods, default_methods
 from corank.experiments.peers import FittedMethod
-from corank.experiments.protocol import Draw, HiddenScores, Protocol, Task, check_enough, draws_of, masked, split
+from corank.experiments.protocol import Draw, Protocol, Task, check_enough, draws_of, masked, split
 from corank.experiments.result import ComparisonResult, Record
 
 COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")  # of every result
@@ -140,7 +140,7 @@ def run(shared: tuple[Items, Protocol], job: Job) -> dict[str, Any]:
     scale = method.on_scale(queries=items.qid is not None)
     return {
         **measured(scores, predicted, answers.qid, answers.least, scale=scale),
-        **_came_true(answers, predicted, pairs),
+        **_came_true(scores, pairs),
         "fit_seconds": round(fit_seconds, 4),
         "predict_seconds": round(predict_seconds, 5),
         "size": fitted.size,
@@ -181,13 +181,10 @@ def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, Floa
     return first, second, np.asarray(observed, dtype=np.float64)
 
 
-def _came_true(
-    answers: HiddenScores, predicted: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
-) -> dict[str, list[Any]]:
+def _came_true(scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None) -> dict[str, list[Any]]:
     """Probabilities and whether they came true; pairs of equal scores are left out."""
     if pairs is None:
         return {}
-    scores = answers.unlock(predicted)
     first, second, chance = pairs
     differ = scores[first] != scores[second]
     won = scores[first][differ] > scores[second][differ]

@@ -160,16 +160,14 @@ def _as_arrow_bytes(table: Any) -> bytes:
 class Intake:
     """The data in numbers.
 
+    query_sizes : rows of each query, None without queries
     tied : share of the pairs of scored rows of a query that have the same score
     problems : oddities that a user should know of, in sentences
     """
 
     rows: int
     scored: int
-    queries: int | None
-    smallest_query: int | None
-    median_query: float | None
-    largest_query: int | None
+    query_sizes: Index | None
     tied: float
     lowest: float
     highest: float
@@ -180,14 +178,10 @@ def intake(items: Items) -> Intake:
     """Count rows, queries and ties, and look for problems."""
     y, codes = items.y[items.scored], np.zeros(len(items), dtype=np.int64) if items.qid is None else items.qid
     sizes = np.bincount(codes)
-    with_queries = items.qid is not None
     return Intake(
         rows=len(items),
         scored=len(y),
-        queries=len(sizes) if with_queries else None,
-        smallest_query=int(sizes.min()) if with_queries else None,
-        median_query=float(np.median(sizes)) if with_queries else None,
-        largest_query=int(sizes.max()) if with_queries else None,
+        query_sizes=None if items.qid is None else sizes,
         tied=_tied(y, codes[items.scored]),
         lowest=float(y.min()),
         highest=float(y.max()),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index
+from corank._arrays import FloatArray, Index, first_appearance
 from corank.metrics import disagreement_error, ndcg
 
 TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
@@ -34,10 +34,8 @@ def measured(
     queries : labels; disagreement, ndcg, rmse : one value each, as lists
     """
     labels = np.zeros(len(scores), dtype=np.int64) if qid is None else qid
-    _, first = np.unique(labels, return_index=True)
-    queries = labels[np.sort(first)]
-    place = {label: at for at, label in enumerate(queries.tolist())}
-    codes = np.asarray([place[label] for label in labels.tolist()])
+    codes, _ = first_appearance(labels)
+    queries = labels[np.unique(codes, return_index=True)[1]]
     measures = {
         "disagreement": disagreement_error(scores, predicted, qid=labels, average=False),
         "ndcg": ndcg(scores - min(least, 0.0), predicted, qid=labels, k=10, average=False),

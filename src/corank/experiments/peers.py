@@ -158,19 +158,17 @@ def widths(X: Any) -> FloatArray:
 def ridge(task: Task) -> FittedMethod:
     """Ridge regression on the columns, each query's mean score taken out."""
     alphas = np.logspace(-4, 5, SETTINGS)
-    return fit_tuned([Family([{"alpha": float(alpha)} for alpha in alphas], _ridge_path(alphas))], task)
+    return fit_tuned([Family([{"alpha": alpha} for alpha in alphas.tolist()], _ridge_path(alphas))], task)
 
 
 def kernel_ridge(task: Task) -> FittedMethod:
     """Kernel ridge regression (rbf) on the scores."""
-    alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
-    return fit_tuned([_width_family(gamma, alphas, _kernel_path) for gamma in widths(task.scored[0])], task)
+    return fit_tuned(_width_families(task, _kernel_path), task)
 
 
 def nystroem(task: Task) -> FittedMethod:
     """Ridge regression on features of Nystroem's kernel approximation."""
-    alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
-    return fit_tuned([_width_family(gamma, alphas, _nystroem_path) for gamma in widths(task.scored[0])], task)
+    return fit_tuned(_width_families(task, _nystroem_path), task)
 
 
 def gaussian_process(task: Task) -> FittedMethod:
@@ -207,17 +205,19 @@ def _dense(X: Any) -> FloatArray:
 
 def rank_svm(task: Task) -> FittedMethod:
     """A linear support vector machine on differences of rows of a query."""
-    families = [Family([{"C": float(C)}], _pairwise(float(C))) for C in np.logspace(-5, 2, SVM_SETTINGS)]
-    return fit_tuned(families, task)
+    costs = np.logspace(-5, 2, SVM_SETTINGS).tolist()
+    return fit_tuned([Family([{"C": C}], _pairwise(C)) for C in costs], task)
 
 
-def _width_family(
-    gamma: float,
-    alphas: FloatArray,
-    path: Callable[[MethodRows, float, FloatArray, int], Fitted],
-) -> Family:
-    settings: Sequence[Setting] = [{"gamma": float(gamma), "alpha": float(alpha)} for alpha in alphas]
-    return Family(settings, lambda rows, seed: path(rows, gamma, alphas, seed))
+def _width_families(task: Task, path: Callable[[MethodRows, float, FloatArray, int], Fitted]) -> list[Family]:
+    """One family per kernel width: all alphas."""
+    alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
+
+    def family(gamma: float) -> Family:
+        settings = [{"gamma": gamma, "alpha": alpha} for alpha in alphas.tolist()]
+        return Family(settings, lambda rows, seed: path(rows, gamma, alphas, seed))
+
+    return [family(gamma) for gamma in widths(task.scored[0]).tolist()]
 
 
 def _targets(rows: MethodRows) -> tuple[FloatArray, float]:

@@ -144,32 +144,16 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     sizes = np.bincount(codes[has_score], minlength=int(codes.max()) + 1)
     allowed = _within(candidates, sizes, protocol.max_scored, least)
     kept = allowed[: max(least, round(draw.scored * min(n_scored, len(allowed))))]
-    scored = np.flatnonzero(np.isin(codes, kept) & has_score)
-    return Split(
-        scored,
-        _unscored_rows(items, codes, candidates, kept, others, protocol, draw, rng),
-        np.flatnonzero(np.isin(codes, test) & has_score),
-    )
-
-
-def _unscored_rows(
-    items: Items,
-    codes: Index,
-    candidates: Index,
-    kept: Index,
-    others: Index,
-    protocol: Protocol,
-    draw: Draw,
-    rng: np.random.Generator,
-) -> Index:
-    """Rows of training queries whose scores are hidden or missing, query by query in a fixed order."""
+    is_scored = np.isin(codes, kept) & has_score
+    # Unscored: rows of training queries whose scores are hidden or missing, query by query in a fixed order.
     without_order = rng.permutation(np.setdiff1d(others, candidates))  # queries without two different scores
     order = np.concatenate([candidates[::-1], without_order])  # from the far end: scored ones last, so that draws nest
-    usable = np.isin(codes, others) & ~(np.isin(codes, kept) & items.scored)
+    usable = np.isin(codes, others) & ~is_scored
     sizes = np.bincount(codes[usable], minlength=int(codes.max()) + 1)
     chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
     chosen = chosen[: int(np.ceil(draw.unscored * len(chosen)))]
-    return np.flatnonzero(np.isin(codes, chosen) & usable)
+    masks = (is_scored, np.isin(codes, chosen) & usable, np.isin(codes, test) & has_score)
+    return Split(*map(np.flatnonzero, masks))
 
 
 def _test_units(units: Index, protocol: Protocol, repeat: int) -> Index:

@@ -21,6 +21,7 @@ from corank.experiments.protocol import MEASURES, Draw, Protocol, split
 from corank.experiments.uncertainty import corrected_resampled, holm, over_repeats, signed_rank, two_way_interval
 from corank.experiments.verdict import Effect, Estimate, Finding, Gain, LearningCurve, Row, sentences
 from corank.tables import replacing
+from corank.tables.write import finite
 
 VERSION = 1  # of the file
 
@@ -197,11 +198,13 @@ class ComparisonResult:
         """
         if over not in ("scored", "unscored"):
             raise ValueError(f'over={over!r} is unknown; give "scored" or "unscored".')
-        multiples = sorted({getattr(record.draw, over) for record in self.records})
         places: dict[str, list[tuple[str, float, float]]] = {}
         for method in self.methods:
-            candidates = [(method.name, *_place(over, multiple)) for multiple in multiples]
-            fitted = [place for place in candidates if place in self._by_place]
+            fitted = sorted(
+                (name, scored, unscored)
+                for name, scored, unscored in self._by_place
+                if name == method.name and (unscored if over == "scored" else scored) == 1
+            )
             if len(fitted) > 1 and self.estimate(self.measure, method.name) is not None:
                 places[method.name] = fitted
         common = self._common([place for fitted in places.values() for place in fitted])
@@ -232,10 +235,8 @@ class ComparisonResult:
         for method in self.methods:
             records = self.runs(method.name)
             if "said" in records[0].result:
-                said, came = (
-                    np.concatenate([np.asarray(r.result[k], float) for r in records]) for k in ("said", "came")
-                )
-                probabilities[method.name] = (came, said)
+                came, said = (np.concatenate([record.result[key] for record in records]) for key in ("came", "said"))
+                probabilities[method.name] = (came.astype(float), said.astype(float))
         return probabilities
 
     def warnings(self) -> Counter[str]:
@@ -259,13 +260,9 @@ class ComparisonResult:
             "scored_share": self.protocol.share(self.items),
             "data": self.items.digest,
             "verdict": self.verdict(),
-            "methods": [
-                _without_nan(asdict(row) | {"verdict": row.against and row.against.verdict}) for row in self.rows()
-            ],
-            "unscored": [
-                _without_nan(asdict(effect) | {"verdict": effect.effect.verdict}) for effect in self.effects()
-            ],
-            "curves": [_without_nan(asdict(curve)) for over in ("scored", "unscored") for curve in self.curves(over)],
+            "methods": finite([asdict(row) | {"verdict": row.against and row.against.verdict} for row in self.rows()]),
+            "unscored": finite([asdict(effect) | {"verdict": effect.effect.verdict} for effect in self.effects()]),
+            "curves": finite([asdict(curve) for over in ("scored", "unscored") for curve in self.curves(over)]),
             "failed": self.failed,
             "fits": len(self.records),
             "fits_made_now": self.run_now,
@@ -282,16 +279,3 @@ class ComparisonResult:
 
     def __repr__(self) -> str:
         return f"ComparisonResult({len(self.methods)} methods, {len(self.records)} fits)\n" + "\n".join(self.verdict())
-
-
-def _place(over: str, multiple: float) -> tuple[float, float]:
-    return (multiple, 1.0) if over == "scored" else (1.0, multiple)
-
-
-def _without_nan(value: Any) -> Any:
-    """A copy without NaN, which JSON does not know."""
-    if isinstance(value, dict):
-        return {key: _without_nan(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(member) for member in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -5,7 +5,6 @@ How the messages travel is the subject of `server` and `widget`; what they look 
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from corank.interview.cards import Cards
 from corank.interview.interview import Interview, Question, StaleQuestion
+from corank.tables.write import finite
 
 MAX_SCORE = 1e60  # as learners take
 RANKED_ITEMS = 100  # are shown, the best
@@ -176,7 +176,7 @@ class Page:
             ]
             ranking = {"items": items, "answers": learned.answers}
         news = {"version": self._version, **self._counts(), "ranking": ranking, "settled": settled}
-        message: dict[str, Any] = _as_json({**news, "learning": self._learning, "problem": self._problem})
+        message: dict[str, Any] = finite({**news, "learning": self._learning, "problem": self._problem})
         return message
 
     def _why(self, first: int, second: int) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Page:
             raise ValueError("two different items are needed")
         explanation = self.interview.explain(first, second)
         tables = explanation.tables(EXPLAINED)
-        reasons: dict[str, Any] = _as_json(
+        reasons: dict[str, Any] = finite(
             {
                 "first": names[first],
                 "second": names[second],
@@ -225,14 +225,3 @@ def _text(message: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a text, got {value!r}")
     return value
-
-
-def _as_json(value: Any) -> Any:
-    """A value as JSON knows it: NaN and infinity become None, numbers of NumPy those of Python."""
-    if isinstance(value, dict):
-        return {key: _as_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

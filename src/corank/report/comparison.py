@@ -96,9 +96,10 @@ def _data_section(
         "ties": f"{data.tied:.1%} of the pairs that compete have the same score",
         "queries": "none: all rows compete with each other",
     }
-    if data.queries is not None:
-        sizes = f"{data.smallest_query:,} to {data.largest_query:,} rows each, median {data.median_query:,.0f}"
-        sentences["queries"] = f"{data.queries:,}: {sizes}"
+    sizes = data.query_sizes
+    if sizes is not None:
+        spread = f"{sizes.min():,} to {sizes.max():,} rows each, median {np.median(sizes):,.0f}"
+        sentences["queries"] = f"{len(sizes):,}: {spread}"
     warnings = [*problems, *data.problems]
     remarks = bullets(warnings) if warnings else text("Nothing looked wrong.", "soft")
     return Section("What came in", [facts("The data", sentences), remarks, *columns_list(columns)])

@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from corank.tables import check_target, replacing
+from corank.tables import replacing
 
 LIBRARIES = ("corank", "numpy", "scipy", "scikit-learn", "pyarrow", "lightgbm", "xgboost-cpu", "xgboost")
 TEXT_COLOUR = "#010203"  # in a figure: becomes the colour of the page's text
@@ -164,7 +164,6 @@ def page(title: str, lead: Sequence[Html], sections: Sequence[Section]) -> Html:
 
 def write(html: Html, path: str | PathLike[str], *, overwrite: bool) -> None:
     """Write a page, whole or not at all."""
-    check_target(Path(path), overwrite=overwrite)
     with replacing(Path(path), overwrite=overwrite) as file:
         file.write(html.encode())
 

@@ -19,7 +19,6 @@ NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)
 LARGEST = 1e150  # the square of a feature must stay a finite number
 MAX_LISTED_COLUMNS = 20
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999, counted from 1970
-DAY_SECONDS = 86_400
 
 
 class TableError(ValueError):
@@ -177,18 +176,13 @@ def usual_types(table: pa.Table, where: object) -> pa.Table:
 
 
 def _check_dates(values: pa.ChunkedArray, name: str, where: object) -> None:
-    kind = values.type
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-    numbers = values.cast(pa.int32()) if pa.types.is_date32(kind) else values.cast(pa.int64())
-    ends = pc.min_max(numbers).as_py()
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.timestamp("ms"))
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
+    ends = pc.min_max(values.cast(pa.int64())).as_py()
     if ends["min"] is None:
         return
-    if pa.types.is_date32(kind):
-        first, last = ends["min"] * DAY_SECONDS, ends["max"] * DAY_SECONDS
-    else:
-        unit = per_second["ms" if pa.types.is_date64(kind) else kind.unit]
-        first, last = ends["min"] // unit, ends["max"] // unit
-    if first < FIRST_SECOND or last > LAST_SECOND:
+    if ends["min"] // per_second < FIRST_SECOND or ends["max"] // per_second > LAST_SECOND:
         raise TableError(
             f"column {name!r} of {where} has a date outside the years 1 to 9999: correct it, or drop the column"
         )

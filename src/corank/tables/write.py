@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -45,11 +46,8 @@ def write_table(table: Any, path: str | os.PathLike[str], overwrite: bool = Fals
     overwrite : bool
         Whether a file that is already there may be replaced.
     """
-    path = Path(path)
-    kind, compressed = kind_of_file(path)
-    columns = to_arrow(table)
-    with replacing(path, overwrite=overwrite) as file:
-        write_to(columns, file, kind, compressed=compressed)
+    with table_writer(path, overwrite=overwrite) as write:
+        write(to_arrow(table))
 
 
 def write_to(table: pa.Table, file: IO[bytes], kind: str, *, compressed: bool = False) -> None:
@@ -139,7 +137,7 @@ class _JsonLines:
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=10_000):
             lines = (
-                json.dumps({name: _finite(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
+                json.dumps({name: _finite_number(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
                 for row in batch.to_pylist()
             )
             self._stream.write("".join(f"{line}\n" for line in lines).encode())
@@ -148,8 +146,17 @@ class _JsonLines:
         """Nothing is left to write."""
 
 
-def _finite(cell: Any) -> Any:
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+def finite(value: Any) -> Any:
+    """A value as JSON knows it: NaN and infinity become None, tuples lists, and numbers of NumPy those of Python."""
+    if isinstance(value, dict):
+        return {key: finite(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(member) for member in value]
+    return _finite_number(value.item() if isinstance(value, np.generic) else value)
+
+
+def _finite_number(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
