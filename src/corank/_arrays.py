@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import import_module
 from itertools import chain, islice, pairwise
@@ -44,6 +44,7 @@ MIN_TILE_COLUMNS = 96  # of a tile on a CPU: smaller products run below its rate
 GPU_ROW_ENTRIES = 64  # rows of a block begin at multiples of that many numbers, where a GPU reads fastest
 MIN_LOOPED_ENTRIES = 2**13  # of a run of rows, on average, from which a loop over runs is fastest
 SUBTRACTED_ENTRIES = 2**17  # of a matrix that are worked on at once: they stay in the cache
+MAX_ALONE = 1_000  # rows of a matrix that is factorised in one thread: a second would gain little and may have to wait
 MAX_NEGATIVE_EIGENVALUE = 1e-6  # relative to the kernel values: more than rounding can explain
 
 
@@ -189,10 +190,11 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     xp = namespace(matrix)
     if array_api_compat.is_numpy_array(matrix):
         try:
-            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            with _alone(matrix):
+                factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+                return scipy.linalg.cho_solve(factor, right, check_finite=False)
         except scipy.linalg.LinAlgError as error:
             raise ValueError("matrix is not positive definite") from error
-        return scipy.linalg.cho_solve(factor, right, check_finite=False)
     lower = cholesky(matrix)
     if array_api_compat.is_torch_array(matrix):
         return xp.cholesky_solve(right, lower)
@@ -203,7 +205,8 @@ def cholesky(matrix: Array) -> Array:
     """Lower Cholesky factor (k, k); raises ValueError when the matrix is not positive definite."""
     xp = namespace(matrix)
     try:
-        return xp.linalg.cholesky(matrix)
+        with _alone(matrix):
+            return xp.linalg.cholesky(matrix)
     except Exception as error:  # every library has an exception of its own
         raise ValueError("matrix is not positive definite") from error
 
@@ -221,11 +224,18 @@ def solve_lower(factor: Array, right: Array) -> Array:
 
 
 def solve_lower_of_many(factor: Array, right: Array) -> Array:
-    """Solve L x = right with L (k, k) lower triangular and far from singular, right (k, c): by L⁻¹, faster for many c."""
-    if not isinstance(factor, np.ndarray) or right.shape[1] < 8 * factor.shape[0] or right.size == 0:
+    """Solve L x = right with L (k, k) lower triangular and far from singular, right (k, c): by L⁻¹, faster for many c.
+
+    All by NumPy: SciPy has a BLAS of its own, whose threads would have to wait for those of NumPy's to give up the cores.
+    """
+    k, c = right.shape
+    if not isinstance(factor, np.ndarray) or c < 8 * k or right.size == 0:
         return solve_lower(factor, right)
-    inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
-    return scipy.linalg.blas.dtrmm(1.0, inverse, right, lower=1)
+    inverse = np.linalg.inv(factor)
+    solution = np.empty((c, k))
+    for part in runs_of_rows(k, max(MIN_TILE_COLUMNS, -(-k // 4))):
+        np.matmul(right[: part.stop].T, inverse[part, : part.stop].T, out=solution[:, part])
+    return solution.T
 
 
 def solve_upper(factor: Array, right: Array) -> Array:
@@ -259,7 +269,8 @@ def eigh(matrix: Array, size: float | None = None) -> tuple[Array, Array]:
     With `size`, the size of kernel values, negative eigenvalues that no rounding explains are a ValueError.
     """
     xp = namespace(matrix)
-    values, vectors = xp.linalg.eigh(matrix)
+    with _alone(matrix):
+        values, vectors = xp.linalg.eigh(matrix)
     if size is not None and float(values[0]) < -MAX_NEGATIVE_EIGENVALUE * max(size, float(xp.max(xp.abs(values)))):
         raise ValueError(NOT_PSD)
     return at_least_zero(values), vectors
@@ -336,6 +347,11 @@ def in_one_thread(reference: Array, *, wanted: bool = True) -> Iterator[None]:
             yield
     finally:
         _working.release()
+
+
+def _alone(matrix: Array) -> AbstractContextManager[None]:
+    """One thread for a factorisation of a small matrix, as threads of NumPy's BLAS stay busy while SciPy's want the cores."""
+    return in_one_thread(matrix, wanted=matrix.shape[0] <= MAX_ALONE)
 
 
 def in_order(step: Callable[[Job], Result], jobs: Iterable[Job], reference: Array) -> Iterator[Result]:

@@ -17,7 +17,7 @@ from corank._arrays import Array, FloatArray, in_one_thread, is_sparse, like, na
 from corank.basis import KernelBasis, pivoted_rows
 from corank.kernels import Kernel, finite_values, squared_norms
 from corank.solvers.expectation_propagation import Posterior, Sites, propagate
-from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, Widths, seen_rows, weighted_distances, widened
+from corank.solvers.gp_posterior import Widths, seen_rows, weighted_distances, widened
 from corank.solvers.pair_data import PairData
 
 FIRST_WIDTHS = 4.0 ** np.arange(-3, 3)  # factors of the width at the start, looked at before the search
@@ -31,6 +31,7 @@ SEARCH_SWEEPS = 100  # of expectation propagation during the search; a place tha
 SEARCH_STEPS = 60  # of L-BFGS
 SLOPE_STEP = 1e-3  # of the log width, for slopes by differences where the kernel has no gradient
 FEW_POINTS = 200  # of the basis on which the search begins where there are more than twice as many
+MAX_ONE_THREAD_ENTRIES = 2**20  # of the features of the items, up to which one thread is fastest
 AVERAGE_STEP = 0.5  # of the log width between two kernels that are averaged
 MAX_AVERAGE_STEPS = 8  # each way
 MAX_EVIDENCE_FALL = 5.0  # nats below the best width: kernels beyond have a share of less than 1 %
@@ -88,7 +89,7 @@ def fit_kernel(
     """The posterior for one kernel."""
     data, basis = task.data, replace(task.basis, kernel=kernel)
     reference = np.empty(0) if is_sparse(data.features) else data.features
-    with in_one_thread(reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
+    with in_one_thread(reference, wanted=basis.size * data.n_items <= MAX_ONE_THREAD_ENTRIES):
         features = amplitude**0.5 * _whitened(data, basis)
         return FittedKernel(basis, amplitude, propagate(features, data, start, **how), features)  # type: ignore[arg-type]
 
