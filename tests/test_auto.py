@@ -389,3 +389,16 @@ def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
             model = fits.to_scores(scores) if isinstance(learner, AutoRegressor) else fits.to_comparisons(*pairs, None)
             monkeypatch.undo()
             assert model.candidates_
+
+
+def test_without_unscored_rows_means_that_they_do_not_encode_the_table_either(tmp_path):
+    words = ["oak", "steel", "glass", "bamboo", "leather", "cotton"]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, 3)) + f" number {number}" for number in range(80)]
+    table = pd.DataFrame({"text": texts, "size": rng.normal(size=80)})
+    scores = np.where(np.arange(80) < 24, [text.count("oak") for text in texts], np.nan)
+    model = AutoRegressor().fit(table, scores)
+    alone = AutoRegressor().fit(table[:24], scores[:24])
+    assert model.unscored_effect_.error_without == pytest.approx(alone.held_out_error_, rel=1e-9)
+    AutoRegressor().fit(table, scores).save(tmp_path / "unasked.corank")
+    assert corank.load(tmp_path / "unasked.corank").unscored_effect_ is None

@@ -14,11 +14,15 @@ def data():
 
 @pytest.mark.parametrize("learner", [AutoRanker(), DifferenceGP(amplitude=1.0, gamma=0.2, noise=0.3)])
 def test_chances_to_be_the_best_add_up_in_every_query(data, learner):
-    sure = rank_uncertainty(learner.fit(data.X, data.y, qid=data.qid), data.X, qid=data.qid)
+    model = learner.fit(data.X, data.y, qid=data.qid)
+    sure = rank_uncertainty(model, data.X, qid=data.qid)
+    scores = model.predict(data.X, **({"qid": data.qid} if isinstance(model, AutoRanker) else {}))
     for query in np.unique(data.qid):
         rows = np.flatnonzero(data.qid == query)
         assert sure.best[rows].sum() == pytest.approx(1)
         assert ((sure.low[rows] >= 1) & (sure.low[rows] <= sure.high[rows]) & (sure.high[rows] <= len(rows))).all()
+        ranks = np.argsort(np.argsort(-scores[rows])) + 1
+        assert ((sure.low[rows] <= ranks) & (ranks <= sure.high[rows])).all()
 
 
 def test_ranks_are_less_sure_with_fewer_scores(data):
@@ -61,3 +65,11 @@ def test_whole_queries_are_held_out(data):
     assert effects[0].increase > effects[0].standard_error > 0
     with pytest.raises(ValueError, match="y has 3 scored rows"):
         column_effects(RankRLS(1.0).fit(data.X, data.y), data.X, np.where(np.arange(len(data.y)) < 3, data.y, np.nan))
+
+
+def test_only_the_columns_that_matter_most_are_looked_at_value_by_value():
+    X = np.random.default_rng(0).normal(size=(60, 30))
+    effects = column_effects(AutoRegressor().fit(X, X[:, 3]), X, X[:, 3])
+    assert effects[0].column == "3"
+    assert len(effects) == 30
+    assert [bool(effect.values) for effect in effects] == [True] * 20 + [False] * 10

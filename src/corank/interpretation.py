@@ -22,6 +22,8 @@ FEWEST_UNITS = 6  # scored rows or queries, below which none are held out
 MAX_JUDGED_ROWS = 2_000
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of a column of numbers, at which its effect is found
 MAX_CATEGORIES, MAX_AVERAGED_ROWS = 6, 40  # of an effect
+MAX_PARTIAL = 20  # columns whose effect is found
+NO_PARTIAL_EFFECT: tuple[list[Any], FloatArray, FloatArray | None] = [], np.zeros(0), None
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class RankUncertainty:
     Attributes
     ----------
     best : (n,) probability that the item is the best of its query
-    low, high : (n,) between which ranks it lies with a probability of 90 %; 1 is the best
+    low, high : (n,) between which ranks it lies with a probability of at least 90 %, its rank by score among them; 1 is
+        the best. An item of high score that the model is unsure of has most of its probability below that rank
     """
 
     best: FloatArray
@@ -94,7 +97,9 @@ def rank_uncertainty(
         draws = scores[rows] + rng.standard_normal((n_draws, len(rows))) @ root.T
         ranks = np.argsort(np.argsort(-draws, axis=1), axis=1) + 1
         best[rows] = (ranks == 1).mean(axis=0)
-        low[rows], high[rows] = np.percentile(ranks, RANK_INTERVAL, axis=0, method="nearest").astype(np.int64)
+        by_score = np.argsort(np.argsort(-scores[rows])) + 1
+        ends = np.percentile(ranks, RANK_INTERVAL, axis=0, method="nearest").astype(np.int64)
+        low[rows], high[rows] = np.minimum(ends[0], by_score), np.maximum(ends[1], by_score)
     return RankUncertainty(best, low, high)
 
 
@@ -122,7 +127,8 @@ class ColumnEffect:
     increase : by how much the held-out error grows where the column is shuffled: root mean squared error of a regressor,
         share of misordered pairs of a ranker
     standard_error : of the increase, over held-out rows or queries
-    values : some values of the column, from low to high, or its most frequent categories; none for text and vectors
+    values : some values of the column, from low to high, or its most frequent categories; none for text and vectors, and
+        for all but the 20 columns that matter most
     effects : (k,) the mean prediction where all rows have that value, less the mean of these
     deviations : (k,) standard deviations of the effects, None where the model does not say how sure it is
     """
@@ -177,24 +183,34 @@ def column_effects(
     rows, labels = features[held_out], None if queries is None else queries[held_out]
     ranks = not is_regressor(model)
 
-    def errors(matrix: FloatArray) -> FloatArray:
-        return _unit_errors(scores[held_out], _predicted(fitted, matrix, labels), labels, ranks=ranks)
+    def errors(copies: FloatArray) -> FloatArray:
+        """Per unit, the mean over copies (k, m, d) of the held-out rows, which are predicted at once."""
+        k, m, d = copies.shape
+        within = None if labels is None else np.concatenate([labels + at * (labels.max() + 1) for at in range(k)])
+        predictions = _predicted(fitted, copies.reshape(k * m, d), within).reshape(k, m)
+        per_copy = [_unit_errors(scores[held_out], of_copy, labels, ranks=ranks) for of_copy in predictions]
+        return np.asarray(np.mean(per_copy, axis=0))
 
-    before = errors(rows)
-    effects = []
+    before = errors(rows[None])
+    increases: dict[str, tuple[float, float]] = {}
     for name, positions in columns.items():
-        grown = np.zeros(len(before))
-        for _ in range(n_repeats):
-            shuffled = rows.copy()
-            shuffled[:, positions] = rows[rng.permutation(len(rows))][:, positions]
-            grown += (errors(shuffled) - before) / n_repeats
+        shuffled = np.repeat(rows[None], n_repeats, axis=0)
+        for copy in shuffled:
+            copy[:, positions] = rows[rng.permutation(len(rows))][:, positions]
+        grown = errors(shuffled) - before
         defined = grown[np.isfinite(grown)]
         increase, error = float(defined.mean()), float(defined.std(ddof=1) / np.sqrt(len(defined)))
         if not ranks:  # from squared errors to their roots
             root = np.sqrt(max(float(np.nanmean(before)) + increase, 1e-300))
             increase, error = float(root - np.sqrt(np.nanmean(before))), float(error / (2 * root))
-        effects.append(ColumnEffect(name, increase, error, *_partial_effect(model, features, name, positions, rng)))
-    return sorted(effects, key=lambda effect: -effect.increase)
+        increases[name] = increase, error
+    names = sorted(increases, key=lambda name: -increases[name][0])
+    partial = {name: _partial_effect(model, features, name, columns[name], rng) for name in names[:MAX_PARTIAL]}
+    effects = []
+    for name in names:
+        (increase, error), (values, means, deviations) = increases[name], partial.get(name, NO_PARTIAL_EFFECT)
+        effects.append(ColumnEffect(name, increase, error, values, means, deviations))
+    return effects
 
 
 def _columns_of(model: Any, X: Any) -> tuple[FloatArray, dict[str, Index]]:
@@ -257,7 +273,7 @@ def _partial_effect(
     """Values of a column, the mean predictions there, and how sure they are; nothing for text and vectors."""
     values, cells = _grid(model.encoder_, features, name, positions)
     if not values:
-        return [], np.zeros(0), None
+        return NO_PARTIAL_EFFECT
     rows = features[rng.permutation(len(features))[:MAX_AVERAGED_ROWS]]
     stacked = np.concatenate([rows] * len(values))
     stacked[:, positions] = np.repeat(cells, len(rows), axis=0)

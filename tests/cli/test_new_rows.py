@@ -302,3 +302,20 @@ def test_rows_of_a_second_table_have_no_scores_and_queries_of_their_own(tmp_path
 def _refused(more, *words):
     more.to_csv("more.csv", index=False)
     return error(*words)
+
+
+def test_several_ids_go_into_one_option(fitted):
+    message = error("rank", "m.corank", "shop.csv", "--id", "sku", "--id", "title")
+    assert "--id sku,name" in message
+
+
+def test_features_that_no_row_of_an_svmlight_file_names_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).random((30, 6)).round(3)
+    lines = [" ".join(f"{at}:{value}" for at, value in enumerate(row, start=1)) for row in rows]
+    Path("all.txt").write_text("".join(f"{number % 5} {line}\n" for number, line in enumerate(lines)))
+    Path("few.txt").write_text("".join(f"0 {' '.join(line.split()[:2])}\n" for line in lines))
+    run("fit", "all.txt", "--out", "m.corank")
+    assert "4 of the 6 features" in run("rank", "m.corank", "few.txt").stderr
+    fit = run("fit", "all.txt", "--unscored", "few.txt", "--out", "u.corank")
+    assert "the scores in few.txt are not learned from" in fit.stderr

@@ -65,7 +65,7 @@ def explain_average(
     limited = difference - float(terms.weights @ (raw[:, 0] - raw[:, 1]))
     limits = [] if np.array_equal(clipped, raw) else [Contribution(LIMITED, limited)]
     of_points, of_unscored, of_views = terms.add_up(view_names)
-    labels = [f"{items_are} {number}" for number in range(1, len(of_points) + 1)]
+    labels = [f"{items_are} {number}" for number in range(len(of_points))]
     by_item = item_contributions(of_points, labels, terms.matches(pair), pair)
     similarity = terms.similarity()
     alike = (most_alike(similarity[0], by_item), most_alike(similarity[1], by_item))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
+from warnings import catch_warnings
 
 import numpy as np
 import pyarrow as pa
@@ -148,7 +149,8 @@ class AverageLearner(Saveable, QueryEstimator):
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        X, unscored, encoder = self._encoded(X, unscored)
+        given = X
+        X, unscored, encoder = self._encoded(given, unscored)
         features = read_features(self, X, reset=True)
         table = self._read_table(features, y, qid, sample_weight)
         if len(table.scored) == 0:
@@ -160,6 +162,8 @@ class AverageLearner(Saveable, QueryEstimator):
         self._with_queries, self._with_links = qid is not None, links is not None
         self._fit_scored(table, self._read_settings(encoder))
         self.encoder_ = encoder
+        if is_frame(given) and encoder is not None and encoder is not self.encoder:
+            self._scored_rows = to_arrow(given).take(pa.array(table.scored))  # as they were before they were encoded
         return self
 
     def _fit_scored(self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None) -> None:
@@ -214,6 +218,7 @@ class AverageLearner(Saveable, QueryEstimator):
         self._model, self._views = model, list(settings.views)
         self._effect: UnscoredEffect | None = None
         self._training, self._average = table, average
+        self._scored_rows = None
         self.encoder_ = self.table_ = None
         view_names = [str(view.name) for view in settings.views]
         lines = [] if average is None else average.table
@@ -538,7 +543,7 @@ class AverageLearner(Saveable, QueryEstimator):
 
     def _at_a_glance(self) -> Self:
         seen = copy(self)
-        seen._training = seen._average = None
+        seen._training = seen._average = seen._scored_rows = None
         return seen
 
     def _summary(self) -> dict[str, int]:
@@ -552,19 +557,31 @@ class AverageLearner(Saveable, QueryEstimator):
         than four scores, comparisons, or a model from a file that was saved before it was asked for.
         """
         check_is_fitted(self)
-        if self._effect is None and self._training is not None:
-            self._effect = self._compare_without(self._training)
+        training = getattr(self, "_training", None)  # is not in a file
+        if self._effect is None and training is not None:
+            self._effect = self._compare_without(training)
         return self._effect
 
     def _compare_without(self, table: ScoredTable) -> UnscoredEffect | None:
-        """Fit without unscored rows too, and compare held-out predictions; their folds took no part in any choice."""
+        """Fit without unscored rows too, and compare held-out predictions; their folds took no part in any choice.
+
+        A table is encoded without them too.
+        """
         scored = table.scored
         if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
             return None
         alone = table.take(scored)
         if table.links is not None:
             alone = replace(alone, links=table.links[scored][:, scored])
-        _, plain = fit_table(alone, self._read_settings(self.encoder_))
+        encoder = self.encoder_
+        by_number = self.views is not None and not is_named(self.views, "kinds") and not _by_name(self.views)
+        if encoder is not None and self._scored_rows is not None and not by_number:
+            from sklearn.base import clone
+
+            with catch_warnings(action="ignore"):  # of columns that hold less without the other rows
+                encoder = clone(encoder).fit(self._scored_rows)
+            alone = replace(alone, features=as_numbers(encoder.transform(self._scored_rows)))
+        _, plain = fit_table(alone, self._read_settings(encoder))
         if plain is None:
             return None
         return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))

@@ -106,7 +106,7 @@ def ask(
     with interview:
         before = interview.log.n_told
         options = [*_options("--features", wanted), *_options("--drop", dropped)]
-        commands = _next_commands(file, out, named_by, kind, options)
+        commands = _next_commands(file, out, named_by, kind, options, model_out)
         cards = Cards(interview.table, interview.names, named_by, columns, folder)
         page = Page(interview, cards, heading=shown.question, commands=commands, place=str(out), download=True)
         server = PageServer(page, shown.host, shown.port)
@@ -115,7 +115,8 @@ def ask(
             threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()
         server.run()
         with working() as step:
-            step("learning from the last answers")
+            if interview.log.answers:
+                step("learning from the last answers")
             interview.refresh()
             if model_out is not None:
                 _save(interview, source, out, model_out, force=force)
@@ -133,15 +134,20 @@ def _options(name: str, values: Sequence[str]) -> list[str]:
     return [word for value in values for word in (name, value)]
 
 
-def _next_commands(file: Path, out: Path, id: str, kind: AskedQuestion, options: Sequence[str]) -> list[str]:
-    """What to run with the answers."""
+def _next_commands(
+    file: Path, out: Path, id: str, kind: AskedQuestion, options: Sequence[str], model: Path | None
+) -> list[str]:
+    """What to run with the answers, or with the model that is saved at the end."""
     items = "ITEMS" if file == DASH else str(file)
+    rank = shlex.join(["corank", "rank", str(model or "model.corank"), items, "--out", "ranked.csv"])
+    if model is not None:
+        return [rank]
     if kind is AskedQuestion.score:
         learned = [str(out), "--items", items, "--id", id, "--score", "score"]
     else:
         learned = [items, "--comparisons", str(out), "--id", id]
     fit = ["corank", "fit", *learned, *options, "--out", "model.corank"]
-    return [shlex.join(fit), shlex.join(["corank", "rank", "model.corank", items, "--out", "ranked.csv"])]
+    return [shlex.join(fit), rank]
 
 
 def _say_where(address: str, out: Path, interview: Interview, host: str) -> None:
@@ -167,6 +173,7 @@ def _save(interview: Interview, source: Path, out: Path, path: Path, *, force: b
             items = NamedItems(source, interview.id, interview.table)
             marks = pair_marks(interview.names, read_pairs(out, items, UNNAMED, with_margins=True))
         interview.save(path, overwrite=force, remembered={MARKS: "".join(marks) or None})
+        note(f"the model of all answers is in {path}")
     except ValueError as error:
         note(f"no model is saved: {error}")
 

@@ -46,7 +46,7 @@ COMMANDS = {  # name → the first line of its help; the file of that name is im
     "update": "Add newly scored rows, or comparisons, to a model.",
     "evaluate": "Say how well a model ranks rows whose scores are known, or predicts comparisons.",
     "compare": "Say which method is best on a table, by how much, and whether unscored rows help.",
-    "inspect": "Show what a model is, how it was fitted and, if it has few atoms, each of them.",
+    "inspect": "Show what a model is and how it was fitted; a small one item by item.",
     "info": "Show what is installed.",
 }
 WITHOUT_FITS = (
@@ -91,6 +91,23 @@ _CHOICE = re.compile(r"'([^']*)' is not one of ('.*')")
 _NUMBER = re.compile(r"\bGive (amplitude|gamma|noise) a number")
 
 
+class Command(TyperCommand):
+    """A command whose help shows no value after flags, and which loses no column that names items."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for option in self.params:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # `<bool>` would look like a value to give
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command line; of an option that is given twice the last value counts, but for --id."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        if any(option.name == "id" and not option.multiple and given.count(option) > 1 for option in given):
+            raise ValueError("--id was given more than once: write several columns as --id sku,name")
+        return super().parse_args(ctx, args)
+
+
 class Commands(TyperGroup):
     """The commands, with errors as one sentence and warnings as notes; `--debug` and `--no-header` may stand anywhere."""
 
@@ -132,9 +149,10 @@ class Commands(TyperGroup):
         name, _, others = super().resolve_command(ctx, args)
         assert name is not None
         command = self._imported(name)
-        app = command if isinstance(command, typer.Typer) else typer.Typer(pretty_exceptions_enable=False)
-        if app is not command:
-            app.command(name)(expanded(command))
+        if isinstance(command, typer.Typer):
+            return name, typer.main.get_command(command), others
+        app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+        app.command(name, cls=Command)(expanded(command))
         return name, typer.main.get_command(app), others
 
     def _imported(self, name: str) -> Any:

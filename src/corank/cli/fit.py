@@ -350,6 +350,7 @@ class TrainingTable:
     pairs, pair_columns : the comparisons and the names of their columns, or None
     marks : of the scores or comparisons, by which they are recognised
     links : links between the rows, or None
+    scored_rows : the rows with a score before they were encoded, for an average of models; or None
     """
 
     request: FitRequest
@@ -362,6 +363,7 @@ class TrainingTable:
     pair_columns: PairColumns | None
     marks: Sequence[str]
     links: Links | None
+    scored_rows: pa.Table | None
 
     @property
     def n_scored(self) -> int:
@@ -397,6 +399,8 @@ class TrainingTable:
             model.fit_comparisons(self.features, **self.pairs.arguments(), qid=self.queries, **more)
         else:
             model.fit(self.features, self.scores, qid=self.queries, **more)
+            if self.scored_rows is not None:
+                model._scored_rows = self.scored_rows
 
     def check_scores(self, *, ranks: bool) -> None:
         """Refuse scores from which nothing can be learned: where it `ranks`, two rows of a query must differ."""
@@ -464,7 +468,10 @@ def _read_training(request: FitRequest, step: Step) -> TrainingTable:
     if request.links is not None:
         step(f"reading {request.links.file.name}")
         links = request.links.between(table, check_named(item), files.items or file)
-    return TrainingTable(request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links)
+    rows = None
+    if scores is not None and request.method is AUTO:
+        rows = table.select(features).take(pa.array(np.flatnonzero(~np.isnan(scores))))
+    return TrainingTable(request, encoder, numbers, scores, queries, names, pairs, pair_columns, marks, links, rows)
 
 
 def _with_unscored(table: pa.Table, unscored: pa.Table, request: FitRequest) -> pa.Table:
@@ -472,6 +479,8 @@ def _with_unscored(table: pa.Table, unscored: pa.Table, request: FitRequest) -> 
     score, query, file = request.columns["score"], request.columns["query"], request.more_rows
     if query is not None:
         query_column(unscored, query)  # refuses a table without it
+    if score in unscored.column_names and unscored[score].null_count < len(unscored):
+        note(f"the scores in {file} are not learned from: --unscored takes its rows as unscored")
     common = [name for name in unscored.column_names if name in table.column_names and name != score]
     if absent := [name for name in table.column_names if name not in (*common, score)]:
         note(f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as missing")

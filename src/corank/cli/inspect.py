@@ -42,7 +42,7 @@ def inspect(
     data: File = option("Table with scores, such as that of the fit, to find out which columns matter."),
     as_json: AsJson = False,
 ) -> None:
-    """Show what a model is, how it was fitted and, if it has few atoms, each of them.
+    """Show what a model is and how it was fitted; a small one item by item.
 
     With --data also which columns matter: by how much the error on held-out
     rows grows if a column is shuffled, and for which of its values

@@ -66,9 +66,10 @@ def update(
 ) -> None:
     """Add newly scored rows, or comparisons, to a model.
 
-    Its kernel and other settings stay the same; to choose them again, fit again.
+    A single learner keeps its settings; an average weighs its models again.
     Rows and questions without an answer are left out, and so are answers
-    that the model has already learned from.
+    that the model has already learned from. A corrected score counts beside
+    the old one: fit again to replace it.
     """
     tables = OpenedTables.open(context, model, answers, common, links, items)
     check_model_output(out, *tables.paths, force=common.force)

@@ -205,7 +205,7 @@ class Interview:
         self._rows = rows_by_name(self.names, id)
         fewest = max(2, N_ITEMS[kind][0])
         if len(self.names) < fewest:
-            raise TableError(f"items: {kind} needs at least {fewest} items, there {_are(len(self.names))}")
+            raise TableError(f"items: {kind} needs at least {fewest} items, got {len(self.names)}")
         self._repeat, self._seed = repeat, random_state
         self.features = self._feature_names(features, drop)
         self._encoder, self._matrix = self._encoded()
@@ -731,20 +731,15 @@ def judgements_again(answers: Sequence[Answer]) -> tuple[int, int, list[tuple[st
     return repeated, consistent, agreement
 
 
-def _are(number: int) -> str:
-    return "is one" if number == 1 else f"are {number}"
-
-
 def _sentence(settled: Settled, *, everything_asked: bool) -> str:
     """How settled the order is, in words."""
     if settled.answers == 0:
         return "No answers yet." if not everything_asked else "Everything was asked, and nothing answered."
-    wrong = f"about {settled.misordered:.0%} of all pairs are expected to be in the wrong order"
+    wrong = f"about {100 * settled.misordered:.0f} % of all pairs are expected to be in the wrong order"
     if everything_asked:
         return f"Everything was asked: {wrong}."
     if settled.enough:
         return f"You can stop: {count(STEP, 'more answer')} would put fewer than one pair in 200 right; {wrong}."
     if settled.more is None:
         return f"{count(settled.answers, 'answer')} so far: {wrong}."
-    verb = "is" if settled.more == 1 else "are"
-    return f"About {count(settled.more, 'more answer')} {verb} worth it; {wrong}."
+    return f"About {count(settled.more, 'more answer')} would still help; {wrong}."

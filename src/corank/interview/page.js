@@ -103,7 +103,7 @@ export function mount(model, el, keys) {
     if ((message.error || message.lost) && !why.hidden && !why.querySelector("h3")) setPair([]);
     if (message.error || message.lost || message.note) state.busy = false;
     complain(message.lost ? lostSentence() : state.error || state.news?.problem || "");
-    if (message.note) say(message.note);
+    if (message.note) say(hint.textContent = message.note);
     showCount();
   }
 
@@ -278,11 +278,11 @@ export function mount(model, el, keys) {
 
   /** A number, typed or slid. */
   function scoreForm() {
-    const number = h("input", { type: "number", step: "any", "aria-label": "Score", placeholder: "0–10" });
+    const number = h("input", { type: "number", step: "any", "aria-label": "Score", placeholder: "number", required: true });
     const slider = h("input", { type: "range", max: "10", step: "0.5", "aria-label": "Score from 0 to 10" });
     const submit = (event) => {
       event.preventDefault();
-      if (number.value !== "") answer("score", { score: Number(number.value) });
+      answer("score", { score: Number(number.value) });
     };
     const form = h("form", { onsubmit: submit }, slider, number, h("button", { class: "strong" }, "Save", key("Enter")));
     slider.addEventListener("input", () => { number.value = slider.value; });

@@ -199,8 +199,8 @@ class PairExplanation:
         -------
         dict
         """
-        about = {SUM: "", ALL_ORDERS: ", as Shapley values", SAMPLED: ", as Shapley values, approximately"}
-        tables = {f"By column{about[self.columns_by]}": self.folded(self.by_column, most, "column")}
+        about = "" if self.columns_exact else ", approximately"
+        tables = {f"By column{about}": self.folded(self.by_column, most, "column")}
         if len(self.by_view) > 1:
             tables["By view"] = self.folded(self.by_view, most, "view")
         return {
@@ -496,7 +496,7 @@ class _ItemTerms:
             key = (view, at) if basis is None else int(basis[at])
             self._terms[key] = self._terms.get(key, 0.0) + term
             self._similarity[key] = self._similarity.get(key, np.zeros(2)) + weight * similarity[:, at]
-            self._labels[key] = names[at] if names else f"basis row {at + 1}" if basis is None else f"row {key}"
+            self._labels[key] = names[at] if names else f"basis row {at}" if basis is None else f"row {key}"
             if function.points is not None and not function.kernel.precomputed:
                 self._points.setdefault(key, {})[view] = (function, at)
 

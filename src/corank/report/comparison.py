@@ -356,7 +356,7 @@ def _protocol_section(comparison: ComparisonResult, command: str | None) -> Sect
         "scored": f"{rules.share(comparison.items):.0%} of the training {unit} keep their scores, at most "
         f"{rules.max_scored:,} rows: {n_scored:,.0f} rows on average",
         "unscored": f"at most {rules.max_unscored:,} rows: {n_unscored:,.0f} on average",
-        "tuning": "every method tries 200 settings (RankSVM 20) and is judged on held-out scored rows only",
+        "tuning": "methods that choose settings try up to 200, judged on held-out scored rows only",
         "judged by": TITLES[comparison.measure],
         "seed": f"{rules.seed}; --json lists the seeds of single fits",
         "fits": f"{len(records):,}, {comparison.run_now:,} of them made now in {comparison.seconds:,.0f} s, "
