@@ -290,7 +290,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         used = {column.name: column for column in self.columns_ if not column.dropped}
         columns = to_arrow(table, used)
-        cells = {name: used[name].is_unusual(columns[name]) for name in used if name in columns.column_names}
+        present = set(columns.column_names)
+        cells = {name: column.is_unusual(columns[name]) for name, column in used.items() if name in present}
         return {name: unusual for name, unusual in cells.items() if unusual.any()}
 
     def views(self) -> list[View]:

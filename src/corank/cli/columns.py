@@ -336,9 +336,9 @@ def unusual_cells(model: Any, table: pa.Table, file: Path) -> list[str | None] |
     if model.encoder_ is None:
         return None
     names = [column.name for column in model.encoder_.columns_ if not column.dropped]
-    absent = [name for name in names if name not in table.column_names]
-    if 2 * len(absent) > len(names):  # features of an SVMlight file
-        note(f"no row of {file} names {len(absent):,} of the {len(names):,} features of the model: they count as 0")
+    n_absent = len(set(names).difference(table.column_names))
+    if 2 * n_absent > len(names):  # features of an SVMlight file
+        note(f"no row of {file} names {n_absent:,} of the {len(names):,} features of the model: they count as 0")
     cells = model.encoder_.unusual(with_zeros(table, [column.name for column in model.encoder_.columns_]))
     if not cells:
         return None

@@ -481,8 +481,10 @@ def _with_unscored(table: pa.Table, unscored: pa.Table, request: FitRequest) -> 
         query_column(unscored, query)  # refuses a table without it
     if score in unscored.column_names and unscored[score].null_count < len(unscored):
         note(f"the scores in {file} are not learned from: --unscored takes its rows as unscored")
-    common = [name for name in unscored.column_names if name in table.column_names and name != score]
-    if absent := [name for name in table.column_names if name not in (*common, score)]:
+    known = set(table.column_names)
+    common = [name for name in unscored.column_names if name in known and name != score]
+    others = known.difference(common, [score])
+    if absent := [name for name in table.column_names if name in others]:
         note(f"{file} has no column {listed(absent, SHOWN_COLUMNS)}: its cells there count as missing")
     try:
         return pa.concat_tables([table, unscored.select(common)], promote_options="permissive")
