@@ -335,3 +335,10 @@ def test_what_is_no_pair_of_items_is_refused(arguments, message):
 def test_a_model_that_is_not_fitted_explains_nothing():
     with pytest.raises(NotFittedError):
         RLS().explain_pair(X[0], X[1])
+
+
+def test_very_many_players_enter_in_groups_and_still_share_everything():
+    values = np.random.default_rng(0).normal(size=10_000)
+    shares, how = shapley_values(lambda masks: masks @ values, len(values))
+    assert how == "sampled orders"
+    assert shares.sum() == pytest.approx(values.sum())

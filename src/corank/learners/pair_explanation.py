@@ -39,6 +39,7 @@ from corank.views import select
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 MAX_MIXED_ROWS = 8_192  # rows with columns of both items, of which predictions are made for sampled orders of columns
 MIN_ORDERS, MAX_ORDERS = 2, 200
+MAX_STEPS = 256  # in which more columns than that are exchanged, which then share what a step changes
 BLOCK_ENTRIES = 2**22
 ROUNDING = 1e-6  # of the sizes of all parts: what is missing of a sum and less than that is rounding
 NOTHING = 1e-15  # of these sizes: a part that is no larger is left out
@@ -421,11 +422,14 @@ def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: boo
     orders = [rng.permutation(n) for _ in range(1 if additive else n_pairs)]
     shares = np.zeros(n)
     both_ways = orders if additive else [*orders, *(order[::-1] for order in orders)]  # less noise than two
+    n_steps = n if n <= MAX_MIXED_ROWS else MAX_STEPS
+    steps = np.linspace(0, n, n_steps + 1).astype(np.int64)  # players enter one by one, or very many in groups
+    sizes = np.diff(steps)
     for order in both_ways:
         places = np.argsort(order)
-        values = value(places[None, :] < np.arange(n + 1)[:, None])
-        shares[order] += np.diff(values)
-    return shares / len(both_ways), SUM if additive else SAMPLED
+        values = value(places[None, :] < steps[:, None])
+        shares[order] += np.repeat(np.diff(values) / sizes, sizes)
+    return shares / len(both_ways), SUM if additive and n_steps == n else SAMPLED
 
 
 def in_blocks(value: Callable[[Mask], FloatArray], width: int) -> Callable[[Mask], FloatArray]:
