@@ -18,7 +18,7 @@ from functools import cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from unicodedata import category
 
 import typer
@@ -82,6 +82,7 @@ FAILED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # exit codes; the last as the sh
 REORDERING = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )  # show text in another order than it has
+MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell of text on the screen, and between cells
 DELETE = 127  # a control character too
 BIG_BYTES = 2**29  # a larger file is read in passes
 _LOOK: Any = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "padding": (0, 2, 0, 0)}
@@ -442,14 +443,19 @@ def grid(
 ) -> Table:
     """A table with a header; `right` names the columns of numbers, which are never cut, `last` a column of text after them."""
     table, rows = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK), list(rows)
-    for at, column in enumerate(columns):
-        shape: dict[str, Any] = {"justify": "left"}
-        if column in right:
-            shape = {
-                "justify": "right",
-                "min_width": max(len(str(entry)) for entry in (column, *(row[at] for row in rows))),
-            }
-        table.add_column(visible(column), no_wrap=True, overflow="ellipsis", max_width=32, **shape)
+    longest = [max(len(str(entry)) for entry in (head, *(row[at] for row in rows))) for at, head in enumerate(columns)]
+    widths = [length if head in right else min(length, MAX_CELL) for head, length in zip(columns, longest, strict=True)]
+    excess = sum(widths) + GAP * len(widths) + 1 - width_of_screen()
+    texts = [at for at, head in enumerate(columns) if head not in right and widths[at] > LEAST_CELL]
+    while excess > 0 and last is None and texts:
+        widest = max(texts, key=widths.__getitem__)
+        if widths[widest] <= LEAST_CELL:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    for column, width in zip(columns, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(visible(column), no_wrap=True, overflow="ellipsis", width=width, justify=justify)
     if last is not None:
         table.add_column(last, overflow="fold")
     for row in rows:

@@ -134,7 +134,8 @@ class _Items:
             )
         if len(rows) == 0:
             guess = did_you_mean(name, self.names)
-            raise TableError(f"--id {name!r} is not in column {self.column!r} of {self.file}{guess}")
+            other = "" if guess else "; --id-column names another column"
+            raise TableError(f"--id {name!r} is not in column {self.column!r} of {self.file}{guess}{other}")
         raise TableError(
             f"--id {name!r} is in data rows {rows[0] + 1} and {rows[1] + 1} of {self.file}: remove one of them, or use "
             "--id-column with a column whose values are unique"

@@ -25,7 +25,20 @@ from corank.cli.columns import (
     result_names,
     unusual_cells,
 )
-from corank.cli.console import cell, dim, grid, is_big, note, show, show_json, width_of_screen, working
+from corank.cli.console import (
+    GAP,
+    LEAST_CELL,
+    MAX_CELL,
+    cell,
+    dim,
+    grid,
+    is_big,
+    note,
+    show,
+    show_json,
+    width_of_screen,
+    working,
+)
 from corank.cli.files import DASH, title_of
 from corank.cli.items import ItemTable, OpenedTables, Step
 from corank.cli.options import (
@@ -47,7 +60,6 @@ from corank.tables import column
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
 NOTEWORTHY_CHANCE = 0.02  # by how much another row must be more likely the best than the first, to be named
-MAX_CELL, LEAST_CELL, GAP = 32, 12, 3  # letters of a cell on the screen, and between cells
 LONG_TEXT = 24  # letters in the mean: such a column comes last
 FILES = ".csv, .tsv, .parquet or .jsonl"
 
@@ -295,10 +307,8 @@ def _show(ranking: RankedTable, path: Path) -> None:
         more = f"and {count(n_queries - 1, 'more query', 'more queries')}; " if n_queries > 1 else ""
     rows = table.slice(0, ranking.top or SHOWN_ROWS).to_pylist()
     cells = {name: [cell(row[name]) for row in rows] for name in _first_columns(table, ranking)}
-    widths, left_out = _fitting(cells, len(ranking.results) + len(ranking.ids))
-    screen = grid(title, list(widths), zip(*(cells[name] for name in widths), strict=True), right=ranking.results)
-    for shown, width in zip(screen.columns, widths.values(), strict=True):
-        shown.max_width = width
+    names, left_out = _fitting(cells, len(ranking.results) + len(ranking.ids))
+    screen = grid(title, names, zip(*(cells[name] for name in names), strict=True), right=ranking.results)
     sure = [] if ranking.best_chances is None else [dim(_most_likely(ranking.best_chances, table, ranking.ids))]
     hidden = f"not shown: {listed(left_out, SHOWN_ROWS)}; " if left_out else ""
     show(screen, *sure, dim(f"{more}{hidden}--out FILE writes them all"))
@@ -333,9 +343,9 @@ def _is_long_text(values: pa.ChunkedArray) -> bool:
     return bool((pc.mean(pc.utf8_length(values)).as_py() or 0) > LONG_TEXT)
 
 
-def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[dict[str, int], list[str]]:
-    """Widths of the columns that fit on the screen, of which the first `n_needed` always do, and names of the others."""
-    widths: dict[str, int] = {}
+def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[list[str], list[str]]:
+    """Names of the columns that fit on the screen, of which the first `n_needed` always do, and of the others."""
+    names: list[str] = []
     left_out: list[str] = []
     room = width_of_screen() - GAP
     for at, (name, texts) in enumerate(cells.items()):
@@ -343,6 +353,6 @@ def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[dict[str, int]
         if at >= n_needed and room < min(width, max(len(name), LEAST_CELL)):
             left_out.append(name)
             continue
-        widths[name] = width if at < n_needed else min(width, room)
-        room -= widths[name] + GAP
-    return widths, left_out
+        names.append(name)
+        room -= (width if at < n_needed else min(width, room)) + GAP
+    return names, left_out
