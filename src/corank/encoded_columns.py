@@ -172,7 +172,8 @@ class Column:
         steps = [{"number": number, "date": "as days since 1970", "duration": "in days"}[self.kind]]
         steps += ["its year"] * self.year + ["its season as sine and cosine"] * self.season
         steps += [f"all beyond {self.low:.6g} and {self.high:.6g} as these"] * self.clips
-        steps += [f"missing becomes {self.fill:.6g}" + " and is marked in a 0/1 column" * self.missing]
+        fill = str(np.datetime64(int(self.fill), "D")) if self.kind == "date" else f"{self.fill:.6g}"
+        steps += [f"missing becomes {fill}" + " and is marked in a 0/1 column" * self.missing]
         if (self.centre, self.divisor) != (0.0, 1.0):
             steps += [f"minus {self.centre:.6g}, divided by {self.divisor:.6g}"]
         return ", ".join(steps)
