@@ -87,10 +87,8 @@ class Column:
 
     def group(self) -> tuple[str, str]:
         """Kind and name of the group that the features of this column belong to."""
-        if self.kind == "text":
-            return "text", self.name
-        if self.kind == "identity":
-            return "identity", self.name
+        if self.kind in ("text", "identity"):
+            return self.kind, self.name
         if self.kind == "vector":
             return "vector", f"{self.vector}*" if self.vector else self.name
         return "table", ""

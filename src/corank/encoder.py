@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank._arrays import FloatArray, Index, Mask, NumpyArray
-from corank._messages import did_you_mean, near_names, warn_user
+from corank._messages import did_you_mean, listed, near_names, warn_user
 from corank._scikit_learn import BaseEstimator, TransformerMixin, check_is_fitted
 from corank.column_kinds import (
     kind_of_column,
@@ -252,9 +252,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             absent = [name for name in absent if name not in identities]
         if absent:
             others = set(column_names(table)) - {column.name for column in self.columns_}
-            listed = ", ".join(_with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN])
-            more = f" and {len(absent) - MAX_MISSING_SHOWN:,} more" if len(absent) > MAX_MISSING_SHOWN else ""
-            raise ValueError(f"the table lacks columns it had in fit: {listed}{more}")
+            absent[:MAX_MISSING_SHOWN] = [_with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN]]
+            raise ValueError(f"the table lacks columns it had in fit: {listed(absent, MAX_MISSING_SHOWN)}")
         matrix = np.zeros((columns.num_rows, len(self.attributes_)))
         single_numbers: list[tuple[int, Column]] = []
         start = 0
@@ -430,15 +429,9 @@ def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup
             names.setdefault(key, []).append(column.name)
             features.setdefault(key, []).append(np.arange(starts[position], starts[position + 1]))
     return [
-        FeatureGroup(name or _joined(names[kind, name]), kind, np.concatenate(numbers))
+        FeatureGroup(name or listed(names[kind, name], MAX_JOINED_NAMES), kind, np.concatenate(numbers))
         for (kind, name), numbers in features.items()
     ]
-
-
-def _joined(names: list[str]) -> str:
-    """Names between commas; of many the first."""
-    more = len(names) - MAX_JOINED_NAMES
-    return ", ".join(names[:MAX_JOINED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 # ---- what a user should know
