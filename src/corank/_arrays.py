@@ -129,6 +129,11 @@ def run_starts(values: NumpyArray) -> Index:
     return np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
 
 
+def is_rising(values: NumpyArray) -> bool:
+    """Whether no value (n,) is smaller than the one before it."""
+    return bool(np.all(values[1:] >= values[:-1]))
+
+
 def take(x: Array, rows: Any) -> Array:
     """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can.
 
@@ -310,7 +315,7 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     if values.shape[0] == 0:
         return xp.zeros(0, dtype=xp.int64, device=device(values)), 0
     if array_api_compat.is_numpy_array(values):
-        if values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
+        if values.dtype.kind in "iuf" and is_rising(values):  # nothing to sort
             codes = np.zeros(len(values), dtype=np.int64)
             np.cumsum(values[1:] != values[:-1], out=codes[1:])
             return codes, int(codes[-1]) + 1

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, to_numpy
+from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, take, to_numpy
 from corank.rows import encode_queries
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
@@ -333,7 +333,7 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
     rows = np.flatnonzero(counts)
     rows = rows[np.argsort(codes[rows], kind="stable")]
     sizes = np.bincount(codes[rows], minlength=n_queries)
-    return _Table(y[rows], score[rows], None if weight is None else weight[rows], np.cumsum(sizes) - sizes, sizes)
+    return _Table(y[rows], score[rows], take(weight, rows), np.cumsum(sizes) - sizes, sizes)
 
 
 def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArray:
