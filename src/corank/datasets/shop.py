@@ -135,7 +135,9 @@ def make_shop(
     scored = rating.permutation(n_items)[:n_scored]
     y = np.full(n_items, np.nan)
     y[scored] = ratings[scored] + RATING_NOISE * rating.standard_normal(n_scored)
-    embedding = _embedding(traits[embedded], vector)
+    projection = vector.standard_normal((len(TRAITS), EMBEDDING_SIZE)) / np.sqrt(len(TRAITS))
+    noise = EMBEDDING_NOISE * vector.standard_normal((n_items, EMBEDDING_SIZE))
+    embedding = traits[embedded] @ projection + noise
     columns = {
         "description": _descriptions(traits[describing], category[describing], text),
         "category": np.array(list(NOUNS))[category],
@@ -157,12 +159,6 @@ def _descriptions(traits: FloatArray, category: Index, rng: np.random.Generator)
         others = [rng.choice(nouns[number]), *rng.choice(FILLERS, FILLER_WORDS)]
         texts.append(" ".join(rng.permutation([*adjectives, *others])))
     return np.array(texts)
-
-
-def _embedding(traits: FloatArray, rng: np.random.Generator) -> FloatArray:
-    projection = rng.standard_normal((traits.shape[1], EMBEDDING_SIZE)) / np.sqrt(traits.shape[1])
-    noise = EMBEDDING_NOISE * rng.standard_normal((len(traits), EMBEDDING_SIZE))
-    return np.asarray(traits @ projection + noise)
 
 
 def _bought_together(traits: FloatArray, rng: np.random.Generator) -> Index:

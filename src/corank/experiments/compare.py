@@ -80,7 +80,12 @@ def compare(
     if isinstance(processes, bool) or processes < 1:
         raise ValueError(f"processes must be a whole number of at least 1, got {processes!r}.")
     begin = time.perf_counter()
-    jobs = {_key(items, protocol, job): job for job in _jobs(chosen, items, protocol)}
+    jobs = {
+        _key(items, protocol, (method, draw)): (method, draw)
+        for draw in draws_of(items, protocol)
+        for method in chosen
+        if draw.unscored == 1 or method.uses_unscored  # to other methods their number does not matter
+    }
     finished, failures = attempt_jobs(
         run,
         (items, protocol),
@@ -189,16 +194,6 @@ def _came_true(scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
     differ = scores[first] != scores[second]
     won = scores[first][differ] > scores[second][differ]
     return {"said": [round(float(p), 5) for p in chance[differ]], "came": [int(w) for w in won]}
-
-
-def _jobs(methods: Sequence[Method], items: Items, protocol: Protocol) -> list[Job]:
-    """Every method on every draw; how many unscored rows there are matters only to those that use them."""
-    return [
-        (method, draw)
-        for draw in draws_of(items, protocol)
-        for method in methods
-        if draw.unscored == 1 or method.uses_unscored
-    ]
 
 
 def _key(items: Items, protocol: Protocol, job: Job) -> str:

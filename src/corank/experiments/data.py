@@ -45,7 +45,7 @@ class Items:
     query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
 
     def __post_init__(self) -> None:
-        n = _n_rows(self.X)
+        n = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
         y = np.asarray(to_numpy(self.y), dtype=np.float64)
         if y.shape != (n,):
             raise ValueError(
@@ -133,12 +133,6 @@ def read_items(data: Any) -> Items:
     if isinstance(data, tuple) and len(data) in (2, 3):
         return Items(*data)
     raise TypeError(f"data is {type(data).__name__}; give Items, what a loader gives, (X, y) or (X, y, qid).")
-
-
-def _n_rows(X: Any) -> int:
-    if hasattr(X, "num_rows"):
-        return int(X.num_rows)
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _take(table: Any, rows: Index) -> Any:

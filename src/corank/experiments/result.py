@@ -207,27 +207,21 @@ class ComparisonResult:
             )
             if len(fitted) > 1 and self.estimate(self.measure, method.name) is not None:
                 places[method.name] = fitted
-        common = self._common([place for fitted in places.values() for place in fitted])
+        common: FloatArray | float = 0.0  # by how much each query is harder than the mean of all
+        if self.has_queries and places:
+            levels = [self.units(self.measure, *place) for fitted in places.values() for place in fitted]
+            level = np.mean(levels, axis=0)  # NaN where one has none
+            common = level - np.nanmean(level)
         return [
             LearningCurve(
                 name,
                 self.method(name).title,
                 over,
-                [self._mean(place, f"n_{over}") for place in fitted],
+                [float(np.mean([record.result[f"n_{over}"] for record in self.runs(*place)])) for place in fitted],
                 [self._estimate(self.values(self.measure, *place) - common) for place in fitted],
             )
             for name, fitted in places.items()
         ]
-
-    def _mean(self, place: tuple[str, float, float], name: str) -> float:
-        return float(np.mean([record.result[name] for record in self._by_place[place]]))
-
-    def _common(self, places: Sequence[tuple[str, float, float]]) -> FloatArray | float:
-        """By how much each query is harder than the mean of all, over all these places; 0 without queries."""
-        if not self.has_queries or not places:
-            return 0.0
-        level = np.mean([self.units(self.measure, *place) for place in places], axis=0)  # NaN where one has none
-        return np.asarray(level - np.nanmean(level))
 
     def probabilities(self) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives any."""
