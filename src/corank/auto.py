@@ -12,15 +12,11 @@ from corank._arrays import Array, FloatArray, Index
 from corank._scikit_learn import RegressorMixin
 from corank.average.encoding import STANDARD
 from corank.average.fitting import FittedAverage
-from corank.average.learner import AverageLearner, as_numbers, read_link_matrix
+from corank.average.learner import AverageLearner, read_link_matrix
 from corank.average.model import AverageSettings, EncodedTable, ScoredTable, compared_units, fit_items
 from corank.learners._learner import R2Mixin, RankerMixin, comparison_groups, finite_predictions
 from corank.metrics import disagreement_error, misplaced_shares
-from corank.rows import (
-    read_comparisons,
-    read_features,
-    read_unscored,
-)
+from corank.rows import as_numbers, read_comparisons, read_features, read_unscored
 from corank.unscored import stack_rows
 
 

@@ -21,6 +21,7 @@ from corank._arrays import (
     NumpyArray,
     dtype_name,
     first_appearance,
+    float64,
     is_foreign,
     is_sparse,
     like,
@@ -58,6 +59,14 @@ class Rows:
     n_queries: int
     weights: Array | None
     index: Array
+
+    @classmethod
+    def of(cls, features: Array, scores: Array | None, qid: Any, weights: Array | None) -> Rows:
+        """All rows of X with checked features, scores and weights; query labels are checked and numbered here."""
+        n = features.shape[0]
+        queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
+        codes = None if queries is None else like(queries, features, "int64")
+        return cls(features, scores, codes, n_queries, weights, like(np.arange(n), features, "int64"))
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
@@ -118,6 +127,11 @@ class Rows:
             weights=weights,
             index=xp.concat([self.index, like(to_numpy(other.index) + first_index, self.index, "int64")]),
         )
+
+
+def as_numbers(features: Array) -> Array:
+    """Features as float64 in NumPy, or CSR."""
+    return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
 
 
 def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
@@ -450,16 +464,8 @@ def read_rows(
     n = features.shape[0]
     scores = read_scores(y, n, features)
     weights = read_weights(sample_weight, n, features)
-    queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
+    rows = Rows.of(features, scores, qid, weights)
     xp = namespace(scores)
-    rows = Rows(
-        features=features,
-        scores=scores,
-        queries=None if queries is None else like(queries, features, "int64"),
-        n_queries=n_queries,
-        weights=weights,
-        index=like(np.arange(n), features, "int64"),
-    )
     keep = ~xp.isnan(scores)
     if not xp.any(keep):
         raise ValueError("y has no scored row: every score is NaN.")
