@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import math
 import os
 import re
 import shlex
@@ -30,7 +28,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from corank._messages import did_you_mean, in_bytes, near_names
-from corank.cli.files import Spool
+from corank.cli.files import Spool, is_several
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -403,11 +401,6 @@ def is_big(file: Path) -> bool:
     return is_several(file) or (file.exists() and file.stat().st_size > BIG_BYTES)
 
 
-def is_several(file: Path) -> bool:
-    """Whether this is a folder or a pattern, not a file."""
-    return file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
-
-
 def typed_command(name: str) -> str | None:
     """The command line of this process, where it calls the command of that name."""
     return shlex.join(["corank", *sys.argv[1:]]) if name in sys.argv[1:] else None
@@ -483,15 +476,9 @@ def show(*results: Any) -> None:
 
 def show_json(result: Any) -> None:
     """Print a result as JSON, which knows neither NaN nor infinity: they become null."""
-    typer.echo(json.dumps(_without_infinity(result), indent=2, default=str))
+    from corank.tables.write import finite  # slow to import
 
-
-def _without_infinity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinity(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_infinity(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    typer.echo(json.dumps(finite(result), indent=2, default=str))
 
 
 def visible(text: str) -> str:

@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from corank._arrays import FloatArray, Index
+from corank._plotting import axis
 from corank.auto import AutoRegressor
 from corank.cli.console import command, grid, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
@@ -206,11 +207,11 @@ def marked_draws(items: DemoItems, n_draws: int = N_DRAWS) -> Iterator[MarkedDra
     inside, outside = np.flatnonzero(items.truth > 0), np.flatnonzero(items.truth == 0)
     for number in range(n_draws):
         rng = np.random.default_rng([number, N_MARKS])
-        picked = [rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)]
-        marked = np.concatenate(picked)
+        marked = np.concatenate([rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)])
         model = items.fit(marked)
+        usual = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
         predictions = {**_plain_predictions(items, marked), LINKED: items.predict(model)}
-        predictions[USUAL] = _usual_predictions(items, marked)
+        predictions[USUAL] = np.asarray(usual.decision_function(items.tfidf))
         yield MarkedDraw(marked, predictions, model)
 
 
@@ -237,11 +238,6 @@ def _plain_predictions(items: DemoItems, marked: Index) -> dict[str, FloatArray]
         MARKED: np.asarray(alone.predict(few.transform(items.data.X))),
         ALL: np.asarray(everything.predict(items.features)),
     }
-
-
-def _usual_predictions(items: DemoItems, marked: Index) -> FloatArray:
-    model = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
-    return np.asarray(model.decision_function(items.tfidf))
 
 
 # ---- what came out
@@ -415,6 +411,7 @@ def _error_figure(story: DemoStory) -> str:
     errors = story.errors
 
     def draw(ax: Any) -> None:
+        ax = axis(ax)
         places = np.arange(len(errors))[::-1]
         colours = ["#a0aec0" if name == USUAL else "#2b6cb0" for name in errors]
         means = [100 * np.mean(values) for values in errors.values()]
@@ -424,7 +421,6 @@ def _error_figure(story: DemoStory) -> str:
             ax.annotate(_percent(values), (mean, place), (4, 8), textcoords="offset points", fontsize=9)
         ax.set_yticks(places, list(errors))
         ax.set_xlabel("pairs in the wrong order, %")
-        ax.spines[["top", "right"]].set_visible(False)
 
     listed = "; ".join(f"{name}: {_percent(values)}" for name, values in errors.items())
     about = f"Share of pairs in the wrong order. {listed}"

@@ -42,7 +42,7 @@ from corank.cli.options import (
     option,
 )
 from corank.model_files import load
-from corank.tables import column
+from corank.tables import column, is_text
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
@@ -328,9 +328,7 @@ def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:
 
 
 def _is_long_text(values: pa.ChunkedArray) -> bool:
-    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
-        return False
-    return bool((pc.mean(pc.utf8_length(values)).as_py() or 0) > LONG_TEXT)
+    return is_text(values.type) and (pc.mean(pc.utf8_length(values)).as_py() or 0) > LONG_TEXT
 
 
 def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[dict[str, int], list[str]]:

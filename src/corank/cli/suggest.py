@@ -19,7 +19,7 @@ from corank.cli.comparisons import FIRST, SECOND, WINNER
 from corank.cli.console import bold, cell, command, dim, grid, show, show_json, working
 from corank.cli.files import DASH
 from corank.cli.items import ItemTable, OpenedTables
-from corank.cli.links import as_argument
+from corank.cli.links import as_argument, links_option
 from corank.cli.options import (
     TABLE,
     File,
@@ -313,9 +313,8 @@ def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links:
         return [written]
     by_name = questions.compares or questions.pool.has_unique_names  # answers name items, and do not describe them
     items = f" --items {'ITEMS' if pool == DASH else pool}" if by_name else ""
-    items += "" if links is None else f" --links {'LINKS' if links == DASH else links}"
     how = " with the better of the two, or first, second or tie" if questions.compares else ""
     names = questions.columns_to_fill
     columns = f"{'column' if len(names) == 1 else 'columns'} {' and '.join(map(repr, names))}"
-    run = command(f"corank update {model} {out}{items} --out NEW.corank", "      ")
+    run = command(f"corank update {model} {out}{items}{links_option(links)} --out NEW.corank", "      ")
     return [written, Text(f"Next: fill in {columns}{how}, then"), run]

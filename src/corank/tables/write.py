@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from pyarrow import parquet
 
-from corank.tables.columns import TableError, is_list, is_text, plain, to_arrow
+from corank.tables.columns import TableError, columns_of, is_list, is_text, plain, to_arrow
 from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
 
 if sys.platform == "win32":
@@ -98,7 +98,7 @@ def _lists_as_text(table: pa.Table) -> pa.Table:
 def spreadsheet_safe(table: pa.Table) -> pa.Table:
     """A table whose texts and names no spreadsheet takes for formulas: those that begin like one begin with '."""
     columns = {}
-    for name, values in zip(table.column_names, table.columns, strict=True):
+    for name, values in columns_of(table).items():
         values = plain(values)
         if is_text(values.type):
             values = pc.replace_substring_regex(values.cast(pa.large_string()), f"^({FORMULA})", r"'\1")
