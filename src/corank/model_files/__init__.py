@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from corank._scikit_learn import check_is_fitted
-from corank.encoder import KINDS, TableEncoder
+from corank.encoder import KINDS, OPTIONS, SCALING, TableEncoder
 from corank.learners.registry import learner_class, stored_learners
 from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
 from corank.model_files.packing import NAMED_FUNCTIONS, Packer, Unpacker, function_name
 from corank.model_files.schema import (
     ENCODER,
     ENCODER_ARRAYS,
-    KIND_OPTIONS,
     TEXT_ARRAYS,
     VECTOR_ARRAYS,
     Contents,
@@ -237,7 +236,7 @@ def _as_today(header: Any) -> Any:
         new = {"year": False, "season": False, "date_format": "", "vector": "", "words": None, "characters": None}
         kinds = {"text": "category"}
         columns = [{**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))} for column in columns]
-        header = {**header, **{option: [] for option in KIND_OPTIONS}}
+        header = {**header, **{option: [] for option in OPTIONS}}
     columns = [
         {"clips": False, "format": column["date_format"], **column} if "date_format" in column else column
         for column in columns
@@ -250,7 +249,7 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
     """Whether header and arrays are what `TableEncoder.to_state` gives, of sizes that agree."""
     sizes = Sizes()
     arrays = dict(arrays)
-    scaling = {name: arrays.pop(name) for name in ("fill", "centre", "divisor", "low", "high") if name in arrays}
+    scaling = {name: arrays.pop(name) for name in SCALING if name in arrays}
     if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
         return False
     for position, column in enumerate(header["columns"]):
