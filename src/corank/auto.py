@@ -251,18 +251,20 @@ class AutoRanker(RankerMixin, AverageLearner):
             wrong = np.where(held_out == 0, 0.5, held_out < 0)[judged]
             return float(np.average(wrong, weights=units.roots[judged] ** 2)), 0.5
         queries = units.groups if units.whole else None
-        predictions = np.where(judged, held_out, 0.0) / units.roots
-        scores = np.where(judged, units.scores, np.nan)
-        return float(disagreement_error(scores, predictions, qid=queries)), 0.5
+        return float(disagreement_error(*_judged(average), qid=queries)), 0.5
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        units, judged = average.judged_units, np.isfinite(average.held_out)
-        scores = np.where(judged, units.scores, np.nan)
-        predictions = np.where(judged, average.held_out, 0.0) / units.roots
+        units, (scores, predictions) = average.judged_units, _judged(average)
         if units.whole:
             errors: FloatArray = disagreement_error(scores, predictions, qid=units.groups, average=False)
             return errors
         return misplaced_shares(scores, predictions)
+
+
+def _judged(average: FittedAverage) -> tuple[FloatArray, FloatArray]:
+    """Scores of the units, NaN where they were not held out, and their predictions."""
+    units, judged = average.judged_units, np.isfinite(average.held_out)
+    return np.where(judged, units.scores, np.nan), np.where(judged, average.held_out, 0.0) / units.roots
 
 
 class LiveFit:

@@ -252,10 +252,12 @@ def learned_from_comparisons(model: Any) -> bool:
 def in_words(facts: Facts) -> dict[str, str]:
     """The facts of `describe` as short sentences, by name; "what" is the title."""
     purposes = {record.name: record.sentence for record in learner_records()}
+    names = facts["columns"]
+    columns = ": columns without names" if names is None else f" from {count(len(names), 'column')}: {listed(names)}"
     sentences = {
         "what": f"{facts['method']}: {purposes.get(facts['method'], 'a model of corank')}",
         "fitted on": _rows_in_words(facts),
-        "features": _features_in_words(facts),
+        "features": f"{count(facts['features'], 'number')}{columns}",
     }
     if "average" in facts:
         sentences["model"], *others = facts["average"]
@@ -271,8 +273,8 @@ def in_words(facts: Facts) -> dict[str, str]:
     else:
         best_of = _best_of(facts["tried"] // facts["gammas_tried"])
         sentences |= {SIZES[name]: f"{facts[name]:.3g}{best_of}" for name in SIZES if name in facts}
-        names = ("error", "standard_error", "constant", "meaning")
-        sentences["held-out error"] = held_out_error(*(facts[f"held_out_{name}"] for name in names))
+        measured = ("error", "standard_error", "constant", "meaning")
+        sentences["held-out error"] = held_out_error(*(facts[f"held_out_{name}"] for name in measured))
     if facts["parameters"]:
         sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
     return sentences
@@ -288,13 +290,6 @@ def _rows_in_words(facts: Facts) -> str:
     text += f", {count(queries, 'query', 'queries')}" + (f" ({column})" if column else "")
     without_scores = facts["queries_without_scores"]
     return text + (f", {queries - without_scores:,} of them with scores" if without_scores else "")
-
-
-def _features_in_words(facts: Facts) -> str:
-    names, numbers = facts["columns"], count(facts["features"], "number")
-    if names is None:
-        return f"{numbers}: columns without names"
-    return f"{numbers} from {count(len(names), 'column')}: {listed(names)}"
 
 
 def _views_in_words(facts: Facts) -> dict[str, str]:

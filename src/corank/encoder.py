@@ -29,6 +29,7 @@ from corank.encoded_columns import (
     IGNORED,
     NO_REPEATS,
     Column,
+    dropped_column,
     in_blocks,
     learn_categories,
     learn_component,
@@ -171,7 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         quantities: dict[str, tuple[str, str]] = {}
         for name, (kind, format) in kinds.items():
             if kind == "ignored":
-                learned[name] = Column(name=name, kind="empty", dropped=IGNORED)
+                learned[name] = dropped_column(name, "empty", IGNORED)
             elif kind == "text":
                 learned[name], encoded = learn_text(name, cells[name])
                 if encoded is not None:
@@ -183,7 +184,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             elif kind == "identity":
                 learned[name] = Column(name=name, kind=kind, values=True)
             elif kind == "empty":
-                learned[name] = Column(name=name, kind=kind, dropped=ALL_MISSING)
+                learned[name] = dropped_column(name, kind, ALL_MISSING)
             elif name in components and name not in self._names("number"):
                 learned[name] = learn_component(name, *components[name], bool(self.scale))
             else:

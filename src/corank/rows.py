@@ -116,7 +116,7 @@ class Rows:
             )
         queries = None
         if self.queries is not None:
-            shifted = np.zeros(len(other), dtype=np.int64) if other.queries is None else to_numpy(other.queries)
+            shifted = query_codes(other.queries, len(other))
             queries = xp.concat([self.queries, like(shifted + self.n_queries, self.index, "int64")])
         assert self.scores is not None
         return Rows(
@@ -336,7 +336,7 @@ def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
     values = to_numpy(scores)
     if len(values) == 0:
         return
-    codes = np.zeros(len(values), dtype=np.int64) if queries is None else to_numpy(queries)
+    codes = query_codes(queries, len(values))
     largest = float(np.max(np.abs(values)))
     difference = float(np.max(spreads(values, codes)))
     if 0 < difference < LOST_SHARE * largest:
@@ -392,6 +392,11 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         raise ValueError(f"{name} contains negative values; they must be 0 or more.")
     refuse_extreme_size(weights, name)
     return weights
+
+
+def query_codes(queries: Array | None, n: int) -> Index:
+    """Codes of the queries of n rows in NumPy: (n,), all 0 where there are no queries."""
+    return np.zeros(n, dtype=np.int64) if queries is None else to_numpy(queries)
 
 
 def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int]:

@@ -27,7 +27,7 @@ from corank._arrays import (
     to_numpy,
 )
 from corank.model_files.packing import storable
-from corank.rows import as_labels, encode_queries, is_frame
+from corank.rows import as_labels, encode_queries, is_frame, query_codes
 from corank.sampling import smallest, smallest_draws, uniform_draws
 
 PIECE_ROWS = 2**16  # that are copied at once, to bring the rows of queries together
@@ -137,7 +137,7 @@ class HeldRows:
     @property
     def codes(self) -> Index:
         """Query codes: (n_rows,)."""
-        return np.zeros(self.n_rows, dtype=np.int64) if self.queries is None else self.queries
+        return query_codes(self.queries, self.n_rows)
 
     def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` rows, drawn by row number."""

@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -175,7 +175,7 @@ class Commands(TyperGroup):
         debug = "--debug" in arguments
         spool = Spool(has_headers="--no-header" not in arguments)
         arguments = [argument for argument in arguments if argument not in ("--debug", "--no-header")] or ["--help"]
-        arguments = _with_repeated_option(arguments, "--comparisons")
+        arguments = _with_repeated_comparisons(arguments)
         if arguments[0] == HELP:  # corank help fit
             arguments = [*arguments[1:], "--help"]
         _open_closed_streams()
@@ -240,8 +240,8 @@ def _defaults_of(group: Any) -> dict[str, Any]:
     return {field.name: field.default for field in fields(group)}
 
 
-def _with_repeated_option(arguments: list[str], option: str) -> list[str]:
-    """Arguments in which an option that is followed by several values is given once for each: --option a --option b.
+def _with_repeated_comparisons(arguments: list[str]) -> list[str]:
+    """Arguments in which --comparisons is given once for each of its values: --comparisons a --comparisons b.
 
     Only where the table comes first, as else it may be the second value.
     """
@@ -249,10 +249,10 @@ def _with_repeated_option(arguments: list[str], option: str) -> list[str]:
     n_values = 0  # of the option, up to here
     for at, argument in enumerate(arguments):
         if argument.startswith("-"):
-            n_values = int(argument == option and at > 1 and not arguments[1].startswith("-"))
+            n_values = int(argument == "--comparisons" and at > 1 and not arguments[1].startswith("-"))
         elif n_values:
             n_values += 1
-            repeated += [option] * (n_values > 2)
+            repeated += ["--comparisons"] * (n_values > 2)
         repeated.append(argument)
     return repeated
 
@@ -493,12 +493,12 @@ def _picture(character: str) -> str:
     return chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == DELETE else "\ufffd"
 
 
+@dataclass(frozen=True)
 class _Visible:
     """What is printed of something, its control characters visible."""
 
-    def __init__(self, shown: Any) -> None:
-        self._shown = shown
+    shown: Any
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for segment in console.render(self._shown, options):
+        for segment in console.render(self.shown, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)

@@ -63,7 +63,10 @@ def demo(
         check_model_output(out, force=force)
     check_report_output(report, force=force)
     began = time.perf_counter()
-    with _progress(quiet=quiet) as progress, threadpool_limits(1):  # many small systems: threads would only wait
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
+    with bar as progress, threadpool_limits(1):  # many small systems: threads would only wait
         task = progress.add_task("ranking", total=N_DRAWS)
         items = DemoItems.load()
         draws = []
@@ -81,12 +84,6 @@ def demo(
         show_json(story.result() | files | {"seconds": round(seconds, 3)})
     elif not quiet:
         _show_story(story, out, report, seconds)
-
-
-def _progress(*, quiet: bool) -> Progress:
-    errors = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
 
 
 # ---- the items

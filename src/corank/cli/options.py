@@ -371,7 +371,7 @@ class LearnerOptions:
                 continue
             for tested in (method, plain) if method is AUTO else (method,):
                 check_goes_with(name, tested)
-            settings[LEARNERS_NAMES.get(name, name)] = read(name, value)
+            settings[LEARNERS_NAMES.get(name, name)] = read(value)
         return settings
 
 
@@ -459,17 +459,13 @@ def number_or_text(text: str) -> float | str | list[float]:
     return values if len(values) > 1 else values[0]
 
 
-def _number_setting(_: str, text: str) -> Any:
-    return number_or_text(text)
-
-
-def _text_setting(_: str, text: str) -> int | str:
+def _count_or_text(text: str) -> int | str:
     return int(text) if text.isdecimal() else str(text)
 
 
 LEARNERS_NAMES = {"components": "n_components", "atoms": "n_atoms"}  # of settings
-READ_SETTINGS: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(("weighting", "basis", "scoring"), _text_setting),
-    **dict.fromkeys(("alpha", "amplitude", "noise"), _number_setting),
-    **dict.fromkeys(("components", "atoms"), _whole_numbers),
+READ_SETTINGS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("weighting", "basis", "scoring"), _count_or_text),
+    **dict.fromkeys(("alpha", "amplitude", "noise"), number_or_text),
+    **{name: partial(_whole_numbers, name) for name in ("components", "atoms")},
 }

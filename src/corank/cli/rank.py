@@ -324,11 +324,9 @@ def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:
         name for name in others if name.removeprefix("predicted_") == "unusual" and table[name].null_count < len(table)
     ]
     others = [name for name in others if name.removeprefix("predicted_") not in ("row", "unusual")]
-    return [*first, *unusual, *sorted(others, key=lambda name: _is_long_text(table[name]))]
-
-
-def _is_long_text(values: pa.ChunkedArray) -> bool:
-    return is_text(values.type) and (pc.mean(pc.utf8_length(values)).as_py() or 0) > LONG_TEXT
+    texts = [name for name in others if is_text(table[name].type)]
+    lengths = {name: pc.mean(pc.utf8_length(table[name])).as_py() or 0 for name in texts}
+    return [*first, *unusual, *sorted(others, key=lambda name: lengths.get(name, 0) > LONG_TEXT)]
 
 
 def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[dict[str, int], list[str]]:

@@ -285,7 +285,12 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
     entries, pool = questions.entries(), questions.pool
     titles = {"item": pool.item or "row", "query": pool.query or "", "first_wins": FIRST_WINS, "score": PREDICTED}
     what, purpose = ("comparison", "ask for") if questions.compares else ("item", "score")
-    title = f"{count(len(entries), what)} to {purpose}, {_order(entries, pool, per_query)}"
+    title = f"{count(len(entries), what)} to {purpose}, "
+    n_queries = len({str(entry.get("query")) for entry in entries})
+    if per_query is not None and n_queries > 1:
+        most = f"{per_query}" if len(entries) == per_query * n_queries else f"up to {per_query}"
+        title += f"{most} for each of {count(n_queries, pool.query or 'query')}, "
+    title += "the most informative first"
     shown = [name for name in entries[0] if name not in ("row", f"{FIRST}_row", f"{SECOND}_row")]
     rows: list[Any] = [
         [dim(str(at)), *(f"{entry[name]:.0%}" if name == "first_wins" else cell(entry[name]) for name in shown)]
@@ -297,14 +302,6 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
         remarks.append("--out FILE writes them, to be answered for corank update")
     table = grid("", columns, rows, right=("", FIRST_WINS, PREDICTED, "std"))
     show(bold(title), table, *([dim("; ".join(remarks))] if remarks else []))
-
-
-def _order(entries: list[dict[str, Any]], pool: QuestionPool, per_query: int | None) -> str:
-    queries = {str(entry.get("query")) for entry in entries}
-    if per_query is None or len(queries) == 1:
-        return "the most informative first"
-    most = f"{per_query}" if len(entries) == per_query * len(queries) else f"up to {per_query}"
-    return f"{most} for each of {count(len(queries), pool.query or 'query')}, the most informative first"
 
 
 def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links: Path | None) -> list[Text]:

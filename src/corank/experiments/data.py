@@ -16,7 +16,7 @@ from sklearn.base import clone
 from corank._arrays import FloatArray, Index, Mask, digest, to_numpy
 from corank.encoder import TableEncoder
 from corank.links import read_links
-from corank.rows import encode_queries, spreads
+from corank.rows import encode_queries, query_codes, spreads
 from corank.views import encoded_views, random_bases, random_split, read_views
 
 
@@ -53,7 +53,7 @@ class Items:
             )
         if np.isinf(y).any():
             raise ValueError("y has infinite values; give finite scores, and NaN where a row has none.")
-        if not (~np.isnan(y)).any():
+        if np.isnan(y).all():
             raise ValueError("y has no scored row: every score is NaN.")
         object.__setattr__(self, "y", y)
         if self.qid is not None:
@@ -170,7 +170,7 @@ class Intake:
 
 def intake(items: Items) -> Intake:
     """Count rows, queries and ties, and look for problems."""
-    y, codes = items.y[items.scored], np.zeros(len(items), dtype=np.int64) if items.qid is None else items.qid
+    y, codes = items.y[items.scored], query_codes(items.qid, len(items))
     sizes = np.bincount(codes)
     return Intake(
         rows=len(items),

@@ -26,6 +26,7 @@ from sklearn.svm import LinearSVC
 
 from corank._arrays import FloatArray, Index, run_starts, take
 from corank.experiments.protocol import Task
+from corank.rows import query_codes
 
 SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
 FOLDS = 3
@@ -120,7 +121,7 @@ def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
 
 def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
     """Row numbers (better, worse) of the pairs with different scores, query by query."""
-    codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
+    codes = query_codes(rows.qid, len(rows.y))
     for query in np.unique(codes):
         members = np.flatnonzero(codes == query)
         better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])

@@ -100,7 +100,7 @@ class Split:
         return np.concatenate([self.scored, self.unscored])
 
 
-def check_enough(items: Items, protocol: Protocol) -> None:
+def check_enough(items: Items) -> None:
     """Refuse data on which no test could say anything."""
     units = testable(items)
     if items.qid is None and len(units) < FEWEST_ROWS:
@@ -224,13 +224,13 @@ class Task:
         return None if self.links is None else self.links.take(np.arange(len(self.y)))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class HiddenScores:
     """Scores of the test rows, locked away until predictions for all of them are handed over."""
 
-    def __init__(self, scores: FloatArray, qid: Index | None, least: float) -> None:
-        self._scores = scores
-        self.qid = qid
-        self.least = least
+    _scores: FloatArray
+    qid: Index | None
+    least: float
 
     def unlock(self, predictions: Any) -> FloatArray:
         """The scores, in exchange for finite predictions: (n_test,)."""

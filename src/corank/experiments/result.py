@@ -128,19 +128,19 @@ class ComparisonResult:
         n_test = float(np.mean([record.result["n_test"] for record in self.records]))
         return float(self.items.scored.sum()) - n_test, n_test
 
-    def _gain(self, first: FloatArray, second: FloatArray) -> tuple[Estimate, float, int]:
-        """Gain of the first over the second, both (repeats, queries), paired: estimate, p-value, number of units."""
-        gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
-        if not self.has_queries:
-            return self._estimate(gains), corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
-        units = over_repeats(gains)
-        return self._estimate(gains), signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
-
     def _gains(self, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> list[Gain]:
-        """Tests that are made together."""
-        gains = [self._gain(first, second) for first, second in pairs]
-        corrected = holm([p for _, p, _ in gains]) if gains else []
-        return [Gain(gain, p, q, n) for (gain, p, n), q in zip(gains, corrected, strict=True)]
+        """Gains of the first of every pair over the second, both (repeats, queries), by tests that are made together."""
+        tests = []
+        for first, second in pairs:
+            gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
+            if self.has_queries:
+                units = over_repeats(gains)
+                p, n_units = signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
+            else:
+                p, n_units = corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
+            tests.append((self._estimate(gains), p, n_units))
+        corrected = holm([p for _, p, _ in tests])
+        return [Gain(gain, p, q, n_units) for (gain, p, n_units), q in zip(tests, corrected, strict=True)]
 
     @cached_property
     def _against(self) -> dict[str, Gain]:

@@ -373,9 +373,10 @@ class AnswersFile(AnswersInMemory):
         line = text.getvalue().encode()
         fields = _fields(line) if line.count(b"\n") == 1 else None
         if fields is None or list(fields.values()) != values:  # could not be read again
+            beginnings = ", ".join(repr(name[:40]) for name in (*answer.items, answer.person))
             raise ValueError(
                 "names of items and people must be one line of text each, without NUL and of less than 100,000 "
-                f"characters, got {_shortened(answer)}"
+                f"characters, got {beginnings}"
             )
         self._write(line)
 
@@ -412,7 +413,3 @@ def _now() -> str:
 
 def _listed(words: Any) -> str:
     return " or ".join(map(repr, words))
-
-
-def _shortened(answer: Answer) -> str:
-    return ", ".join(repr(name[:40]) for name in (*answer.items, answer.person))

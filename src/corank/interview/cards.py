@@ -8,6 +8,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -104,8 +105,10 @@ def cell_text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= MAX_PLAIN_DIGITS else str(value)
+    if isinstance(value, float) and np.isnan(value):
+        return ""
     if isinstance(value, float):
-        return _number_text(value)
+        return f"{value:,.0f}" if MAX_PLAIN_DIGITS <= abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, datetime):
         return value.isoformat(" ", "minutes").removesuffix(" 00:00")
     if isinstance(value, date):
@@ -114,14 +117,6 @@ def cell_text(value: Any) -> str:
     if text in MISSING:
         return ""
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT].rstrip() + " …"
-
-
-def _number_text(value: float) -> str:
-    if value != value:  # noqa: PLR0124
-        return ""
-    if MAX_PLAIN_DIGITS <= abs(value) < 1e15:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 def _can_be_shown(kind: pa.DataType) -> bool:

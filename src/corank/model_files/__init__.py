@@ -138,16 +138,13 @@ def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict
         value = parameters.get(name)
         if name == "dictionary" and (registered := function_name(value)) is not None:
             parameters[name] = registered
-        elif value is not None and not isinstance(value, Integral | str) and not _is_row_list(name, value):
+        elif name == "dictionary" and isinstance(value, list | np.ndarray) and np.ndim(value) == 1:
+            continue  # row numbers, which a file can hold
+        elif value is not None and not isinstance(value, Integral | str):
             is_split_list = name == "cv" and isinstance(value, list | tuple)
             descriptions[name] = f"{len(value)} splits" if is_split_list else " ".join(repr(value).split())[:200]
             parameters[name] = None
     return {name: packer.pack(value, name) for name, value in parameters.items()}, descriptions
-
-
-def _is_row_list(name: str, value: Any) -> bool:
-    """Whether a dictionary is a list of row numbers, which a file can hold."""
-    return name == "dictionary" and isinstance(value, list | np.ndarray) and np.ndim(value) == 1
 
 
 def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:

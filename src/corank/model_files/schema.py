@@ -134,13 +134,14 @@ def several(kind: Kind, symbol: str = "_") -> Kind:
 
 def per_view(kind: Kind) -> Kind:
     """A list with one value per view, in which symbols stand for sizes of that view."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        if not isinstance(value, list) or not value or not sizes.agree((len(value),), ("M",)):
-            return False
-        return all(kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value))
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, list)
+            and len(value) > 0
+            and sizes.agree((len(value),), ("M",))
+            and all(kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value))
+        )
+    )
 
 
 def by_name(kind: Kind) -> Kind:
@@ -219,6 +220,8 @@ STATISTICS = stored("Statistics") | None
 WHITENING = stored("Whitening") | None
 POINTS = features("r", "d") | whole("r") | None  # row numbers where the kernel is precomputed; None: columns of X
 
+CHOSEN_COLUMNS = {"name": TEXT, "columns": whole("_")}  # of an encoding
+
 FIELDS: dict[str, dict[str, Kind]] = {
     "Kernel": {
         "name": function("kernel", (*BUILT_IN_KERNELS, "precomputed")),
@@ -284,14 +287,13 @@ FIELDS: dict[str, dict[str, Kind]] = {
     "Sight": {"name": TEXT, "encoding": TEXT, "columns": whole("_") | None, "factors": floats("_") | None},
     "Similarity": {"sight": stored("Sight"), "kernel": TEXT, "gamma": FINITE, "scale": FINITE},
     "ScaledColumns": {
-        "name": TEXT,
-        "columns": whole("_"),
+        **CHOSEN_COLUMNS,
         **dict.fromkeys(("low", "high"), any_floats("_")),
         **dict.fromkeys(("centre", "scale"), floats("_")),
     },
-    "NormalScores": {"name": TEXT, "columns": whole("_"), "knots": floats("_", "_"), "quantiles": floats("_", "_")},
-    "QueryNormalScores": {"name": TEXT, "columns": whole("_")},
-    "ItemIdentity": {"name": TEXT, "columns": whole("_")},
+    "NormalScores": {**CHOSEN_COLUMNS, "knots": floats("_", "_"), "quantiles": floats("_", "_")},
+    "QueryNormalScores": CHOSEN_COLUMNS,
+    "ItemIdentity": CHOSEN_COLUMNS,
     "EncodingBeside": {
         "name": TEXT,
         "plain": whole("_"),

@@ -342,8 +342,10 @@ def _read_csv(path: Path, text: set[str]) -> pa.Table:
     for position, (name, values) in enumerate(zip(table.column_names, columns, strict=True)):
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
-        if layout.separator == ";" and name not in text and _has_decimal_commas(values):
-            columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
+        if layout.separator == ";" and name not in text and pa.types.is_string(values.type):
+            are_numbers = pc.all(pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")).as_py()
+            if are_numbers:  # with decimal commas
+                columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
     return pa.Table.from_arrays(columns, table.column_names)
 
 
@@ -386,12 +388,6 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
         f"data row {row.number - layout.skipped_rows - 1} of {path} has {row.actual_columns} fields, but the header has "
         f"{row.expected_columns}"
     )
-
-
-def _has_decimal_commas(values: pa.ChunkedArray) -> bool:
-    if not pa.types.is_string(values.type):
-        return False
-    return bool(pc.all(pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")).as_py())
 
 
 # ---- SVMlight and LETOR: one row per line, `score qid:3 1:0.5 2:0.1 # note`; features that are not named are 0

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -128,11 +129,11 @@ def _writer(stream: Any, kind: str, schema: pa.Schema) -> Any:
     return arrow_csv.CSVWriter(stream, schema, write_options=arrow_csv.WriteOptions(delimiter=SEPARATORS[kind][0]))
 
 
+@dataclass(frozen=True)
 class _JsonLines:
     """One JSON object per row; dates as text, NaN and infinity as null."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    stream: Any
 
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=10_000):
@@ -140,7 +141,7 @@ class _JsonLines:
                 json.dumps({name: _finite_number(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
                 for row in batch.to_pylist()
             )
-            self._stream.write("".join(f"{line}\n" for line in lines).encode())
+            self.stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
         """Nothing is left to write."""
