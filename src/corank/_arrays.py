@@ -518,18 +518,19 @@ def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out:
     """
     n, d = X.shape
     left = empty_like((int(n), int(d) + 2), out)
+    shifted = left[:, :d]
     if isinstance(out, np.ndarray):
-        np.subtract(X, origin, out=left[:, :d])
-        np.einsum("ij,ij->i", left[:, :d], left[:, :d], out=left[:, d])
+        np.subtract(X, origin, out=shifted)
+        np.einsum("ij,ij->i", shifted, shifted, out=left[:, d])
         left[:, d + 1] = 1.0
         np.matmul(left, right, out=out)
         if float(left[:, d].max()) > limit:
             np.minimum(out, 0.0, out=out)
         np.exp(out, out=out)
         return
-    left[:, :d] = X
-    left[:, :d] -= origin
-    left[:, d] = (left[:, :d] * left[:, :d]).sum(dim=1)
+    shifted[...] = X
+    shifted -= origin
+    left[:, d] = (shifted * shifted).sum(dim=1)
     left[:, d + 1] = 1.0
     write_product(left, right, out)
     if float(left[:, d].max()) > limit:

@@ -143,10 +143,10 @@ class ScoredRows:
     def misordered(self, predictions: Array) -> FloatArray:
         """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without queries, all rows are one."""
         weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
-        scores = to_numpy(self.reference)
-        levels = self.reference[:, None] - self.operator.unroot(self.operator.root(self.reference[:, None]))
+        scores, column_of_scores = to_numpy(self.reference), self.reference[:, None]
+        levels = column_of_scores - self.operator.unroot(self.operator.root(column_of_scores))
         gaps = to_numpy(predictions - levels)
-        step = TIE * (float(np.ptp(to_numpy(self.reference[:, None] - levels))) or 1.0)
+        step = TIE * (float(np.ptp(to_numpy(column_of_scores - levels))) or 1.0)
         errors = [
             disagreement_error(scores, column, qid=self._codes, sample_weight=weights, average=False)
             for column in np.round(gaps.T / step)

@@ -503,11 +503,10 @@ def read_comparisons(
     if np.any(first == second):
         row = int(first[np.argmax(first == second)])
         raise ValueError(f"winners and losers hold a comparison of row {row} of X with itself.")
-    numbers = []
-    for values, name in ((margins, "margins"), (weights, "weights")):
-        values = np.ones(len(first)) if values is None else values
-        numbers.append(np.asarray(read_weights(values, len(first), np.empty(0), name=name)))
-    size, weight = numbers
+    size, weight = (
+        np.asarray(read_weights(1.0 if values is None else values, len(first), np.empty(0), name=name))
+        for values, name in ((margins, "margins"), (weights, "weights"))
+    )
     keep = weight > 0
     if not keep.any():
         raise ValueError("weights leaves no comparison: all weights are zero.")

@@ -104,7 +104,8 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
         raise TypeError(
             "views must be a number, random_split(n), random_bases(n) or a list of View, as in [View('a_*')]."
         )
-    with_indices = []
+    with_indices: list[View] = []
+    view: View
     for position, view in enumerate(views, start=1):
         name = view.name or f"view {position}"
         if not isinstance(view.penalty, Real) or not 0 < view.penalty < np.inf:

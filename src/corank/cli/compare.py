@@ -222,8 +222,7 @@ def _as_options(message: str) -> str:
 
 def _cache() -> Path:
     """Where finished fits are kept when no folder is given."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "corank" / "compare"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "corank" / "compare"
 
 
 # ---- the result

@@ -135,15 +135,16 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, imported now, and its arguments."""
-        if args[0] == REPRODUCE:  # until 0.3
+        called = args[0]
+        if called == REPRODUCE:  # until 0.3
             raise ValueError(WHERE_STUDIES_ARE)
-        if args[0] not in self.commands and args[0] not in self.plugins and not args[0].startswith("-"):
-            if args[0] in DISTRIBUTIONS:
-                raise ValueError(f"{args[0]} is a distribution of its own: pip install {DISTRIBUTIONS[args[0]]}")
+        if called not in self.commands and called not in self.plugins and not called.startswith("-"):
+            if called in DISTRIBUTIONS:
+                raise ValueError(f"{called} is a distribution of its own: pip install {DISTRIBUTIONS[called]}")
             names = self.list_commands(ctx)
-            meant = OTHER_WORDS.get(args[0].lower()) or next(iter(near_names(args[0], names, 1)), None)
+            meant = OTHER_WORDS.get(called.lower()) or next(iter(near_names(called, names, 1)), None)
             guess = f"; did you mean corank {meant}?" if meant else "."
-            raise ValueError(f"there is no command {args[0]!r}{guess} The commands are {', '.join(names)}")
+            raise ValueError(f"there is no command {called!r}{guess} The commands are {', '.join(names)}")
         name, _, others = super().resolve_command(ctx, args)
         assert name is not None
         command = self._imported(name)

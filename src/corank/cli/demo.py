@@ -332,7 +332,7 @@ class DemoStory:
 
     def result(self) -> dict[str, Any]:
         """Everything as JSON."""
-        draw, hits = self.draws[0], self.hits
+        draw = self.draws[0]
         lists = {
             "marked": draw.marked,
             "ranked": self.items.first(draw.predictions[LINKED], draw.marked),
@@ -344,7 +344,7 @@ class DemoStory:
             "links": len(self.items.data.links),
             "draws": len(self.draws),
             "wrong_pairs": self.errors,
-            f"of_first_{N_FIRST}": hits,
+            f"of_first_{N_FIRST}": self.hits,
             **{
                 name: [
                     {"pep": int(pep), "title": title, "about": about} for pep, about, title in self.items.titles(rows)

@@ -278,11 +278,12 @@ class ExpectedOutcomes:
 
         Ties have no winner and are left out. A difference of 0 is right by half.
         """
-        won, answered = self.outcomes.won.copy(), self.outcomes.answered
-        if self.outcomes.margins is not None:
-            won[(self.outcomes.margins == 0) & ~np.isnan(won)] = 0.5
+        outcomes = self.outcomes
+        won, answered = outcomes.won.copy(), outcomes.answered
+        if outcomes.margins is not None:
+            won[(outcomes.margins == 0) & ~np.isnan(won)] = 0.5
         decided = answered[won[answered] != 0.5]
-        counts = self.outcomes.counts_of(decided)
+        counts = outcomes.counts_of(decided)
         rows = decided if counts is None else np.repeat(decided, counts.astype(np.int64))
         result: Facts = {
             "comparisons": len(rows),
@@ -297,7 +298,7 @@ class ExpectedOutcomes:
             chance = np.where(won[rows] == 1, self.chances[rows], 1 - self.chances[rows])
             result["log_loss"] = _mean(-np.log(np.maximum(chance, SMALLEST_PROBABILITY)))
             # that of the favourites, as who is named first may depend on who won; of equals the earlier item
-            earlier = self.outcomes.first[rows] < self.outcomes.second[rows]
+            earlier = outcomes.first[rows] < outcomes.second[rows]
             first_chance = self.chances[rows]
             favoured = (first_chance > 0.5) | ((first_chance == 0.5) & earlier)
             came_true, probability = (np.where(favoured, x, 1 - x) for x in (won[rows], first_chance))

@@ -380,13 +380,13 @@ class TrainingTable:
     @property
     def remembered(self) -> dict[str, str | int | None]:
         """What a model file keeps of the table."""
-        queries = None if self.queries is None else len(np.unique(self.queries))
-        counts = {**self.request.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        request, queries = self.request, None if self.queries is None else len(np.unique(self.queries))
+        counts = {**request.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
         counts[MARKS] = "".join(self.marks) or None
-        if self.request.files.unlabelled is not None:
-            counts["unlabelled"] = repr(self.request.files.unlabelled)
-        if self.request.links is not None:
-            counts["links"] = self.request.links.kind
+        if request.files.unlabelled is not None:
+            counts["unlabelled"] = repr(request.files.unlabelled)
+        if request.links is not None:
+            counts["links"] = request.links.kind
         if self.pairs is None or self.pair_columns is None:
             return counts
         return {**counts, **asdict(self.pair_columns), "comparisons": self.pairs.number}

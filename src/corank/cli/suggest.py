@@ -185,16 +185,16 @@ class Questions:
 
     def entries(self) -> list[dict[str, Any]]:
         """One entry per question, with names of items, and what the model expects."""
-        entries = []
+        entries, pool = [], self.pool
         for at, rows in enumerate(self.asked):
             entry: dict[str, Any] = {}
-            if self.pool.query is not None:
-                entry["query"] = self.pool.table[self.pool.query][int(rows[0])].as_py()
+            if pool.query is not None:
+                entry["query"] = pool.table[pool.query][int(rows[0])].as_py()
             sides = {FIRST: f"{FIRST}_row", SECOND: f"{SECOND}_row"} if self.compares else {"item": "row"}
-            entry |= dict(zip(sides, map(self.pool.name, rows), strict=True))
+            entry |= dict(zip(sides, map(pool.name, rows), strict=True))
             entry |= {side: int(row) + 1 for side, row in zip(sides.values(), rows, strict=True)}
             if not self.compares:
-                entry |= {name: self.pool.table[name][int(rows[0])].as_py() for name in self.pool.beside}
+                entry |= {name: pool.table[name][int(rows[0])].as_py() for name in pool.beside}
             entries.append(entry | {name: float(values[at]) for name, values in self.expected.items()})
         return entries
 

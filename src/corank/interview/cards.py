@@ -58,7 +58,10 @@ class Cards:
         if show is None:  # long texts last
             columns = dict(sorted(columns.items(), key=lambda entry: _is_long(entry[1])))
         self._columns = columns
-        self.has_remote_pictures = any(_has_urls(values) for values in columns.values())
+        texts = [values for values in columns.values() if is_text(values.type)]
+        self.has_remote_pictures = any(
+            pc.any(pc.match_substring_regex(values, r"^\s*https?://")).as_py() for values in texts
+        )
 
     def card(self, row: int) -> dict[str, Any]:
         """A row as the page takes it: title, fields and more of them as (name, text, is it long), sources of pictures."""
@@ -126,7 +129,3 @@ def _can_be_shown(kind: pa.DataType) -> bool:
 def _is_long(values: pa.ChunkedArray) -> bool:
     longest = pc.max(pc.utf8_length(values)).as_py() if is_text(values.type) else 0
     return (longest or 0) > LONG_TEXT
-
-
-def _has_urls(values: pa.ChunkedArray) -> bool:
-    return is_text(values.type) and bool(pc.any(pc.match_substring_regex(values, r"^\s*https?://")).as_py())

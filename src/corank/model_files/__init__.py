@@ -250,10 +250,9 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
     if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
         return False
     for position, column in enumerate(header["columns"]):
-        prefixes = {"text": f"text.{position}.", "vector": f"vector.{position}."}
         text, vector = (
             {name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
-            for prefix in prefixes.values()
+            for prefix in (f"text.{position}.", f"vector.{position}.")
         )
         is_text = column["kind"] == "text" and not column["dropped"]
         is_vector = column["kind"] == "vector" and not column["dropped"] and not column["vector"]
