@@ -299,7 +299,7 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
         cumulated = np.cumsum(unexplained)
         proposed = np.searchsorted(cumulated, rng.random(n_proposed) * cumulated[-1], side="right")
         proposed = np.minimum(proposed, n - 1)
-        explained = take(factor, proposed)[:, :k]
+        explained = take(factor[:, :k], proposed)
         block = kernel.block(take(X, proposed), basis_points(kernel, X, proposed))
         accepted, lower = _thin(to_numpy(block - explained @ explained.T), unexplained[proposed], rng)
         if not accepted:

@@ -49,7 +49,9 @@ class ScoredRows:
     @cached_property
     def groups(self) -> Index | None:
         """The queries; every row for itself where queries play no part and none were given."""
-        return np.arange(len(self.rows)) if self._codes is None and not self.comparison.needs_queries else self._codes
+        if self._codes is None and not self.comparison.needs_queries:
+            return np.arange(len(self.rows))
+        return self._codes
 
     @cached_property
     def _codes(self) -> Index | None:

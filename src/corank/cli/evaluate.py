@@ -292,14 +292,15 @@ class ExpectedOutcomes:
         }
         if not len(rows):
             return result
-        ahead = np.where(won[rows] == 1, self.differences[rows], -self.differences[rows])
+        first_won = won[rows] == 1
+        ahead = np.where(first_won, self.differences[rows], -self.differences[rows])
         result["right_order"] = _mean((np.sign(ahead) + 1) / 2)
         if self.chances is not None:
-            chance = np.where(won[rows] == 1, self.chances[rows], 1 - self.chances[rows])
+            first_chance = self.chances[rows]
+            chance = np.where(first_won, first_chance, 1 - first_chance)
             result["log_loss"] = _mean(-np.log(np.maximum(chance, SMALLEST_PROBABILITY)))
             # that of the favourites, as who is named first may depend on who won; of equals the earlier item
             earlier = outcomes.first[rows] < outcomes.second[rows]
-            first_chance = self.chances[rows]
             favoured = (first_chance > 0.5) | ((first_chance == 0.5) & earlier)
             came_true, probability = (np.where(favoured, x, 1 - x) for x in (won[rows], first_chance))
             result["calibration_error"] = {"value": calibration_error(came_true, probability)}
