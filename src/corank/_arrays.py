@@ -129,6 +129,11 @@ def run_starts(values: NumpyArray) -> Index:
     return np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
 
 
+def is_rising(values: NumpyArray) -> bool:
+    """Whether no value (n,) is smaller than the one before it."""
+    return bool(np.all(values[1:] >= values[:-1]))
+
+
 def take(x: Array, rows: Any) -> Array:
     """Rows `x[rows]`, of an array, a CSR matrix or anything with `take_rows`; a slice gives a view where it can.
 
@@ -310,7 +315,7 @@ def first_appearance(values: Array) -> tuple[Array, int]:
     if values.shape[0] == 0:
         return xp.zeros(0, dtype=xp.int64, device=device(values)), 0
     if array_api_compat.is_numpy_array(values):
-        if values.dtype.kind in "iuf" and bool(np.all(values[1:] >= values[:-1])):  # nothing to sort
+        if values.dtype.kind in "iuf" and is_rising(values):  # nothing to sort
             codes = np.zeros(len(values), dtype=np.int64)
             np.cumsum(values[1:] != values[:-1], out=codes[1:])
             return codes, int(codes[-1]) + 1
@@ -513,18 +518,19 @@ def write_exponentials(X: Array, origin: Array, right: Array, limit: float, out:
     """
     n, d = X.shape
     left = empty_like((int(n), int(d) + 2), out)
+    shifted = left[:, :d]
     if isinstance(out, np.ndarray):
-        np.subtract(X, origin, out=left[:, :d])
-        np.einsum("ij,ij->i", left[:, :d], left[:, :d], out=left[:, d])
+        np.subtract(X, origin, out=shifted)
+        np.einsum("ij,ij->i", shifted, shifted, out=left[:, d])
         left[:, d + 1] = 1.0
         np.matmul(left, right, out=out)
         if float(left[:, d].max()) > limit:
             np.minimum(out, 0.0, out=out)
         np.exp(out, out=out)
         return
-    left[:, :d] = X
-    left[:, :d] -= origin
-    left[:, d] = (left[:, :d] * left[:, :d]).sum(dim=1)
+    shifted[...] = X
+    shifted -= origin
+    left[:, d] = (shifted * shifted).sum(dim=1)
     left[:, d + 1] = 1.0
     write_product(left, right, out)
     if float(left[:, d].max()) > limit:

@@ -42,6 +42,11 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most `most` characters: the beginning of a longer one, and `…`."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def in_bytes(number: float) -> str:
     """A number of bytes, such as `12 kB`."""
     for unit in ("bytes", "kB", "MB"):

@@ -12,15 +12,11 @@ from corank._arrays import Array, FloatArray, Index
 from corank._scikit_learn import RegressorMixin
 from corank.average.encoding import STANDARD
 from corank.average.fitting import FittedAverage
-from corank.average.learner import AverageLearner, as_numbers, read_link_matrix
+from corank.average.learner import AverageLearner, read_link_matrix
 from corank.average.model import AverageSettings, EncodedTable, ScoredTable, compared_units, fit_items
 from corank.learners._learner import R2Mixin, RankerMixin, comparison_groups, finite_predictions
 from corank.metrics import disagreement_error, misplaced_shares
-from corank.rows import (
-    read_comparisons,
-    read_features,
-    read_unscored,
-)
+from corank.rows import as_numbers, read_comparisons, read_features, read_unscored
 from corank.unscored import stack_rows
 
 
@@ -255,18 +251,20 @@ class AutoRanker(RankerMixin, AverageLearner):
             wrong = np.where(held_out == 0, 0.5, held_out < 0)[judged]
             return float(np.average(wrong, weights=units.roots[judged] ** 2)), 0.5
         queries = units.groups if units.whole else None
-        predictions = np.where(judged, held_out, 0.0) / units.roots
-        scores = np.where(judged, units.scores, np.nan)
-        return float(disagreement_error(scores, predictions, qid=queries)), 0.5
+        return float(disagreement_error(*_judged(average), qid=queries)), 0.5
 
     def _unit_errors(self, average: FittedAverage) -> FloatArray:
-        units, judged = average.judged_units, np.isfinite(average.held_out)
-        scores = np.where(judged, units.scores, np.nan)
-        predictions = np.where(judged, average.held_out, 0.0) / units.roots
+        units, (scores, predictions) = average.judged_units, _judged(average)
         if units.whole:
             errors: FloatArray = disagreement_error(scores, predictions, qid=units.groups, average=False)
             return errors
         return misplaced_shares(scores, predictions)
+
+
+def _judged(average: FittedAverage) -> tuple[FloatArray, FloatArray]:
+    """Scores of the units, NaN where they were not held out, and their predictions."""
+    units, judged = average.judged_units, np.isfinite(average.held_out)
+    return np.where(judged, units.scores, np.nan), np.where(judged, average.held_out, 0.0) / units.roots
 
 
 class LiveFit:

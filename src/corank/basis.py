@@ -299,7 +299,9 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
         cumulated = np.cumsum(unexplained)
         proposed = np.searchsorted(cumulated, rng.random(n_proposed) * cumulated[-1], side="right")
         proposed = np.minimum(proposed, n - 1)
-        accepted, lower = _thin(_residual_block(kernel, X, factor[:, :k], proposed), unexplained[proposed], rng)
+        explained = take(factor[:, :k], proposed)
+        block = kernel.block(take(X, proposed), basis_points(kernel, X, proposed))
+        accepted, lower = _thin(to_numpy(block - explained @ explained.T), unexplained[proposed], rng)
         if not accepted:
             rejections += 1
             if rejections == MAX_REJECTIONS:
@@ -318,14 +320,11 @@ def pivoted_rows(kernel: Kernel, X: Array, size: int, rng: np.random.Generator) 
     return np.asarray(chosen, dtype=np.int64)
 
 
-def _residual_block(kernel: Kernel, X: Array, factor: Array, rows: NumpyArray) -> NumpyArray:
-    """K between rows, less what the factor explains."""
-    explained = take(factor, rows)
-    return to_numpy(kernel.block(take(X, rows), basis_points(kernel, X, rows)) - explained @ explained.T)
-
-
 def _thin(residual: NumpyArray, unexplained: NumpyArray, rng: np.random.Generator) -> tuple[list[int], NumpyArray]:
-    """Accept each proposal with the share of `unexplained` that those before it leave: positions, Cholesky factor."""
+    """Accept each proposal with the share of `unexplained` that those before it leave: positions, Cholesky factor.
+
+    residual : K between the proposals, less what the rows chosen before explain
+    """
     remaining, columns = residual.copy(), []
     accepted: list[int] = []
     draws = rng.random(len(unexplained)) * unexplained

@@ -6,8 +6,9 @@ where most of its values differ and have several words, and else a category. Num
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -129,20 +130,16 @@ def unit_of_numbers(values: pa.ChunkedArray) -> str:
     return units.pop() if len(units) == 1 else ""
 
 
-def _amount_parser(unit: str) -> Callable[[str], float]:
+def _amount(unit: str, text: str) -> float:
     """The number of a text that has this unit, or none."""
-
-    def amount(text: str) -> float:
-        match = _AMOUNT.fullmatch(text.strip())
-        if match is None or (match[1] or match[3] or unit) != unit:
-            raise ValueError
-        digits = match[2]
-        if _THOUSANDS.fullmatch(digits):
-            comma_is_decimal = digits.rfind(",") > digits.rfind(".") >= 0 or "," not in digits
-            digits = digits.replace("." if comma_is_decimal else ",", "")
-        return float(digits.replace(",", "."))
-
-    return amount
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or (match[1] or match[3] or unit) != unit:
+        raise ValueError
+    digits = match[2]
+    if _THOUSANDS.fullmatch(digits):
+        comma_is_decimal = digits.rfind(",") > digits.rfind(".") >= 0 or "," not in digits
+        digits = digits.replace("." if comma_is_decimal else ",", "")
+    return float(digits.replace(",", "."))
 
 
 def _reads_all(date_format: str, texts: pa.Array) -> bool:
@@ -224,11 +221,11 @@ def quantity(values: pa.ChunkedArray, name: str, kind: str, format: str = "") ->
     """
     values = plain(values)
     if kind == "number" and format and is_text(values.type):
-        return parsed(values, name, f"a number of {format}", _amount_parser(format))
+        return parsed(values, name, f"a number of {format}", partial(_amount, format))
     if kind in ("number", "vector"):
         return numbers(values, name)
     if kind == "date" and is_text(values.type):
-        return parsed(values, name, f"a date like {date_example(format)}", _date_parser(format))
+        return parsed(values, name, f"a date like {date_example(format)}", partial(_days, format))
     present_kind = kind_of_type(name, values.type)
     if present_kind not in (kind, "empty"):
         raise TableError(f"column {name!r} should hold a {kind} in each row as in fit, but holds {values.type} values")
@@ -247,20 +244,16 @@ def date_example(date_format: str) -> str:
     return dt.date(2024, 12, 31).strftime(date_format or "%Y-%m-%d")
 
 
-def _date_parser(date_format: str) -> Callable[[str], float]:
+def _days(date_format: str, text: str) -> float:
     """Days since 1970 of a text in a format, or in that of ISO."""
-
-    def days(text: str) -> float:
-        text = text.strip()
-        try:
-            moment = dt.datetime.fromisoformat(text)
-        except ValueError:
-            if not date_format:
-                raise
-            moment = _moment(text, date_format)
-        return (moment - dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)) / dt.timedelta(days=1)
-
-    return days
+    text = text.strip()
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        if not date_format:
+            raise
+        moment = _moment(text, date_format)
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo and dt.UTC)) / dt.timedelta(days=1)
 
 
 def _moment(text: str, date_format: str) -> dt.datetime:

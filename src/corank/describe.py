@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corank._messages import count, held_out_error, listed
+from corank._messages import count, held_out_error, listed, shortened
 from corank._scikit_learn import is_regressor
 from corank.learners.registry import learner_records
 
@@ -152,8 +152,7 @@ def _feature_names(model: Any) -> list[str]:
     """Names of the features that the kernel sees."""
     if model.encoder_ is not None:
         return [str(name) for name in model.encoder_.get_feature_names_out()]
-    names = getattr(model, "feature_names_in_", None)
-    return [f"column {at}" for at in range(1, model.n_features_in_ + 1)] if names is None else list(map(str, names))
+    return _used_columns(model) or [f"column {at}" for at in range(1, model.n_features_in_ + 1)]
 
 
 def _evidence(model: Any) -> dict[str, float]:
@@ -226,8 +225,7 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple) and len(value) <= 20 and all(isinstance(item, int | float) for item in value):
         return list(value)
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:59] + "…"
+    return shortened(" ".join(repr(value).split()), 60)
 
 
 def chosen_parameters(model: Any) -> Facts:
@@ -254,10 +252,12 @@ def learned_from_comparisons(model: Any) -> bool:
 def in_words(facts: Facts) -> dict[str, str]:
     """The facts of `describe` as short sentences, by name; "what" is the title."""
     purposes = {record.name: record.sentence for record in learner_records()}
+    names = facts["columns"]
+    columns = ": columns without names" if names is None else f" from {count(len(names), 'column')}: {listed(names)}"
     sentences = {
         "what": f"{facts['method']}: {purposes.get(facts['method'], 'a model of corank')}",
         "fitted on": _rows_in_words(facts),
-        "features": _features_in_words(facts),
+        "features": f"{count(facts['features'], 'number')}{columns}",
     }
     if "average" in facts:
         sentences["model"], *others = facts["average"]
@@ -273,14 +273,11 @@ def in_words(facts: Facts) -> dict[str, str]:
     else:
         best_of = _best_of(facts["tried"] // facts["gammas_tried"])
         sentences |= {SIZES[name]: f"{facts[name]:.3g}{best_of}" for name in SIZES if name in facts}
-        sentences["held-out error"] = _error_in_words(facts)
+        measured = ("error", "standard_error", "constant", "meaning")
+        sentences["held-out error"] = held_out_error(*(facts[f"held_out_{name}"] for name in measured))
     if facts["parameters"]:
         sentences["parameters"] = ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items())
     return sentences
-
-
-def _error_in_words(facts: Facts) -> str:
-    return held_out_error(*(facts[f"held_out_{name}"] for name in ("error", "standard_error", "constant", "meaning")))
 
 
 def _rows_in_words(facts: Facts) -> str:
@@ -293,13 +290,6 @@ def _rows_in_words(facts: Facts) -> str:
     text += f", {count(queries, 'query', 'queries')}" + (f" ({column})" if column else "")
     without_scores = facts["queries_without_scores"]
     return text + (f", {queries - without_scores:,} of them with scores" if without_scores else "")
-
-
-def _features_in_words(facts: Facts) -> str:
-    names, numbers = facts["columns"], count(facts["features"], "number")
-    if names is None:
-        return f"{numbers}: columns without names"
-    return f"{numbers} from {count(len(names), 'column')}: {listed(names)}"
 
 
 def _views_in_words(facts: Facts) -> dict[str, str]:

@@ -87,10 +87,8 @@ class Column:
 
     def group(self) -> tuple[str, str]:
         """Kind and name of the group that the features of this column belong to."""
-        if self.kind == "text":
-            return "text", self.name
-        if self.kind == "identity":
-            return "identity", self.name
+        if self.kind in ("text", "identity"):
+            return self.kind, self.name
         if self.kind == "vector":
             return "vector", f"{self.vector}*" if self.vector else self.name
         return "table", ""
@@ -179,6 +177,11 @@ class Column:
         return ", ".join(steps)
 
 
+def dropped_column(name: str, kind: str, why: str) -> Column:
+    """A column that is not used."""
+    return Column(name=name, kind=kind, dropped=why)
+
+
 def learn_quantities(
     cells: Mapping[str, pa.ChunkedArray], kinds: Mapping[str, tuple[str, str]], scale: bool
 ) -> dict[str, Column]:
@@ -244,9 +247,9 @@ def _learn_quantity(
     name: str, amounts: FloatArray, kind: str, format: str, numbers: ColumnNumbers, scale: bool
 ) -> Column:
     if numbers.constant and not numbers.missing:
-        return Column(name=name, kind=kind, dropped=CONSTANT)
+        return dropped_column(name, kind, CONSTANT)
     if numbers.missing and np.isnan(amounts).all():
-        return Column(name=name, kind=kind, dropped=ALL_MISSING)
+        return dropped_column(name, kind, ALL_MISSING)
     learned: dict[str, Any] = {"values": not numbers.constant, "missing": numbers.missing, "format": format}
     outside = _far_outside(amounts, numbers) if scale and kind == "number" and not numbers.constant else None
     if outside is not None:
@@ -294,11 +297,11 @@ def learn_categories(name: str, values: pa.ChunkedArray, max_categories: int) ->
             counts[label] += count  # different values may have one label, such as 1 and 1.0
     missing = len(codes) > counts.total()
     if not counts:
-        return Column(name=name, kind="category", dropped=ALL_MISSING)
+        return dropped_column(name, "category", ALL_MISSING)
     if len(counts) == 1 and not missing:
-        return Column(name=name, kind="category", dropped=CONSTANT)
+        return dropped_column(name, "category", CONSTANT)
     if MAX_UNREPEATED_ROWS < len(counts) == counts.total():
-        return Column(name=name, kind="category", dropped=NO_REPEATS)
+        return dropped_column(name, "category", NO_REPEATS)
     frequent = sorted(counts, key=lambda label: (-counts[label], label))[:max_categories]
     other = len(counts) > max_categories
     return Column(name=name, kind="category", categories=tuple(sorted(frequent)), other=other, missing=missing)
@@ -308,10 +311,10 @@ def learn_text(name: str, values: pa.ChunkedArray) -> tuple[Column, FloatArray |
     """What was learned about a column of text, and its texts encoded where that was a by-product."""
     cells = texts(values, name)
     if len(cells) > 1 and len(cells.unique()) == 1 and cells[0].as_py():
-        return Column(name=name, kind="text", dropped=CONSTANT), None
+        return dropped_column(name, "text", CONSTANT), None
     features, encoded = TextFeatures.learn(cells)
     if features is None:
-        return Column(name=name, kind="text", dropped="all texts are empty, or none has a word"), None
+        return dropped_column(name, "text", "all texts are empty, or none has a word"), None
     return Column(name=name, kind="text", text=features), encoded
 
 
@@ -319,11 +322,11 @@ def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
     """What was learned about a column of lists of numbers."""
     matrix, _ = vectors(values, name)
     if len(matrix) == 0:
-        return Column(name=name, kind="vector", dropped=ALL_MISSING)
+        return dropped_column(name, "vector", ALL_MISSING)
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
     spread = float(np.sqrt(np.mean(np.var(matrix / largest, axis=0)))) * largest if matrix.size else 0.0
     if spread < max(4 * np.finfo(float).eps * largest, 1 / LARGEST):
-        return Column(name=name, kind="vector", dropped=CONSTANT)
+        return dropped_column(name, "vector", CONSTANT)
     if not scale:
         return Column(name=name, kind="vector", centres=np.zeros(matrix.shape[1]))
     return Column(name=name, kind="vector", centres=matrix.mean(axis=0), divisor=spread)
@@ -332,7 +335,7 @@ def learn_vectors(name: str, values: pa.ChunkedArray, scale: bool) -> Column:
 def learn_component(name: str, vector: NumberedColumns, position: int, scale: bool) -> Column:
     """What was learned about a numbered column that is a component of a vector."""
     if vector.spreads[position] == 0:
-        return Column(name=name, kind="vector", dropped=CONSTANT)
+        return dropped_column(name, "vector", CONSTANT)
     mean = float(vector.centres[position])
     centre, divisor = (mean, vector.divisor) if scale else (0.0, 1.0)
     return Column(

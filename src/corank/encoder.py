@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from corank._arrays import FloatArray, Index, Mask, NumpyArray
-from corank._messages import did_you_mean, near_names, warn_user
+from corank._messages import did_you_mean, listed, near_names, warn_user
 from corank._scikit_learn import BaseEstimator, TransformerMixin, check_is_fitted
 from corank.column_kinds import (
     kind_of_column,
@@ -29,6 +29,7 @@ from corank.encoded_columns import (
     IGNORED,
     NO_REPEATS,
     Column,
+    dropped_column,
     in_blocks,
     learn_categories,
     learn_component,
@@ -37,7 +38,7 @@ from corank.encoded_columns import (
     learn_vectors,
     scale_columns,
 )
-from corank.tables import column_names, is_text, number, to_arrow
+from corank.tables import column_names, columns_of, is_text, number, to_arrow
 from corank.text import TextFeatures
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"max_categories must be a whole number from 1, got {most!r}")
         if table.num_rows == 0 or table.num_columns == 0:
             raise ValueError("the table is empty: at least one row and one column are needed")
-        cells = dict(zip(table.column_names, table.columns, strict=True))
+        cells = columns_of(table)
         kinds = self._kinds(cells)
         numeric = [name for name, (kind, _) in kinds.items() if kind == "number"]
         vectors_of_columns = numbered_columns(cells, numeric)
@@ -171,7 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         quantities: dict[str, tuple[str, str]] = {}
         for name, (kind, format) in kinds.items():
             if kind == "ignored":
-                learned[name] = Column(name=name, kind="empty", dropped=IGNORED)
+                learned[name] = dropped_column(name, "empty", IGNORED)
             elif kind == "text":
                 learned[name], encoded = learn_text(name, cells[name])
                 if encoded is not None:
@@ -183,7 +184,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             elif kind == "identity":
                 learned[name] = Column(name=name, kind=kind, values=True)
             elif kind == "empty":
-                learned[name] = Column(name=name, kind=kind, dropped=ALL_MISSING)
+                learned[name] = dropped_column(name, kind, ALL_MISSING)
             elif name in components and name not in self._names("number"):
                 learned[name] = learn_component(name, *components[name], bool(self.scale))
             else:
@@ -200,7 +201,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _kinds(self, cells: Mapping[str, pa.ChunkedArray]) -> dict[str, tuple[str, str]]:
         """The kind of each column, as asked or else as it looks, and the format of its dates or the unit of its numbers."""
         asked: dict[str, str] = {}
-        for option in _OPTIONS:
+        for option in OPTIONS:
             kind = "ignored" if option == "ignore" else option
             for name in self._names(option):
                 if name not in cells:
@@ -244,7 +245,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _matrix(self, table: Any, encoded_texts: Mapping[str, FloatArray]) -> FloatArray:
         used = [column for column in self.columns_ if not column.dropped]
         columns = to_arrow(table, {column.name for column in used})
-        cells = dict(zip(columns.column_names, columns.columns, strict=True))
+        cells = columns_of(columns)
         absent = [column.name for column in used if column.name not in cells]
         if any(column.kind != "identity" for column in used):
             identities = {column.name for column in used if column.kind == "identity"}
@@ -252,9 +253,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             absent = [name for name in absent if name not in identities]
         if absent:
             others = set(column_names(table)) - {column.name for column in self.columns_}
-            listed = ", ".join(_with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN])
-            more = f" and {len(absent) - MAX_MISSING_SHOWN:,} more" if len(absent) > MAX_MISSING_SHOWN else ""
-            raise ValueError(f"the table lacks columns it had in fit: {listed}{more}")
+            absent[:MAX_MISSING_SHOWN] = [_with_near_names(name, others) for name in absent[:MAX_MISSING_SHOWN]]
+            raise ValueError(f"the table lacks columns it had in fit: {listed(absent, MAX_MISSING_SHOWN)}")
         matrix = np.zeros((columns.num_rows, len(self.attributes_)))
         single_numbers: list[tuple[int, Column]] = []
         start = 0
@@ -369,7 +369,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         entries: list[dict[str, Any]] = []
-        arrays = {key: np.array([getattr(column, key) for column in self.columns_]) for key in _SCALING}
+        arrays = {key: np.array([getattr(column, key) for column in self.columns_]) for key in SCALING}
         for position, column in enumerate(self.columns_):
             entry = {key: getattr(column, key) for key in _HEADER}
             entry |= {"categories": list(column.categories), "words": None, "characters": None}
@@ -383,7 +383,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 arrays[f"vector.{position}.centres"] = column.centres
             entries.append(entry)
         header = {"max_categories": int(self.max_categories), "scale": bool(self.scale), "columns": entries}
-        return {**header, **{option: self._names(option) for option in _OPTIONS}}, arrays
+        return {**header, **{option: self._names(option) for option in OPTIONS}}, arrays
 
     @classmethod
     def from_state(cls, header: dict[str, Any], arrays: dict[str, NumpyArray]) -> Self:
@@ -398,7 +398,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         TableEncoder
         """
-        scaling = np.stack([arrays[key] for key in _SCALING], axis=1).tolist()
+        scaling = np.stack([arrays[key] for key in SCALING], axis=1).tolist()
         columns = []
         for position, (entry, numbers) in enumerate(zip(header["columns"], scaling, strict=True)):
             words, characters = (_terms(entry[key]) for key in ("words", "characters"))
@@ -407,10 +407,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 text = TextFeatures(
                     words, characters, arrays[f"text.{position}.idf"], arrays[f"text.{position}.components"]
                 )
-            learned = {key: entry[key] for key in _HEADER} | dict(zip(_SCALING, numbers, strict=True))
+            learned = {key: entry[key] for key in _HEADER} | dict(zip(SCALING, numbers, strict=True))
             learned |= {"categories": tuple(entry["categories"])}
             columns.append(Column(**learned, text=text, centres=arrays.get(f"vector.{position}.centres")))
-        options: dict[str, Any] = {option: tuple(header[option]) for option in _OPTIONS}
+        options: dict[str, Any] = {option: tuple(header[option]) for option in OPTIONS}
         return cls(header["max_categories"], header["scale"], **options)._learned(tuple(columns))
 
     def __sklearn_tags__(self) -> Any:
@@ -431,15 +431,9 @@ def _groups(columns: tuple[Column, ...], attributes: Index) -> list[FeatureGroup
             names.setdefault(key, []).append(column.name)
             features.setdefault(key, []).append(np.arange(starts[position], starts[position + 1]))
     return [
-        FeatureGroup(name or _joined(names[kind, name]), kind, np.concatenate(numbers))
+        FeatureGroup(name or listed(names[kind, name], MAX_JOINED_NAMES), kind, np.concatenate(numbers))
         for (kind, name), numbers in features.items()
     ]
-
-
-def _joined(names: list[str]) -> str:
-    """Names between commas; of many the first."""
-    more = len(names) - MAX_JOINED_NAMES
-    return ", ".join(names[:MAX_JOINED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 # ---- what a user should know
@@ -494,9 +488,9 @@ def _with_near_names(name: str, others: Iterable[str]) -> str:
 
 # ---- state
 
-_OPTIONS = ("text", "category", "number", "ignore", "identity")
-_SCALING = ("fill", "centre", "divisor", "low", "high")
-_HEADER = tuple(entry.name for entry in fields(Column) if entry.name not in (*_SCALING, "text", "centres"))
+OPTIONS = ("text", "category", "number", "ignore", "identity")
+SCALING = ("fill", "centre", "divisor", "low", "high")
+_HEADER = tuple(entry.name for entry in fields(Column) if entry.name not in (*SCALING, "text", "centres"))
 
 
 def _terms(terms: Any) -> Any:

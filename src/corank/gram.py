@@ -30,6 +30,7 @@ from corank._arrays import (
     gram_of,
     in_order,
     is_out_of_memory,
+    is_rising,
     like,
     namespace,
     run_starts,
@@ -317,13 +318,6 @@ class Accumulator:
     def _close(self) -> _Job:
         return _Job("close", self._fold(self._open_query), query=self._open_query)
 
-    def _check(self, queries: Index, starts: Index) -> None:
-        """Refuse a query whose rows do not lie together: it would count as several."""
-        runs = queries[starts]
-        if runs[0] < self._last_query or not np.all(runs[1:] > runs[:-1]):
-            raise ValueError("the rows of a query must lie together, and query codes must rise.")
-        self._last_query = int(runs[-1])
-
     def _plan(self, queries: Index) -> Iterator[_Job]:
         """The blocks of a chunk, in order."""
         n = len(queries)
@@ -332,7 +326,9 @@ class Accumulator:
             return
         starts = run_starts(queries)
         first = self._keeps_ends and self._last_query < 0
-        self._check(queries, starts)
+        if queries[0] < self._last_query or not is_rising(queries):  # a query would count as several
+            raise ValueError("the rows of a query must lie together, and query codes must rise.")
+        self._last_query = int(queries[-1])
         begin, end = 0, int(starts[-1])
         if first:
             self._open_query = int(queries[0])
@@ -516,7 +512,7 @@ def gather(
     by_items = queries is None and comparison.needs_queries
     codes = np.arange(n) if queries is None else queries
     accumulator = Accumulator(comparison, features, n_features, scores, folds)
-    ordered = not comparison.needs_queries or bool(np.all(codes[1:] >= codes[:-1]))
+    ordered = not comparison.needs_queries or is_rising(codes)
     order = None if ordered else np.argsort(codes, kind="stable")
     if chunk_rows is None:  # rows in order are not copied, others chunk by chunk
         chunk_rows = max(n, 1) if ordered else CHUNK_ROWS

@@ -180,7 +180,7 @@ def column_effects(
     rng = np.random.default_rng(random_state)
     held_out = _held_out_rows(scores, queries, rng)
     fitted = _refitted(model, features, scores, queries, held_out)
-    rows, labels = features[held_out], None if queries is None else queries[held_out]
+    rows, labels = features[held_out], take(queries, held_out)
     ranks = not is_regressor(model)
 
     def errors(copies: FloatArray) -> FloatArray:
@@ -250,7 +250,7 @@ def _refitted(model: Any, features: FloatArray, scores: FloatArray, queries: Ind
     others = np.setdiff1d(np.arange(len(scores)), held_out)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say was said of the model itself
-        return learner.fit(features[others], scores[others], qid=None if queries is None else queries[others])
+        return learner.fit(features[others], scores[others], qid=take(queries, others))
 
 
 def _predicted(model: Any, features: FloatArray, queries: Index | None) -> FloatArray:

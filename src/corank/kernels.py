@@ -21,6 +21,7 @@ from corank._arrays import (
     cholesky,
     empty_like,
     float64,
+    inverse_where,
     is_foreign,
     is_sparse,
     like,
@@ -315,9 +316,8 @@ def squared_norms(X: Array) -> Array:
 
 def _unit_rows(X: Array) -> Array:
     """Rows divided by their length; rows of zeros stay."""
-    xp = namespace(X)
-    norms = xp.sqrt(squared_norms(X))
-    inverse = 1 / xp.where(norms > 0, norms, xp.ones_like(norms))
+    norms = namespace(X).sqrt(squared_norms(X))
+    inverse = inverse_where(norms > 0, norms)
     return X.multiply(inverse[:, None]).tocsr() if is_sparse(X) else X * inverse[:, None]
 
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from corank._arrays import Array, FloatArray, Index, float64, in_order, is_sparse, to_numpy
+from corank._arrays import Array, FloatArray, Index, in_order, is_sparse
 from corank._messages import count, warn_user
 from corank._scikit_learn import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, check_is_fitted
-from corank.rows import is_frame, read_features
+from corank.rows import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
@@ -448,7 +448,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self
         """
         self._hop_counts()
-        features = self._read_features(X, reset=True)
+        features = as_numbers(read_features(self, X, reset=True))
         self.links_ = None if self.links is None else self._read(self.links, features.shape[0], self.ids)
         return self
 
@@ -467,7 +467,7 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         (n, d) array for each number of hops, side by side; X itself where there are no links
         """
         check_is_fitted(self)
-        features = self._read_features(X, reset=False)
+        features = as_numbers(read_features(self, X, reset=False))
         n = features.shape[0]
         weights = self.links_ if links is None else self._read(links, n, ids)
         if weights is None:
@@ -505,10 +505,6 @@ class LinkEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         if not 0 <= self.kept <= 1:
             raise ValueError(f"kept must be a share from 0 to 1, got {self.kept!r}.")
         return [int(h) for h in hops]
-
-    def _read_features(self, X: Any, *, reset: bool) -> Array:
-        features = read_features(self, X, reset=reset)
-        return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
 
     def _read(self, links: Any, n: int, ids: Any) -> Any:
         result = read_links(links, n, ids=ids, directed=self.directed)

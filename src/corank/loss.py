@@ -219,6 +219,3 @@ class PairLoss:
     def targets(self) -> Array:
         """The margins times the roots of the weights: (n_roots, 1)."""
         return (namespace(self.weights).sqrt(self.weights) * self.margins)[:, None]
-
-
-Operator: TypeAlias = QueryLoss | PairLoss

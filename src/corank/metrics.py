@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, to_numpy
+from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, take, to_numpy
 from corank.rows import encode_queries
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
@@ -123,16 +123,14 @@ def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, avera
         raise ValueError(f"k must be at least 1, or None for all rows, got {k!r}.")
     if (table.y < 0).any():
         raise ValueError("y_true has negative values, which are no gains; shift them to start at 0 before ndcg.")
-    values = np.full(table.n_queries, np.nan)
-    for query, rows in _rows_of_queries(table):
-        gains = table.y[rows]
-        if len(gains) > 1 and gains.any():
-            values[query] = _ndcg(gains, table.score[rows], k)
+    values = _per_query(table, lambda gains, scores: _ndcg(gains, scores, k))
     return _mean_of_defined(values, "two rows and a positive y_true") if average else values
 
 
 def _ndcg(gains: NumpyArray, scores: NumpyArray, k: int | None) -> float:
-    """NDCG of one query; rows with the same score share the places that they take."""
+    """NDCG of one query, NaN where it is undefined; rows with the same score share the places that they take."""
+    if len(gains) < 2 or not gains.any():
+        return np.nan
     order = np.argsort(-scores, kind="stable")
     ranked, reached = scores[order], gains[order]
     starts = run_starts(ranked)
@@ -174,11 +172,7 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
     table = _read_table(y_true, y_score, qid)
     if not np.isin(table.y, (0, 1)).all():
         raise ValueError("y_true has values other than 0 and 1; say which rows are relevant, as in y_true >= 4.")
-    values = np.full(table.n_queries, np.nan)
-    for query, rows in _rows_of_queries(table):
-        relevant = table.y[rows].astype(bool)
-        if relevant.any():
-            values[query] = average_precision_score(relevant, table.score[rows])
+    values = _per_query(table, lambda y, scores: average_precision_score(y.astype(bool), scores) if y.any() else np.nan)
     return _mean_of_defined(values, "a row with y_true = 1") if average else values
 
 
@@ -333,7 +327,7 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
     rows = np.flatnonzero(counts)
     rows = rows[np.argsort(codes[rows], kind="stable")]
     sizes = np.bincount(codes[rows], minlength=n_queries)
-    return _Table(y[rows], score[rows], None if weight is None else weight[rows], np.cumsum(sizes) - sizes, sizes)
+    return _Table(y[rows], score[rows], take(weight, rows), np.cumsum(sizes) - sizes, sizes)
 
 
 def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArray:
@@ -352,9 +346,10 @@ def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArra
     return column
 
 
-def _rows_of_queries(table: _Table) -> Iterator[tuple[int, slice]]:
-    for query, (start, size) in enumerate(zip(table.starts.tolist(), table.sizes.tolist(), strict=True)):
-        yield query, slice(start, start + size)
+def _per_query(table: _Table, measure: Callable[[NumpyArray, NumpyArray], float]) -> FloatArray:
+    """A measure of y and scores for every query: (n_queries,)."""
+    rows = [slice(start, start + size) for start, size in zip(table.starts, table.sizes, strict=True)]
+    return np.array([measure(table.y[of_query], table.score[of_query]) for of_query in rows], dtype=np.float64)
 
 
 def _mean_of_defined(values: FloatArray, needed: str) -> float:

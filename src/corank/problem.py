@@ -49,9 +49,14 @@ class ScoredRows:
     @cached_property
     def groups(self) -> Index | None:
         """The queries; every row for itself where queries play no part and none were given."""
-        if self.rows.queries is not None:
-            return to_numpy(self.rows.queries)
-        return None if self.comparison.needs_queries else np.arange(len(self.rows))
+        if self._codes is None and not self.comparison.needs_queries:
+            return np.arange(len(self.rows))
+        return self._codes
+
+    @cached_property
+    def _codes(self) -> Index | None:
+        """The codes of the queries, None where none were given."""
+        return None if self.rows.queries is None else to_numpy(self.rows.queries)
 
     @property
     def n_queries(self) -> int:
@@ -61,7 +66,7 @@ class ScoredRows:
     @property
     def labels(self) -> tuple[Array, Index | None]:
         """The scores and the queries."""
-        return self.reference + self.level, None if self.rows.queries is None else self.groups
+        return self.reference + self.level, self._codes
 
     @cached_property
     def targets(self) -> Array:
@@ -95,8 +100,7 @@ class ScoredRows:
 
     def statistics(self, features: FeatureMap, size: int, folds: Index | None) -> Statistics:
         """The sums of one pass over the rows, O(n r (r + d))."""
-        rows = self.rows
-        codes = None if rows.queries is None else self.groups
+        rows, codes = self.rows, self._codes
         if folds is not None and codes is not None:
             per_query = np.zeros(rows.n_queries, dtype=np.int64)
             per_query[codes] = folds
@@ -140,14 +144,13 @@ class ScoredRows:
 
     def misordered(self, predictions: Array) -> FloatArray:
         """Share of wrongly ordered pairs per query: (n_queries, k), NaN where undefined. Without queries, all rows are one."""
-        codes = None if self.rows.queries is None else to_numpy(self.rows.queries)
         weights = None if self.rows.weights is None else to_numpy(self.rows.weights)
-        scores = to_numpy(self.reference)
-        levels = self.reference[:, None] - self.operator.unroot(self.operator.root(self.reference[:, None]))
+        scores, column_of_scores = to_numpy(self.reference), self.reference[:, None]
+        levels = column_of_scores - self.operator.unroot(self.operator.root(column_of_scores))
         gaps = to_numpy(predictions - levels)
-        step = TIE * (float(np.ptp(to_numpy(self.reference[:, None] - levels))) or 1.0)
+        step = TIE * (float(np.ptp(to_numpy(column_of_scores - levels))) or 1.0)
         errors = [
-            disagreement_error(scores, column, qid=codes, sample_weight=weights, average=False)
+            disagreement_error(scores, column, qid=self._codes, sample_weight=weights, average=False)
             for column in np.round(gaps.T / step)
         ]
         return np.stack([np.atleast_1d(error) for error in errors], axis=1)

@@ -21,6 +21,7 @@ from corank._arrays import (
     NumpyArray,
     dtype_name,
     first_appearance,
+    float64,
     is_foreign,
     is_sparse,
     like,
@@ -58,6 +59,14 @@ class Rows:
     n_queries: int
     weights: Array | None
     index: Array
+
+    @classmethod
+    def of(cls, features: Array, scores: Array | None, qid: Any, weights: Array | None) -> Rows:
+        """All rows of X with checked features, scores and weights; query labels are checked and numbered here."""
+        n = features.shape[0]
+        queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
+        codes = None if queries is None else like(queries, features, "int64")
+        return cls(features, scores, codes, n_queries, weights, like(np.arange(n), features, "int64"))
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
@@ -107,7 +116,7 @@ class Rows:
             )
         queries = None
         if self.queries is not None:
-            shifted = np.zeros(len(other), dtype=np.int64) if other.queries is None else to_numpy(other.queries)
+            shifted = query_codes(other.queries, len(other))
             queries = xp.concat([self.queries, like(shifted + self.n_queries, self.index, "int64")])
         assert self.scores is not None
         return Rows(
@@ -118,6 +127,11 @@ class Rows:
             weights=weights,
             index=xp.concat([self.index, like(to_numpy(other.index) + first_index, self.index, "int64")]),
         )
+
+
+def as_numbers(features: Array) -> Array:
+    """Features as float64 in NumPy, or CSR."""
+    return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
 
 
 def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
@@ -322,7 +336,7 @@ def refuse_lost_differences(scores: Array, queries: Array | None) -> None:
     values = to_numpy(scores)
     if len(values) == 0:
         return
-    codes = np.zeros(len(values), dtype=np.int64) if queries is None else to_numpy(queries)
+    codes = query_codes(queries, len(values))
     largest = float(np.max(np.abs(values)))
     difference = float(np.max(spreads(values, codes)))
     if 0 < difference < LOST_SHARE * largest:
@@ -378,6 +392,11 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         raise ValueError(f"{name} contains negative values; they must be 0 or more.")
     refuse_extreme_size(weights, name)
     return weights
+
+
+def query_codes(queries: Array | None, n: int) -> Index:
+    """Codes of the queries of n rows in NumPy: (n,), all 0 where there are no queries."""
+    return np.zeros(n, dtype=np.int64) if queries is None else to_numpy(queries)
 
 
 def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int]:
@@ -450,16 +469,8 @@ def read_rows(
     n = features.shape[0]
     scores = read_scores(y, n, features)
     weights = read_weights(sample_weight, n, features)
-    queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
+    rows = Rows.of(features, scores, qid, weights)
     xp = namespace(scores)
-    rows = Rows(
-        features=features,
-        scores=scores,
-        queries=None if queries is None else like(queries, features, "int64"),
-        n_queries=n_queries,
-        weights=weights,
-        index=like(np.arange(n), features, "int64"),
-    )
     keep = ~xp.isnan(scores)
     if not xp.any(keep):
         raise ValueError("y has no scored row: every score is NaN.")
@@ -492,11 +503,10 @@ def read_comparisons(
     if np.any(first == second):
         row = int(first[np.argmax(first == second)])
         raise ValueError(f"winners and losers hold a comparison of row {row} of X with itself.")
-    numbers = []
-    for values, name in ((margins, "margins"), (weights, "weights")):
-        values = np.ones(len(first)) if values is None else values
-        numbers.append(np.asarray(read_weights(values, len(first), np.empty(0), name=name)))
-    size, weight = numbers
+    size, weight = (
+        np.asarray(read_weights(1.0 if values is None else values, len(first), np.empty(0), name=name))
+        for values, name in ((margins, "margins"), (weights, "weights"))
+    )
     keep = weight > 0
     if not keep.any():
         raise ValueError("weights leaves no comparison: all weights are zero.")

@@ -107,11 +107,9 @@ class TextFeatures:
     def encode(self, texts: pa.ChunkedArray, out: FloatArray) -> None:
         """Fill `out` (n_texts, n_components); rows of texts without a term that was learned are 0."""
         vectorizers = _vectorizers({"words": self.words, "characters": self.characters})
-        start = 0
-        for chunk in _chunks(texts, _sizes(texts)):
+        for rows, chunk in _chunks(texts, _sizes(texts)):
             weighted = _weighted(_counts(vectorizers, chunk), self.idf, _n_terms(self.words))
-            out[start : start + len(chunk)] = self._projected(weighted)
-            start += len(chunk)
+            out[rows] = self._projected(weighted)
 
     def _projected(self, weighted: Any) -> FloatArray:
         return np.asarray(weighted @ self.components.T.astype(np.float64))
@@ -185,12 +183,11 @@ def _hashed_counts(texts: pa.ChunkedArray, sizes: Index) -> tuple[Index, Any]:
     decomposed = np.zeros(len(texts), dtype=bool)
     decomposed[np.random.default_rng(0).choice(len(texts), n_decomposed, replace=False)] = True
     frequencies = np.zeros(len(ANALYZERS) * HASHED_TERMS, dtype=np.int64)
-    blocks, start = [], 0
-    for chunk in _chunks(texts, sizes):
+    blocks = []
+    for rows, chunk in _chunks(texts, sizes):
         counts = _counts(vectorizers, chunk)
         frequencies += np.bincount(counts.indices, minlength=len(frequencies))
-        blocks.append(counts[decomposed[start : start + len(chunk)]])
-        start += len(chunk)
+        blocks.append(counts[decomposed[rows]])
     return frequencies, sparse.vstack(blocks, format="csr")
 
 
@@ -248,11 +245,11 @@ def _strings(texts: pa.ChunkedArray) -> list[str]:
     return [text or "" for text in texts.to_pylist()]
 
 
-def _chunks(texts: pa.ChunkedArray, sizes: Index) -> Iterator[list[str]]:
-    """Texts in pieces of about CHUNK_BYTES."""
+def _chunks(texts: pa.ChunkedArray, sizes: Index) -> Iterator[tuple[slice, list[str]]]:
+    """Texts in pieces of about CHUNK_BYTES, each with the rows where they stand."""
     if len(texts) == 0:
         return
     numbers = np.cumsum(sizes + 20) // CHUNK_BYTES
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(texts)], strict=True):
-        yield _strings(texts.slice(start, stop - start))
+        yield slice(start, stop), _strings(texts.slice(start, stop - start))

@@ -13,9 +13,21 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from corank._arrays import Array, Index, NumpyArray, dtype_name, is_foreign, is_sparse, like, namespace, take, to_numpy
+from corank._arrays import (
+    Array,
+    Index,
+    NumpyArray,
+    dtype_name,
+    is_foreign,
+    is_rising,
+    is_sparse,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
 from corank.model_files.packing import storable
-from corank.rows import as_labels, encode_queries, is_frame
+from corank.rows import as_labels, encode_queries, is_frame, query_codes
 from corank.sampling import smallest, smallest_draws, uniform_draws
 
 PIECE_ROWS = 2**16  # that are copied at once, to bring the rows of queries together
@@ -125,7 +137,7 @@ class HeldRows:
     @property
     def codes(self) -> Index:
         """Query codes: (n_rows,)."""
-        return np.zeros(self.n_rows, dtype=np.int64) if self.queries is None else self.queries
+        return query_codes(self.queries, self.n_rows)
 
     def sampled(self, size: int, seed: int) -> Reservoir:
         """At most `size` rows, drawn by row number."""
@@ -137,7 +149,7 @@ class HeldRows:
     def pieces(self) -> Iterator[Piece]:
         """Rows in query order are handed on as they are; others are copied piece by piece."""
         codes = self.codes
-        ordered = bool(np.all(codes[1:] >= codes[:-1]))
+        ordered = is_rising(codes)
         if ordered and self.rows is None:
             yield Piece(self.features, codes, self.weights)
             return
@@ -227,7 +239,7 @@ class StreamedRows:
                     queries.append(queries.pop(final))
                     codes = np.where(codes == final, n_codes - 1, codes - (codes > final))
                 last = queries[-1]
-                if not np.all(codes[1:] >= codes[:-1]):
+                if not is_rising(codes):
                     order = np.argsort(codes, kind="stable")
             codes = codes + (next_code - goes_on)
             yield Piece(X, codes) if order is None else Piece(take(X, order), codes[order], order=order)
@@ -257,7 +269,7 @@ class StreamedRows:
 
 def _is_sorted(labels: Any, last: Any) -> bool:
     try:
-        return bool(np.all(labels[1:] >= labels[:-1])) and (last is None or bool(last <= labels[0]))
+        return is_rising(labels) and (last is None or bool(last <= labels[0]))
     except TypeError:
         return False
 

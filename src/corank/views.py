@@ -104,7 +104,14 @@ def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.G
         raise TypeError(
             "views must be a number, random_split(n), random_bases(n) or a list of View, as in [View('a_*')]."
         )
-    with_indices = [_read_view(view, position, n_columns, names) for position, view in enumerate(views)]
+    with_indices: list[View] = []
+    view: View
+    for position, view in enumerate(views, start=1):
+        name = view.name or f"view {position}"
+        if not isinstance(view.penalty, Real) or not 0 < view.penalty < np.inf:
+            raise ValueError(f"penalty of {name} must be greater than 0, got {view.penalty!r}.")
+        columns = _column_numbers(view.columns, n_columns, names, name)
+        with_indices.append(replace(view, columns=columns, penalty=float(view.penalty), name=name))
     _warn_of_overlap(with_indices, n_columns)
     return with_indices
 
@@ -127,14 +134,6 @@ def encoded_views(views: Any, attributes: Any) -> Any:
                 f"view {view.name!r}: none of its columns is learned from, as all are constant, empty or names."
             )
     return encoded
-
-
-def _read_view(view: View, position: int, n_columns: int, names: Array | None) -> View:
-    name = view.name or f"view {position + 1}"
-    if not isinstance(view.penalty, Real) or not 0 < view.penalty < np.inf:
-        raise ValueError(f"penalty of {name} must be greater than 0, got {view.penalty!r}.")
-    columns = _column_numbers(view.columns, n_columns, names, name)
-    return View(columns, view.kernel, view.gamma, view.basis, float(view.penalty), name)
 
 
 def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view: str) -> NumpyArray:

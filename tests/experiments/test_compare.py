@@ -382,10 +382,10 @@ def test_peers_solve_what_scikit_learn_solves():
     from corank.experiments.peers import _kernel_path, _ridge_path
 
     rows, alphas = MethodRows(DATA.X, DATA.y, None), np.array([0.1, 10.0])
-    predict, _ = _ridge_path(alphas)(rows, 0)
+    predict, _ = _ridge_path(alphas, rows, 0)
     expected = [Ridge(alpha).fit(DATA.X, DATA.y).predict(DATA.X) for alpha in alphas]
     np.testing.assert_allclose(predict(DATA.X), np.transpose(expected))
-    predict, _ = _kernel_path(rows, 0.3, alphas, 0)
+    predict, _ = _kernel_path(0.3, alphas, rows, 0)
     centred = DATA.y - DATA.y.mean()
     models = [KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(DATA.X, centred) for alpha in alphas]
     np.testing.assert_allclose(predict(DATA.X), np.transpose([m.predict(DATA.X) + DATA.y.mean() for m in models]))

@@ -15,8 +15,6 @@ from corank._arrays import (
     Array,
     FloatArray,
     Index,
-    float64,
-    is_sparse,
     like,
     to_numpy,
     with_precision_of,
@@ -51,6 +49,7 @@ from corank.model_files.packing import storable
 from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names, per_view, several, size, stored
 from corank.problem import TIED
 from corank.rows import (
+    as_numbers,
     encode_queries,
     is_frame,
     is_matrix_of_numbers,
@@ -629,11 +628,6 @@ def _by_name(views: Any) -> bool:
     """Whether views name their columns."""
     columns = [view.columns for view in views if isinstance(view, View)] if isinstance(views, list | tuple) else []
     return any(isinstance(column, str) for chosen in columns for column in np.ravel(np.asarray(chosen, dtype=object)))
-
-
-def as_numbers(features: Array) -> Array:
-    """Features as float64 in NumPy, or CSR."""
-    return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
 
 
 def _beside(values: FloatArray, features: Array) -> Array:

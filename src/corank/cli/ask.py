@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import typer
 from rich.text import Text
 
@@ -92,7 +91,13 @@ def ask(
     wanted, dropped = features or [], drop or []
     with working() as step:
         step(f"reading {source.name}")
-        named_by = id or _only_column(read_table(source), file)
+        names = [id] if id else read_table(source).column_names
+        if len(names) != 1:
+            listed = ", ".join(map(repr, names[:8]))
+            raise TableError(
+                f"missing option '--id', the column that names the items; the columns of {file} are {listed}"
+            )
+        named_by = str(names[0])
         table = read_table(source, text=[named_by])
         chosen = feature_columns(table, {"id": named_by}, wanted, dropped, named_by)
         chosen = [name for name in without_ids(table, chosen, [*wanted, named_by]) if name != named_by]
@@ -121,13 +126,6 @@ def ask(
             if model_out is not None:
                 _save(interview, source, out, model_out, force=force)
         _say_what_came_out(interview, out, before, commands)
-
-
-def _only_column(table: pa.Table, file: Path) -> str:
-    if table.num_columns != 1:
-        names = ", ".join(map(repr, table.column_names[:8]))
-        raise TableError(f"missing option '--id', the column that names the items; the columns of {file} are {names}")
-    return str(table.column_names[0])
 
 
 def _options(name: str, values: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import FloatArray, Index
+from corank._arrays import FloatArray, Index, run_starts
 from corank._messages import count, did_you_mean, listed
 from corank._scikit_learn import is_regressor
 from corank.cli.console import note
@@ -106,11 +106,11 @@ def note_kinds(encoder: TableEncoder) -> None:
     vectors = dict.fromkeys(f"{column.vector}*" for column in columns if column.vector)
     if vectors:
         note(f"read as components of one vector: {listed(list(vectors))}; --number NAMES makes them separate numbers")
-    dates = {column.name: date_example(column.format) for column in columns if column.kind == "date" and column.format}
+    written = [column for column in columns if column.format]
+    dates = [f"{column.name} (like {date_example(column.format)})" for column in written if column.kind == "date"]
     if dates:
-        examples = [f"{name} (like {example})" for name, example in dates.items()]
-        note(f"read as dates: {listed(examples)}; --category NAMES makes them categories")
-    units = [f"{column.name} ({column.format})" for column in columns if column.kind == "number" and column.format]
+        note(f"read as dates: {listed(dates)}; --category NAMES makes them categories")
+    units = [f"{column.name} ({column.format})" for column in written if column.kind == "number"]
     if units:
         note(f"read as numbers with a unit: {listed(units)}; --category NAMES makes them categories")
 
@@ -369,10 +369,9 @@ def predicted_scores(
     up to MAX_ROWS_WITHOUT_LEVEL rows.
     """
     if hasattr(model, "reason_"):  # an average, whose level is that of the scores
-        more: dict[str, Any] = {} if links is None else {"links": links}
         labels = queries if model._with_queries else None
-        scores, std = (np.asarray(values) for values in model.predict(features, qid=labels, return_std=True, **more))
-        return scores, std
+        scores, std = model.predict(features, qid=labels, links=links, return_std=True)
+        return np.asarray(scores), np.asarray(std)
     if "return_std" not in signature(model.predict).parameters or model._kernel.precomputed:
         return np.asarray(model.predict(features)), None
     scores, std = (np.asarray(values) for values in model.predict(features, return_std=True))
@@ -398,8 +397,8 @@ def ranked_order(scores: FloatArray, queries: Index) -> tuple[Any, Any]:
     Rows with the same score stay in the order of the table.
     """
     order = np.lexsort((-scores, queries))
-    begins = np.flatnonzero(np.r_[True, np.diff(queries[order]) != 0])
-    ranks = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)])) + 1
+    begins = run_starts(queries[order])
+    ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order))) + 1
     return order, ranks
 
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from corank._messages import count, measured
-from corank.cli.columns import id_roles, learned_columns, note_kinds, views_of_columns
+from corank.cli.columns import learned_columns, note_kinds, views_of_columns
 from corank.cli.console import bold, command, dim, grid, note, show, show_json, typed_command, working
-from corank.cli.files import check_report_output, readable, title_of
+from corank.cli.files import check_report_output, check_single, readable, title_of
 from corank.cli.items import Step
 from corank.cli.links import LinkTable, check_named
 from corank.cli.options import (
@@ -114,7 +114,7 @@ def compare(
         raise ValueError("options about columns need a table: corank compare FILE --score COLUMN")
     linked = links.opened(context).table(directed=directed)
     if linked is not None and source is not None:
-        linked.check_single(source)
+        check_single(source, "links")
         check_named(roles.id)
     check_report_output(report, source, None if linked is None else linked.file, force=common.force)
     if compared.jobs is not None and compared.jobs < 1:
@@ -169,19 +169,17 @@ def _read(
     """A table as items, and what becomes of its columns."""
     assert roles.score is not None
     step(f"reading {file.name}")
-    columns = {"score": roles.score, "query": roles.query, **id_roles(roles.id)}
-    stays_text = [name for role, name in columns.items() if name is not None and role != "score"]
-    table = read_table(file, text=[*stays_text, *chosen.read_as_text])
+    table = read_table(file, text=[*roles.read_as_text, *chosen.read_as_text])
     y = score_column(table, roles.score, unlabelled)
     labels = None if roles.query is None else query_column(table, roles.query)
-    names, encoder = learned_columns(table, columns, chosen)
+    names, encoder = learned_columns(table, roles.columns, chosen)
     encoder.fit(table.select(names))  # says what becomes of columns; every fit has its own
     note_kinds(encoder)
     if np.isnan(y).all():
         raise ValueError(f"score column {roles.score!r} of {file} is empty: there is nothing to compare by")
     joining = None
     if links is not None:
-        joining = links.between(table, check_named(columns["id"]), file)
+        joining = links.between(table, check_named(roles.columns["id"]), file)
         note("links are used by AutoRanker and AutoRegressor; the other methods use only the columns")
     views = views_of_columns(chosen.view or [], names)
     items = Items(table.select(names), y, labels, views, encoder=encoder.with_these_kinds(), links=joining)
@@ -224,8 +222,7 @@ def _as_options(message: str) -> str:
 
 def _cache() -> Path:
     """Where finished fits are kept when no folder is given."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "corank" / "compare"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "corank" / "compare"
 
 
 # ---- the result

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import math
 import os
 import re
 import shlex
@@ -13,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -30,7 +28,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from corank._messages import did_you_mean, in_bytes, near_names
-from corank.cli.files import Spool
+from corank.cli.files import Spool, is_several
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -138,15 +136,16 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, imported now, and its arguments."""
-        if args[0] == REPRODUCE:  # until 0.3
+        called = args[0]
+        if called == REPRODUCE:  # until 0.3
             raise ValueError(WHERE_STUDIES_ARE)
-        if args[0] not in self.commands and args[0] not in self.plugins and not args[0].startswith("-"):
-            if args[0] in DISTRIBUTIONS:
-                raise ValueError(f"{args[0]} is a distribution of its own: pip install {DISTRIBUTIONS[args[0]]}")
+        if called not in self.commands and called not in self.plugins and not called.startswith("-"):
+            if called in DISTRIBUTIONS:
+                raise ValueError(f"{called} is a distribution of its own: pip install {DISTRIBUTIONS[called]}")
             names = self.list_commands(ctx)
-            meant = OTHER_WORDS.get(args[0].lower()) or next(iter(near_names(args[0], names, 1)), None)
+            meant = OTHER_WORDS.get(called.lower()) or next(iter(near_names(called, names, 1)), None)
             guess = f"; did you mean corank {meant}?" if meant else "."
-            raise ValueError(f"there is no command {args[0]!r}{guess} The commands are {', '.join(names)}")
+            raise ValueError(f"there is no command {called!r}{guess} The commands are {', '.join(names)}")
         name, _, others = super().resolve_command(ctx, args)
         assert name is not None
         command = self._imported(name)
@@ -178,7 +177,7 @@ class Commands(TyperGroup):
         debug = "--debug" in arguments
         spool = Spool(has_headers="--no-header" not in arguments)
         arguments = [argument for argument in arguments if argument not in ("--debug", "--no-header")] or ["--help"]
-        arguments = _with_repeated_option(arguments, "--comparisons")
+        arguments = _with_repeated_comparisons(arguments)
         if arguments[0] == HELP:  # corank help fit
             arguments = [*arguments[1:], "--help"]
         _open_closed_streams()
@@ -243,8 +242,8 @@ def _defaults_of(group: Any) -> dict[str, Any]:
     return {field.name: field.default for field in fields(group)}
 
 
-def _with_repeated_option(arguments: list[str], option: str) -> list[str]:
-    """Arguments in which an option that is followed by several values is given once for each: --option a --option b.
+def _with_repeated_comparisons(arguments: list[str]) -> list[str]:
+    """Arguments in which --comparisons is given once for each of its values: --comparisons a --comparisons b.
 
     Only where the table comes first, as else it may be the second value.
     """
@@ -252,10 +251,10 @@ def _with_repeated_option(arguments: list[str], option: str) -> list[str]:
     n_values = 0  # of the option, up to here
     for at, argument in enumerate(arguments):
         if argument.startswith("-"):
-            n_values = int(argument == option and at > 1 and not arguments[1].startswith("-"))
+            n_values = int(argument == "--comparisons" and at > 1 and not arguments[1].startswith("-"))
         elif n_values:
             n_values += 1
-            repeated += [option] * (n_values > 2)
+            repeated += ["--comparisons"] * (n_values > 2)
         repeated.append(argument)
     return repeated
 
@@ -404,11 +403,6 @@ def is_big(file: Path) -> bool:
     return is_several(file) or (file.exists() and file.stat().st_size > BIG_BYTES)
 
 
-def is_several(file: Path) -> bool:
-    """Whether this is a folder or a pattern, not a file."""
-    return file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
-
-
 def typed_command(name: str) -> str | None:
     """The command line of this process, where it calls the command of that name."""
     return shlex.join(["corank", *sys.argv[1:]]) if name in sys.argv[1:] else None
@@ -489,15 +483,9 @@ def show(*results: Any) -> None:
 
 def show_json(result: Any) -> None:
     """Print a result as JSON, which knows neither NaN nor infinity: they become null."""
-    typer.echo(json.dumps(_without_infinity(result), indent=2, default=str))
+    from corank.tables.write import finite  # slow to import
 
-
-def _without_infinity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinity(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_infinity(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    typer.echo(json.dumps(finite(result), indent=2, default=str))
 
 
 def visible(text: str) -> str:
@@ -512,12 +500,12 @@ def _picture(character: str) -> str:
     return chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == DELETE else "\ufffd"
 
 
+@dataclass(frozen=True)
 class _Visible:
     """What is printed of something, its control characters visible."""
 
-    def __init__(self, shown: Any) -> None:
-        self._shown = shown
+    shown: Any
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for segment in console.render(self._shown, options):
+        for segment in console.render(self.shown, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)

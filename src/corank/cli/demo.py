@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from corank._arrays import FloatArray, Index
+from corank._plotting import axis
 from corank.auto import AutoRegressor
 from corank.cli.console import command, grid, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
@@ -62,7 +63,10 @@ def demo(
         check_model_output(out, force=force)
     check_report_output(report, force=force)
     began = time.perf_counter()
-    with _progress(quiet=quiet) as progress, threadpool_limits(1):  # many small systems: threads would only wait
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
+    with bar as progress, threadpool_limits(1):  # many small systems: threads would only wait
         task = progress.add_task("ranking", total=N_DRAWS)
         items = DemoItems.load()
         draws = []
@@ -80,12 +84,6 @@ def demo(
         show_json(story.result() | files | {"seconds": round(seconds, 3)})
     elif not quiet:
         _show_story(story, out, report, seconds)
-
-
-def _progress(*, quiet: bool) -> Progress:
-    errors = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
 
 
 # ---- the items
@@ -206,11 +204,11 @@ def marked_draws(items: DemoItems, n_draws: int = N_DRAWS) -> Iterator[MarkedDra
     inside, outside = np.flatnonzero(items.truth > 0), np.flatnonzero(items.truth == 0)
     for number in range(n_draws):
         rng = np.random.default_rng([number, N_MARKS])
-        picked = [rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)]
-        marked = np.concatenate(picked)
+        marked = np.concatenate([rng.choice(rows, N_MARKS // 2, replace=False) for rows in (inside, outside)])
         model = items.fit(marked)
+        usual = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
         predictions = {**_plain_predictions(items, marked), LINKED: items.predict(model)}
-        predictions[USUAL] = _usual_predictions(items, marked)
+        predictions[USUAL] = np.asarray(usual.decision_function(items.tfidf))
         yield MarkedDraw(marked, predictions, model)
 
 
@@ -237,11 +235,6 @@ def _plain_predictions(items: DemoItems, marked: Index) -> dict[str, FloatArray]
         MARKED: np.asarray(alone.predict(few.transform(items.data.X))),
         ALL: np.asarray(everything.predict(items.features)),
     }
-
-
-def _usual_predictions(items: DemoItems, marked: Index) -> FloatArray:
-    model = LogisticRegression(max_iter=2000).fit(items.tfidf[marked], items.truth[marked])
-    return np.asarray(model.decision_function(items.tfidf))
 
 
 # ---- what came out
@@ -339,7 +332,7 @@ class DemoStory:
 
     def result(self) -> dict[str, Any]:
         """Everything as JSON."""
-        draw, hits = self.draws[0], self.hits
+        draw = self.draws[0]
         lists = {
             "marked": draw.marked,
             "ranked": self.items.first(draw.predictions[LINKED], draw.marked),
@@ -351,7 +344,7 @@ class DemoStory:
             "links": len(self.items.data.links),
             "draws": len(self.draws),
             "wrong_pairs": self.errors,
-            f"of_first_{N_FIRST}": hits,
+            f"of_first_{N_FIRST}": self.hits,
             **{
                 name: [
                     {"pep": int(pep), "title": title, "about": about} for pep, about, title in self.items.titles(rows)
@@ -415,6 +408,7 @@ def _error_figure(story: DemoStory) -> str:
     errors = story.errors
 
     def draw(ax: Any) -> None:
+        ax = axis(ax)
         places = np.arange(len(errors))[::-1]
         colours = ["#a0aec0" if name == USUAL else "#2b6cb0" for name in errors]
         means = [100 * np.mean(values) for values in errors.values()]
@@ -424,7 +418,6 @@ def _error_figure(story: DemoStory) -> str:
             ax.annotate(_percent(values), (mean, place), (4, 8), textcoords="offset points", fontsize=9)
         ax.set_yticks(places, list(errors))
         ax.set_xlabel("pairs in the wrong order, %")
-        ax.spines[["top", "right"]].set_visible(False)
 
     listed = "; ".join(f"{name}: {_percent(values)}" for name, values in errors.items())
     about = f"Share of pairs in the wrong order. {listed}"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank._arrays import FloatArray, Index, NumpyArray
+from corank._arrays import FloatArray, take
 from corank._messages import count, measured
 from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, result_names, text_columns, unlabelled_score
@@ -165,10 +165,11 @@ def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: 
     if len(y) == 0:
         raise ValueError(f"score column {score!r} of {file} is empty: there is nothing to evaluate")
     n_seen = int(np.count_nonzero(~new))
-    if n_seen and _can_be_compared(y[new], None if queries is None else queries[new]):
+    # where two new rows of a query have different scores, only new rows count
+    if n_seen and np.isfinite(disagreement_error(y[new], y[new], qid=take(queries, new), average=False)).any():
         fitted_on = f"the model was fitted on {count(n_seen, 'scored row')} of {file}"
         note(f"{fitted_on}: they are left out, as they do not show how good it is on new rows")
-        y, predicted, queries = y[new], predicted[new], None if queries is None else queries[new]
+        y, predicted, queries = y[new], predicted[new], take(queries, new)
         n_seen = 0
     result: Facts = {
         "rows": n_rows,
@@ -192,11 +193,6 @@ def _measure_scores(model: Any, tables: OpenedTables, roles: ScoresInFit, step: 
         fitted_on = f"the model was fitted on {n_seen:,} of these {count(len(y), 'row')}"
         note(f"{fitted_on}: its errors there say nothing about new rows")
     return result
-
-
-def _can_be_compared(y: FloatArray, queries: NumpyArray | None) -> bool:
-    """Whether two rows of a query have different scores."""
-    return len(y) > 1 and bool(np.isfinite(disagreement_error(y, y, qid=queries, average=False)).any())
 
 
 def _scored_rows(
@@ -231,7 +227,7 @@ def _scored_rows(
         names = labels(table, item, "item", tables.file)
     marks = row_marks(names, features, y, queries)
     new = are_new(marks, model) if marks else np.ones(len(predicted), dtype=bool)
-    return y[scored], predicted, None if queries is None else queries[scored], new, len(rows)
+    return y[scored], predicted, take(queries, scored), new, len(rows)
 
 
 def _show_scores(result: Facts, file: Path) -> None:
@@ -282,11 +278,12 @@ class ExpectedOutcomes:
 
         Ties have no winner and are left out. A difference of 0 is right by half.
         """
-        won, answered = self.outcomes.won.copy(), self.outcomes.answered
-        if self.outcomes.margins is not None:
-            won[(self.outcomes.margins == 0) & ~np.isnan(won)] = 0.5
+        outcomes = self.outcomes
+        won, answered = outcomes.won.copy(), outcomes.answered
+        if outcomes.margins is not None:
+            won[(outcomes.margins == 0) & ~np.isnan(won)] = 0.5
         decided = answered[won[answered] != 0.5]
-        counts = self.outcomes.counts_of(decided)
+        counts = outcomes.counts_of(decided)
         rows = decided if counts is None else np.repeat(decided, counts.astype(np.int64))
         result: Facts = {
             "comparisons": len(rows),
@@ -295,12 +292,18 @@ class ExpectedOutcomes:
         }
         if not len(rows):
             return result
-        ahead = np.where(won[rows] == 1, self.differences[rows], -self.differences[rows])
+        first_won = won[rows] == 1
+        ahead = np.where(first_won, self.differences[rows], -self.differences[rows])
         result["right_order"] = _mean((np.sign(ahead) + 1) / 2)
         if self.chances is not None:
-            chance = np.where(won[rows] == 1, self.chances[rows], 1 - self.chances[rows])
+            first_chance = self.chances[rows]
+            chance = np.where(first_won, first_chance, 1 - first_chance)
             result["log_loss"] = _mean(-np.log(np.maximum(chance, SMALLEST_PROBABILITY)))
-            result["calibration_error"] = {"value": self._calibration_error(won[rows], rows)}
+            # that of the favourites, as who is named first may depend on who won; of equals the earlier item
+            earlier = outcomes.first[rows] < outcomes.second[rows]
+            favoured = (first_chance > 0.5) | ((first_chance == 0.5) & earlier)
+            came_true, probability = (np.where(favoured, x, 1 - x) for x in (won[rows], first_chance))
+            result["calibration_error"] = {"value": calibration_error(came_true, probability)}
         return result
 
     def number_seen(self, model: Any) -> int:
@@ -309,17 +312,9 @@ class ExpectedOutcomes:
         rows = np.flatnonzero((outcomes.won == 0) | (outcomes.won == 1))
         first_won = outcomes.won[rows] == 1
         sides = outcomes.first[rows], outcomes.second[rows]
-        margins, counts = (None if values is None else values[rows] for values in (outcomes.margins, outcomes.counts))
+        margins, counts = (take(values, rows) for values in (outcomes.margins, outcomes.counts))
         pairs = ReadPairs(np.where(first_won, *sides), np.where(first_won, *sides[::-1]), margins, counts)
         return int(np.count_nonzero(~are_new(pair_marks(self.names, pairs), model)))
-
-    def _calibration_error(self, won: FloatArray, rows: Index) -> float:
-        """Calibration of the favourites, as who is named first may depend on who won; of equals the earlier item."""
-        assert self.chances is not None
-        chance = self.chances[rows]
-        earlier = self.outcomes.first[rows] < self.outcomes.second[rows]
-        favoured = (chance > 0.5) | ((chance == 0.5) & earlier)
-        return calibration_error(np.where(favoured, won, 1 - won), np.where(favoured, chance, 1 - chance))
 
 
 def _holds_comparisons(model: Any, tables: OpenedTables, score: str | None, given: PairColumns) -> bool:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank._messages import count, did_you_mean
+from corank._messages import count, did_you_mean, shortened
 from corank.cli.columns import remembered
-from corank.cli.console import cell, grid, is_several, show, show_json, typed_command, working
-from corank.cli.files import check_report_output, title_of
+from corank.cli.console import cell, grid, show, show_json, typed_command, working
+from corank.cli.files import check_report_output, is_several, title_of
 from corank.cli.items import ItemTable, OpenedTables
 from corank.cli.links import as_argument
 from corank.cli.options import (
@@ -186,10 +186,7 @@ def _tables(
 
 def _cell(table: pa.Table, name: str, row: int) -> str:
     """A cell in a few characters; nothing where the table has no such column."""
-    if name not in table.column_names:
-        return ""
-    text = cell(table[name][row].as_py())
-    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+    return shortened(cell(table[name][row].as_py()), MAX_CELL) if name in table.column_names else ""
 
 
 def _write_page(

@@ -73,10 +73,10 @@ class Spool:
 
     def with_header(self, file: Path) -> Path:
         """A CSV or TSV file with a header that numbers its columns."""
-        from corank.tables.read import csv_layout, first_row
+        from corank.tables.read import csv_layout, first_rows
 
         layout = csv_layout(file)
-        n_columns = len(first_row(file, layout))
+        n_columns = len(first_rows(file, layout, 1)[0])
         header = (layout.separator.join(str(number) for number in range(1, n_columns + 1)) + "\n").encode()
         path = self._place(file.name, self._given_names.get(str(file), str(file)))
         with file.open("rb") as rows, path.open("wb") as target:
@@ -129,7 +129,7 @@ def with_ending(context: typer.Context, file: Path, format: Format | None = None
         return spool.standard_input(format)
     if file.is_fifo():
         return spool.pipe(file, format)
-    several = file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
+    several = is_several(file)
     if format is not None and several:
         raise ValueError(
             f"--format goes with a single table, but {file} is a folder or a pattern, whose files are read by extension"
@@ -153,28 +153,15 @@ def readable_or_none(context: typer.Context, file: Path | None) -> Path | None:
     return None if file is None else with_ending(context, file)
 
 
-def svmlight_columns(
-    file: Path, score: str | None, query: str | None, item: str | None, *, compared: bool
-) -> tuple[str | None, str | None, str | None]:
-    """The score, query and id columns; those of an SVMlight file where none are given."""
-    from corank.streaming.sources import find_files
-    from corank.tables import is_svmlight, is_table_name
-    from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
+def is_several(file: Path) -> bool:
+    """Whether this is a folder or a pattern, not a file."""
+    return file.is_dir() or (glob.has_magic(str(file)) and not file.exists())
 
-    if file.is_dir() and (score is not None or compared):
-        return score, query, item
-    if file.is_dir():
-        files, kind = find_files(file, None)
-        file, svmlight = Path(files[0].path), kind == "svmlight"
-    else:
-        svmlight = file.is_file() and is_table_name(file) and is_svmlight(file)
-    if not svmlight:
-        return score, query, item
-    if item is None and has_comments(next(lines_of(file, 1), [])):
-        item = DOCUMENT
-    if score is None and not compared:
-        score, query = SCORE, query or (QUERY if has_queries(file) else None)
-    return score, query, item
+
+def check_single(file: Path, option: str) -> None:
+    """Refuse an option that goes with the rows of one file, where there may be many."""
+    if is_several(file):
+        raise ValueError(f"--{option} goes with a single table, but {file} is a folder or a pattern")
 
 
 def title_of(file: Path) -> str:

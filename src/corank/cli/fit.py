@@ -20,7 +20,7 @@ from rich.text import Text
 
 from corank._arrays import FloatArray, Index, check_device
 from corank._messages import count, listed
-from corank.cli.columns import id_roles, learned_columns, note_kinds, note_repeated_ids, note_sparse_numbers, views_of
+from corank.cli.columns import learned_columns, note_kinds, note_repeated_ids, note_sparse_numbers, views_of
 from corank.cli.comparisons import (
     FIRST,
     LOSER,
@@ -39,7 +39,6 @@ from corank.cli.console import (
     dim,
     facts,
     is_big,
-    is_several,
     note,
     show,
     show_json,
@@ -51,6 +50,7 @@ from corank.cli.files import (
     DASH,
     check_model_output,
     check_report_output,
+    check_single,
     readable,
     readable_or_none,
     title_of,
@@ -58,7 +58,7 @@ from corank.cli.files import (
 )
 from corank.cli.items import Step
 from corank.cli.known_answers import MARKS, pair_marks, row_marks
-from corank.cli.links import LinkTable, as_argument, check_named, read_scored_items
+from corank.cli.links import LinkTable, as_argument, check_named, links_option, read_scored_items
 from corank.cli.options import (
     AGREEING,
     AUTO,
@@ -219,14 +219,13 @@ class FitRequest:
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """Names of the score, query and id columns, None where there is none; of several ids also `id 2`, …"""
-        return {"score": self.roles.score, "query": self.roles.query, **id_roles(self.roles.id)}
+        """Names of the columns that are not learned from, as in `RoleOptions`."""
+        return self.roles.columns
 
     @property
     def labelled(self) -> list[str]:
         """Columns that stay text when a file is read."""
-        names = [name for role, name in self.columns.items() if name is not None and role != "score"]
-        return [*names, *self.chosen.read_as_text]
+        return [*self.roles.read_as_text, *self.chosen.read_as_text]
 
     @property
     def ranks(self) -> bool:
@@ -303,8 +302,8 @@ class FitRequest:
             raise ValueError(
                 f"--{next(iter(self.passes.given))} does not go with --{second}, which is read into memory"
             )
-        if second is not None and is_several(file):
-            raise ValueError(f"--{second} goes with a single table, but {file} is a folder or a pattern")
+        if second is not None:
+            check_single(file, second)
         if self.is_streamed and self.files.unlabelled is not None:
             raise ValueError("--unlabelled does not go with rows that are read in passes: write nan for such scores")
 
@@ -381,13 +380,13 @@ class TrainingTable:
     @property
     def remembered(self) -> dict[str, str | int | None]:
         """What a model file keeps of the table."""
-        queries = None if self.queries is None else len(np.unique(self.queries))
-        counts = {**self.request.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
+        request, queries = self.request, None if self.queries is None else len(np.unique(self.queries))
+        counts = {**request.columns, "rows": len(self.features), "scored": self.n_scored, "queries": queries}
         counts[MARKS] = "".join(self.marks) or None
-        if self.request.files.unlabelled is not None:
-            counts["unlabelled"] = repr(self.request.files.unlabelled)
-        if self.request.links is not None:
-            counts["links"] = self.request.links.kind
+        if request.files.unlabelled is not None:
+            counts["unlabelled"] = repr(request.files.unlabelled)
+        if request.links is not None:
+            counts["links"] = request.links.kind
         if self.pairs is None or self.pair_columns is None:
             return counts
         return {**counts, **asdict(self.pair_columns), "comparisons": self.pairs.number}
@@ -639,8 +638,8 @@ def _sentences(description: Facts, result: Facts) -> dict[str, str]:
 def _next_commands(result: Facts, given: FitRequest, out: Path) -> list[Text]:
     """What to run next; a table of --items describes more items than those with scores."""
     links, items = given.link_options.links, given.files.items
-    linked = "" if links is None else f" --links {'LINKS' if links == DASH else links}"
-    lines = [command(f"corank rank {out} {'NEW_FILE' if links is None else 'ALL_ITEMS'}{linked} --out ranked.csv")]
+    new_items = "NEW_FILE" if links is None else "ALL_ITEMS"
+    lines = [command(f"corank rank {out} {new_items}{links_option(links)} --out ranked.csv")]
     if "log_evidence" in result:
         all_scored = result["score"] is not None and result["scored"] == result["rows"] and items is None
         pool = items or given.files.file

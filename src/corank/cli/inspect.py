@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +146,7 @@ def _installed_version(package: str) -> str | None:
 def _devices() -> tuple[list[str], dict[str, float]]:
     """Names of the devices, and what each does in a product of matrices in double precision, in GFLOP/s."""
     matrix = np.random.default_rng(0).random((CPU_SIZE, CPU_SIZE))
-    names, speeds = ["CPU"], {"CPU": _speed(CPU_SIZE, lambda: matrix @ matrix)}
+    names, speeds = ["CPU"], {"CPU": _speed(matrix)}
     try:
         import torch
     except ImportError:
@@ -157,16 +155,13 @@ def _devices() -> tuple[list[str], dict[str, float]]:
         memory = torch.cuda.get_device_properties(at).total_memory / 1e9
         names.append(f"{torch.cuda.get_device_name(at)} ({memory:.0f} GB)")
         tensor = torch.rand((GPU_SIZE, GPU_SIZE), dtype=torch.float64, device=f"cuda:{at}")
-        speeds[f"cuda:{at}"] = _speed(GPU_SIZE, partial(_product_entry, tensor))
+        speeds[f"cuda:{at}"] = _speed(tensor)
     return [*names, *(["Apple GPU"] if torch.backends.mps.is_available() else [])], speeds
 
 
-def _product_entry(tensor: Any) -> float:
-    return float((tensor @ tensor)[0, 0])  # a number on this side: the product is finished
-
-
-def _speed(size: int, multiply: Callable[[], Any]) -> float:
-    multiply()  # the first call also loads libraries
-    began = time.perf_counter()
-    multiply()
-    return round(2 * size**3 / (time.perf_counter() - began) / 1e9, 1)
+def _speed(matrix: Any) -> float:
+    began = 0.0
+    for _ in range(2):  # the first product also loads libraries
+        began = time.perf_counter()
+        float((matrix @ matrix)[0, 0])  # a number on this side: the product is finished
+    return round(2 * len(matrix) ** 3 / (time.perf_counter() - began) / 1e9, 1)

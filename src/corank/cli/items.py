@@ -18,7 +18,7 @@ from corank._messages import near_names
 from corank.cli.columns import features_of, remembered, text_columns
 from corank.cli.comparisons import labels
 from corank.cli.console import note
-from corank.cli.files import check_model_and_table, readable, readable_or_none
+from corank.cli.files import check_model_and_table, check_single, readable, readable_or_none
 from corank.cli.links import LinkTable, links_for
 from corank.cli.options import CommonOptions, LinkOptions
 from corank.links import Links
@@ -52,7 +52,7 @@ class OpenedTables:
         described_in = readable_or_none(context, items)
         linked = links.opened(context).table()
         if linked is not None:
-            linked.check_single(source)
+            check_single(source, "links")
         return cls(source, described_in, linked)
 
     @property

@@ -19,7 +19,7 @@ from corank.learners.registry import learner_class
 from corank.streaming import Scan, scan, with_extra
 from corank.streaming.group_queries import group_queries
 from corank.streaming.scan import sampled_table
-from corank.tables import TableError, spreadsheet_safe
+from corank.tables import TableError, columns_of, spreadsheet_safe
 from corank.tables.write import table_writer
 
 SAMPLE_ROWS = 100_000  # from which the encoder learns what the columns hold
@@ -162,7 +162,7 @@ def rank_in_passes(
                     order, ranks = order[ranks <= top], ranks[ranks <= top]
                 table, results = table.take(pa.array(order)), {rank_name: ranks, score_name: scores[order]}
                 numbers = {name: values[order] for name, values in numbers.items()}
-            columns = dict(zip(table.column_names, table.columns, strict=True))
+            columns = columns_of(table)
             ranked = pa.table({**results, **{name: columns.pop(name) for name in named}, **numbers, **columns})
             write(spreadsheet_safe(ranked) if safe else ranked)
             n_rows += len(table)

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from corank.cli.columns import remembered
 from corank.cli.comparisons import NamedItems, labels, read_scores
-from corank.cli.console import is_several, note
+from corank.cli.console import note
+from corank.cli.files import DASH
 from corank.links import Links, read_links
-from corank.tables import TableError, column, is_text, numbers, plain, read_table, score_column
+from corank.tables import TableError, column, columns_of, is_text, numbers, plain, read_table, score_column
 
 MUTUAL, DIRECTED = "mutual", "directed"  # what a model remembers of the links it was fitted with
 WEIGHT_NAMES = ("weight", "weights", "count", "times", "strength")
@@ -40,11 +41,6 @@ class LinkTable:
     def kind(self) -> str:
         """What a model remembers of it."""
         return DIRECTED if self.directed else MUTUAL
-
-    def check_single(self, file: Path) -> None:
-        """Refuse links between the rows of many files."""
-        if is_several(file):
-            raise ValueError(f"--links goes with a single table, but {file} is a folder or a pattern")
 
     def between(self, table: pa.Table, item: str, file: Path, *, may_be_empty: bool = False) -> Links:
         """The links between the rows of a table from `file`, whose column `item` names the rows.
@@ -85,19 +81,9 @@ def _trimmed(values: Any) -> Any:
 # ---- options
 
 
-def link_table(file: Path | None, columns: str | None, *, directed: bool) -> LinkTable | None:
-    """The table of links that the options name, or None."""
-    if file is None:
-        option = "--link-columns" if columns is not None else "--directed" if directed else None
-        if option is not None:
-            raise ValueError(f"{option} needs a table of links: name it with --links")
-        return None
-    names = () if columns is None else tuple(name.strip() for name in columns.split(","))
-    if columns is not None and (len(names) not in (2, 3) or not all(names) or len(set(names)) < len(names)):
-        raise ValueError(
-            f"--link-columns must name two columns, or three with weights, such as from,to; got {columns!r}"
-        )
-    return LinkTable(file, names, directed)
+def links_option(links: Path | None) -> str:
+    """The option --links of a command to run next, as it was given to this one."""
+    return "" if links is None else f" --links {'LINKS' if links == DASH else links}"
 
 
 def check_named(item: str | None) -> str:
@@ -156,7 +142,7 @@ def read_scored_items(
     if not every_item:
         columns: dict[str, Any] = {}
         for source in (table.take(pa.array(rows)), answers):  # of columns that both have, that of the answers
-            columns |= zip(source.column_names, source.columns, strict=True)
+            columns |= columns_of(source)
         return pa.table(columns)
     values = score_column(answers, score)
     given = ~np.isnan(values)

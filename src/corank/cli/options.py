@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from corank.cli.columns import id_roles
 from corank.cli.comparisons import PairColumns
-from corank.cli.files import check_printed, check_table_output, readable_or_none, svmlight_columns, write_result
-from corank.cli.links import LinkTable, link_table
+from corank.cli.files import check_printed, check_table_output, readable_or_none, write_result
+from corank.cli.links import LinkTable
 from corank.learners.registry import LearnerRecord, learner_records
 
 TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads standard input"
@@ -189,8 +190,35 @@ class RoleOptions:
 
     def in_file(self, file: Path, *, compared: bool = False) -> RoleOptions:
         """The columns, by default those of an SVMlight file; one that is `compared` needs no score."""
-        score, query, item = svmlight_columns(file, self.score, self.query, self.id, compared=compared)
-        return replace(self, score=score, query=query, id=item)
+        from corank.streaming.sources import find_files
+        from corank.tables import is_svmlight, is_table_name
+        from corank.tables.read import DOCUMENT, QUERY, SCORE, has_comments, has_queries, lines_of
+
+        if file.is_dir() and (self.score is not None or compared):
+            return self
+        if file.is_dir():
+            files, kind = find_files(file, None)
+            file, svmlight = Path(files[0].path), kind == "svmlight"
+        else:
+            svmlight = file.is_file() and is_table_name(file) and is_svmlight(file)
+        if not svmlight:
+            return self
+        roles = self
+        if self.id is None and has_comments(next(lines_of(file, 1), [])):
+            roles = replace(roles, id=DOCUMENT)
+        if self.score is None and not compared:
+            roles = replace(roles, score=SCORE, query=self.query or (QUERY if has_queries(file) else None))
+        return roles
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """Names of the score, query and id columns, None where there is none; of several ids also `id 2`, …"""
+        return {"score": self.score, "query": self.query, **id_roles(self.id)}
+
+    @property
+    def read_as_text(self) -> list[str]:
+        """Columns that stay text when a file is read: all but the scores."""
+        return [name for role, name in self.columns.items() if name is not None and role != "score"]
 
 
 @dataclass(frozen=True)
@@ -279,7 +307,18 @@ class LinkOptions:
 
     def table(self, *, directed: bool = False) -> LinkTable | None:
         """The table of links, or None."""
-        return link_table(self.links, self.link_columns, directed=directed)
+        columns = self.link_columns
+        if self.links is None:
+            option = "--link-columns" if columns is not None else "--directed" if directed else None
+            if option is not None:
+                raise ValueError(f"{option} needs a table of links: name it with --links")
+            return None
+        names = () if columns is None else tuple(name.strip() for name in columns.split(","))
+        if columns is not None and (len(names) not in (2, 3) or not all(names) or len(set(names)) < len(names)):
+            raise ValueError(
+                f"--link-columns must name two columns, or three with weights, such as from,to; got {columns!r}"
+            )
+        return LinkTable(self.links, names, directed)
 
 
 Directed = Annotated[
@@ -332,7 +371,7 @@ class LearnerOptions:
                 continue
             for tested in (method, plain) if method is AUTO else (method,):
                 check_goes_with(name, tested)
-            settings[LEARNERS_NAMES.get(name, name)] = read(name, value)
+            settings[LEARNERS_NAMES.get(name, name)] = read(value)
         return settings
 
 
@@ -388,12 +427,8 @@ def check_goes_with(name: str, method: MethodName) -> None:
     """Refuse an option that a method does not have; auto has those of the learners with views."""
     methods = METHODS_WITH.get(name) or _methods(lambda record: name in record.options)
     if method not in methods and not (method is AUTO and MethodName.corankrls in methods):
-        raise ValueError(f"--{name} does not go with --method {method}; it goes with --method {_either(methods)}")
-
-
-def _either(names: Sequence[str]) -> str:
-    """`a, b or c`."""
-    return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+        either = " or ".join(", ".join(methods).rsplit(", ", 1))  # a, b or c
+        raise ValueError(f"--{name} does not go with --method {method}; it goes with --method {either}")
 
 
 def check_views(patterns: Sequence[str] | None) -> None:
@@ -424,17 +459,13 @@ def number_or_text(text: str) -> float | str | list[float]:
     return values if len(values) > 1 else values[0]
 
 
-def _number_setting(_: str, text: str) -> Any:
-    return number_or_text(text)
-
-
-def _text_setting(_: str, text: str) -> int | str:
+def _count_or_text(text: str) -> int | str:
     return int(text) if text.isdecimal() else str(text)
 
 
 LEARNERS_NAMES = {"components": "n_components", "atoms": "n_atoms"}  # of settings
-READ_SETTINGS: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(("weighting", "basis", "scoring"), _text_setting),
-    **dict.fromkeys(("alpha", "amplitude", "noise"), _number_setting),
-    **dict.fromkeys(("components", "atoms"), _whole_numbers),
+READ_SETTINGS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("weighting", "basis", "scoring"), _count_or_text),
+    **dict.fromkeys(("alpha", "amplitude", "noise"), number_or_text),
+    **{name: partial(_whole_numbers, name) for name in ("components", "atoms")},
 }

@@ -55,7 +55,7 @@ from corank.cli.options import (
     option,
 )
 from corank.model_files import load
-from corank.tables import column
+from corank.tables import column, is_text
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
@@ -334,13 +334,9 @@ def _first_columns(table: pa.Table, ranking: RankedTable) -> list[str]:
         name for name in others if name.removeprefix("predicted_") == "unusual" and table[name].null_count < len(table)
     ]
     others = [name for name in others if name.removeprefix("predicted_") not in ("row", "unusual")]
-    return [*first, *unusual, *sorted(others, key=lambda name: _is_long_text(table[name]))]
-
-
-def _is_long_text(values: pa.ChunkedArray) -> bool:
-    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
-        return False
-    return bool((pc.mean(pc.utf8_length(values)).as_py() or 0) > LONG_TEXT)
+    texts = [name for name in others if is_text(table[name].type)]
+    lengths = {name: pc.mean(pc.utf8_length(table[name])).as_py() or 0 for name in texts}
+    return [*first, *unusual, *sorted(others, key=lambda name: lengths.get(name, 0) > LONG_TEXT)]
 
 
 def _fitting(cells: dict[str, list[str]], n_needed: int) -> tuple[list[str], list[str]]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.text import Text
 
-from corank._messages import listed
+from corank._messages import listed, shortened
 from corank.cli.console import bold, dim, grid
 from corank.describe import Facts
 
 MAX_COLUMNS = 12  # listed one by one
 MAX_DROPPED = 4  # of them columns that are not learned from
-MAX_CATEGORIES = 6
+MAX_CATEGORIES, MAX_LABEL = 6, 24  # that are listed, and letters of each
 MAX_FEATURES = 12
 
 
@@ -34,16 +34,12 @@ def with_categories(encoding: list[Facts]) -> list[dict[str, str]]:
     """Columns with what becomes of each, the first categories by name."""
     columns = []
     for entry in encoding:
-        treatment, labels = entry["treatment"], [_short(label) for label in entry["categories"]]
+        treatment, labels = entry["treatment"], [shortened(label, MAX_LABEL) for label in entry["categories"]]
         if labels:
             number = f"{len(labels)} values"
             treatment = treatment.replace(number, f"{number} ({listed(labels, MAX_CATEGORIES)})", 1)
         columns.append({"column": entry["column"], "kind": entry["kind"], "treatment": treatment})
     return columns
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 24 else label[:23] + "…"
 
 
 def columns_table(columns: list[dict[str, str]]) -> Any:

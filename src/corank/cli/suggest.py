@@ -19,7 +19,7 @@ from corank.cli.comparisons import FIRST, SECOND, WINNER
 from corank.cli.console import bold, cell, command, dim, grid, show, show_json, working
 from corank.cli.files import DASH
 from corank.cli.items import ItemTable, OpenedTables
-from corank.cli.links import as_argument
+from corank.cli.links import as_argument, links_option
 from corank.cli.options import (
     TABLE,
     File,
@@ -185,16 +185,16 @@ class Questions:
 
     def entries(self) -> list[dict[str, Any]]:
         """One entry per question, with names of items, and what the model expects."""
-        entries = []
+        entries, pool = [], self.pool
         for at, rows in enumerate(self.asked):
             entry: dict[str, Any] = {}
-            if self.pool.query is not None:
-                entry["query"] = self.pool.table[self.pool.query][int(rows[0])].as_py()
+            if pool.query is not None:
+                entry["query"] = pool.table[pool.query][int(rows[0])].as_py()
             sides = {FIRST: f"{FIRST}_row", SECOND: f"{SECOND}_row"} if self.compares else {"item": "row"}
-            entry |= dict(zip(sides, map(self.pool.name, rows), strict=True))
+            entry |= dict(zip(sides, map(pool.name, rows), strict=True))
             entry |= {side: int(row) + 1 for side, row in zip(sides.values(), rows, strict=True)}
             if not self.compares:
-                entry |= {name: self.pool.table[name][int(rows[0])].as_py() for name in self.pool.beside}
+                entry |= {name: pool.table[name][int(rows[0])].as_py() for name in pool.beside}
             entries.append(entry | {name: float(values[at]) for name, values in self.expected.items()})
         return entries
 
@@ -285,7 +285,12 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
     entries, pool = questions.entries(), questions.pool
     titles = {"item": pool.item or "row", "query": pool.query or "", "first_wins": FIRST_WINS, "score": PREDICTED}
     what, purpose = ("comparison", "ask for") if questions.compares else ("item", "score")
-    title = f"{count(len(entries), what)} to {purpose}, {_order(entries, pool, per_query)}"
+    title = f"{count(len(entries), what)} to {purpose}, "
+    n_queries = len({str(entry.get("query")) for entry in entries})
+    if per_query is not None and n_queries > 1:
+        most = f"{per_query}" if len(entries) == per_query * n_queries else f"up to {per_query}"
+        title += f"{most} for each of {count(n_queries, pool.query or 'query')}, "
+    title += "the most informative first"
     shown = [name for name in entries[0] if name not in ("row", f"{FIRST}_row", f"{SECOND}_row")]
     rows: list[Any] = [
         [dim(str(at)), *(f"{entry[name]:.0%}" if name == "first_wins" else cell(entry[name]) for name in shown)]
@@ -299,23 +304,14 @@ def _show_questions(questions: Questions, out: Path | None, per_query: int | Non
     show(bold(title), table, *([dim("; ".join(remarks))] if remarks else []))
 
 
-def _order(entries: list[dict[str, Any]], pool: QuestionPool, per_query: int | None) -> str:
-    queries = {str(entry.get("query")) for entry in entries}
-    if per_query is None or len(queries) == 1:
-        return "the most informative first"
-    most = f"{per_query}" if len(entries) == per_query * len(queries) else f"up to {per_query}"
-    return f"{most} for each of {count(len(queries), pool.query or 'query')}, the most informative first"
-
-
 def _next_steps(questions: Questions, model: Path, pool: Path, out: Path, links: Path | None) -> list[Text]:
     written = Text(f"{count(len(questions.asked), 'question')} written: {out}")
     if not questions.can_be_answered:
         return [written]
     by_name = questions.compares or questions.pool.has_unique_names  # answers name items, and do not describe them
     items = f" --items {'ITEMS' if pool == DASH else pool}" if by_name else ""
-    items += "" if links is None else f" --links {'LINKS' if links == DASH else links}"
     how = " with the better of the two, or first, second or tie" if questions.compares else ""
     names = questions.columns_to_fill
     columns = f"{'column' if len(names) == 1 else 'columns'} {' and '.join(map(repr, names))}"
-    run = command(f"corank update {model} {out}{items} --out NEW.corank", "      ")
+    run = command(f"corank update {model} {out}{items}{links_option(links)} --out NEW.corank", "      ")
     return [written, Text(f"Next: fill in {columns}{how}, then"), run]

@@ -118,11 +118,12 @@ def make_shop(
     check_at_least("n_scored", n_scored, 2)
     if n_scored > n_items:
         raise ValueError(f"n_scored must be at most n_items = {n_items}, got {n_scored}.")
+    n_traits = len(TRAITS)
     item, text, vector, edge, rating = np.random.default_rng(random_state).spawn(5)
-    traits = item.standard_normal((n_items, len(TRAITS)))
+    traits = item.standard_normal((n_items, n_traits))
     category = item.integers(0, len(NOUNS), n_items)
     log_price = item.normal(3.0, 0.6, n_items)
-    level = traits @ item.choice([-1.0, 1.0], len(TRAITS)) / np.sqrt(len(TRAITS))
+    level = traits @ item.choice([-1.0, 1.0], n_traits) / np.sqrt(n_traits)
     level += 0.4 * item.standard_normal(len(NOUNS))[category] - 0.5 * (log_price - 3.0)
     ratings = MEAN_RATING + (level - level.mean()) / level.std()
 
@@ -135,7 +136,9 @@ def make_shop(
     scored = rating.permutation(n_items)[:n_scored]
     y = np.full(n_items, np.nan)
     y[scored] = ratings[scored] + RATING_NOISE * rating.standard_normal(n_scored)
-    embedding = _embedding(traits[embedded], vector)
+    projection = vector.standard_normal((n_traits, EMBEDDING_SIZE)) / np.sqrt(n_traits)
+    noise = EMBEDDING_NOISE * vector.standard_normal((n_items, EMBEDDING_SIZE))
+    embedding = traits[embedded] @ projection + noise
     columns = {
         "description": _descriptions(traits[describing], category[describing], text),
         "category": np.array(list(NOUNS))[category],
@@ -157,12 +160,6 @@ def _descriptions(traits: FloatArray, category: Index, rng: np.random.Generator)
         others = [rng.choice(nouns[number]), *rng.choice(FILLERS, FILLER_WORDS)]
         texts.append(" ".join(rng.permutation([*adjectives, *others])))
     return np.array(texts)
-
-
-def _embedding(traits: FloatArray, rng: np.random.Generator) -> FloatArray:
-    projection = rng.standard_normal((traits.shape[1], EMBEDDING_SIZE)) / np.sqrt(traits.shape[1])
-    noise = EMBEDDING_NOISE * rng.standard_normal((len(traits), EMBEDDING_SIZE))
-    return np.asarray(traits @ projection + noise)
 
 
 def _bought_together(traits: FloatArray, rng: np.random.Generator) -> Index:

@@ -19,6 +19,7 @@ from corank.experiments.methods import BASELINE, Method, chosen_methods, default
 from corank.experiments.peers import FittedMethod
 from corank.experiments.protocol import Draw, Protocol, Task, check_enough, draws_of, masked, split
 from corank.experiments.result import ComparisonResult, Record
+from corank.rows import query_codes
 
 COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")  # of every result
 N_PAIRS = 400  # whose probabilities are looked at in a run
@@ -73,14 +74,19 @@ def compare(
     ['ridge', 'rankrls']
     """
     items, protocol = read_items(data), protocol or Protocol()
-    check_enough(items, protocol)
+    check_enough(items)
     kind: Any = {"queries": items.qid is not None, "judge": protocol.judge(items)}
     chosen = default_methods(**kind) if methods is None else chosen_methods(methods, **kind)
     name = _baseline(chosen, baseline)
     if isinstance(processes, bool) or processes < 1:
         raise ValueError(f"processes must be a whole number of at least 1, got {processes!r}.")
     begin = time.perf_counter()
-    jobs = {_key(items, protocol, job): job for job in _jobs(chosen, items, protocol)}
+    jobs = {
+        _key(items, protocol, (method, draw)): (method, draw)
+        for draw in draws_of(items, protocol)
+        for method in chosen
+        if draw.unscored == 1 or method.uses_unscored  # to other methods their number does not matter
+    }
     finished, failures = attempt_jobs(
         run,
         (items, protocol),
@@ -173,7 +179,7 @@ def _probabilities(fitted: FittedMethod, task: Task) -> tuple[Index, Index, Floa
     if not hasattr(fitted.model, "predict_comparison") or getattr(fitted.model, "_with_links", False):
         return None  # probabilities of pairs know nothing of links
     n = task.X_test.shape[0]
-    qid = np.zeros(n, dtype=np.int64) if task.qid_test is None else task.qid_test
+    qid = query_codes(task.qid_test, n)
     rng = np.random.default_rng([task.seed, 5])
     first = rng.integers(n, size=N_PAIRS)
     second = np.asarray([rng.choice(np.flatnonzero(qid == qid[a])) for a in first])
@@ -189,16 +195,6 @@ def _came_true(scores: FloatArray, pairs: tuple[Index, Index, FloatArray] | None
     differ = scores[first] != scores[second]
     won = scores[first][differ] > scores[second][differ]
     return {"said": [round(float(p), 5) for p in chance[differ]], "came": [int(w) for w in won]}
-
-
-def _jobs(methods: Sequence[Method], items: Items, protocol: Protocol) -> list[Job]:
-    """Every method on every draw; how many unscored rows there are matters only to those that use them."""
-    return [
-        (method, draw)
-        for draw in draws_of(items, protocol)
-        for method in methods
-        if draw.unscored == 1 or method.uses_unscored
-    ]
 
 
 def _key(items: Items, protocol: Protocol, job: Job) -> str:

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from corank._arrays import FloatArray, Index, Mask, digest, to_numpy
 from corank.encoder import TableEncoder
 from corank.links import read_links
-from corank.rows import encode_queries, spreads
+from corank.rows import encode_queries, query_codes, spreads
 from corank.views import encoded_views, random_bases, random_split, read_views
 
 
@@ -45,7 +45,7 @@ class Items:
     query_names: tuple[str, ...] = field(init=False, default=())  # of the queries by their number
 
     def __post_init__(self) -> None:
-        n = _n_rows(self.X)
+        n = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
         y = np.asarray(to_numpy(self.y), dtype=np.float64)
         if y.shape != (n,):
             raise ValueError(
@@ -53,7 +53,7 @@ class Items:
             )
         if np.isinf(y).any():
             raise ValueError("y has infinite values; give finite scores, and NaN where a row has none.")
-        if not (~np.isnan(y)).any():
+        if np.isnan(y).all():
             raise ValueError("y has no scored row: every score is NaN.")
         object.__setattr__(self, "y", y)
         if self.qid is not None:
@@ -135,12 +135,6 @@ def read_items(data: Any) -> Items:
     raise TypeError(f"data is {type(data).__name__}; give Items, what a loader gives, (X, y) or (X, y, qid).")
 
 
-def _n_rows(X: Any) -> int:
-    if hasattr(X, "num_rows"):
-        return int(X.num_rows)
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
 def _take(table: Any, rows: Index) -> Any:
     """Rows of a table of any library."""
     return nw.from_native(table, eager_only=True)[rows].to_native()
@@ -176,7 +170,7 @@ class Intake:
 
 def intake(items: Items) -> Intake:
     """Count rows, queries and ties, and look for problems."""
-    y, codes = items.y[items.scored], np.zeros(len(items), dtype=np.int64) if items.qid is None else items.qid
+    y, codes = items.y[items.scored], query_codes(items.qid, len(items))
     sizes = np.bincount(codes)
     return Intake(
         rows=len(items),

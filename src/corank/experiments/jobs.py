@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -122,7 +122,8 @@ def attempt_jobs(
         finished = {key: (done, False) for key, _ in jobs if (done := keep.read(key)) is not None}
     missing = [(key, job) for key, job in jobs if key not in finished]
     failures: dict[str, str] = {}
-    with (progress or quiet)(len(jobs), len(jobs) - len(missing)) as advance:
+    bar = progress(len(jobs), len(jobs) - len(missing)) if progress else nullcontext(lambda: None)
+    with bar as advance:
         for key, outcome in _outcomes(run, shared, missing, processes):
             if isinstance(outcome, Done):
                 if keep is not None:
@@ -228,12 +229,6 @@ def version_of(*names: str) -> str | None:
 
 
 # ---------------------------------------------------------------- progress
-
-
-@contextmanager
-def quiet(total: int, done: int) -> Iterator[Advance]:
-    """Show nothing."""
-    yield lambda: None
 
 
 def shown_on(console: Console, name: str) -> Callable[[int, int], Any]:

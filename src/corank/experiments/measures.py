@@ -8,6 +8,7 @@ import numpy as np
 
 from corank._arrays import FloatArray, Index, first_appearance
 from corank.metrics import disagreement_error, ndcg
+from corank.rows import query_codes
 
 TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
 READING = {
@@ -33,7 +34,7 @@ def measured(
     -------
     queries : labels; disagreement, ndcg, rmse : one value each, as lists
     """
-    labels = np.zeros(len(scores), dtype=np.int64) if qid is None else qid
+    labels = query_codes(qid, len(scores))
     codes, _ = first_appearance(labels)
     queries = labels[np.unique(codes, return_index=True)[1]]
     measures = {

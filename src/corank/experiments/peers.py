@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,8 +24,9 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from corank._arrays import FloatArray, Index, take
+from corank._arrays import FloatArray, Index, run_starts, take
 from corank.experiments.protocol import Task
+from corank.rows import query_codes
 
 SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
 FOLDS = 3
@@ -119,7 +121,7 @@ def _errors(left: MethodRows, predicted: FloatArray, judge: str) -> FloatArray:
 
 def _pairs_by_query(rows: MethodRows) -> Iterator[tuple[Index, Index]]:
     """Row numbers (better, worse) of the pairs with different scores, query by query."""
-    codes = np.zeros(len(rows.y), dtype=np.int64) if rows.qid is None else rows.qid
+    codes = query_codes(rows.qid, len(rows.y))
     for query in np.unique(codes):
         members = np.flatnonzero(codes == query)
         better, worse = np.nonzero(rows.y[members][:, None] > rows.y[members][None, :])
@@ -158,7 +160,7 @@ def widths(X: Any) -> FloatArray:
 def ridge(task: Task) -> FittedMethod:
     """Ridge regression on the columns, each query's mean score taken out."""
     alphas = np.logspace(-4, 5, SETTINGS)
-    return fit_tuned([Family([{"alpha": alpha} for alpha in alphas.tolist()], _ridge_path(alphas))], task)
+    return fit_tuned([Family([{"alpha": alpha} for alpha in alphas.tolist()], partial(_ridge_path, alphas))], task)
 
 
 def kernel_ridge(task: Task) -> FittedMethod:
@@ -186,17 +188,14 @@ def gaussian_process(task: Task) -> FittedMethod:
 
 def forest(task: Task) -> FittedMethod:
     """Extremely randomised trees, with leaves of two sizes to choose from."""
-    return fit_tuned([Family([{"min_samples_leaf": size}], _trees(size)) for size in (1, 4)], task)
+    return fit_tuned([Family([{"min_samples_leaf": size}], partial(_trees, size)) for size in (1, 4)], task)
 
 
-def _trees(leaf: int) -> Callable[[MethodRows, int], Fitted]:
-    def fit(rows: MethodRows, seed: int) -> Fitted:
-        y, level = _targets(rows)
-        model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(_matrix(rows.X), y)
-        size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
-        return (lambda new: (level + model.predict(_matrix(new)))[:, None]), lambda at: size
-
-    return fit
+def _trees(leaf: int, rows: MethodRows, seed: int) -> Fitted:
+    y, level = _targets(rows)
+    model = ExtraTreesRegressor(FOREST_TREES, min_samples_leaf=leaf, random_state=seed).fit(_matrix(rows.X), y)
+    size = 64 * sum(tree.tree_.node_count for tree in model.estimators_)
+    return (lambda new: (level + model.predict(_matrix(new)))[:, None]), lambda at: size
 
 
 def _dense(X: Any) -> FloatArray:
@@ -206,18 +205,16 @@ def _dense(X: Any) -> FloatArray:
 def rank_svm(task: Task) -> FittedMethod:
     """A linear support vector machine on differences of rows of a query."""
     costs = np.logspace(-5, 2, SVM_SETTINGS).tolist()
-    return fit_tuned([Family([{"C": C}], _pairwise(C)) for C in costs], task)
+    return fit_tuned([Family([{"C": C}], partial(_pairwise, C)) for C in costs], task)
 
 
-def _width_families(task: Task, path: Callable[[MethodRows, float, FloatArray, int], Fitted]) -> list[Family]:
+def _width_families(task: Task, path: Callable[[float, FloatArray, MethodRows, int], Fitted]) -> list[Family]:
     """One family per kernel width: all alphas."""
     alphas = np.logspace(-4, 3, SETTINGS // N_WIDTHS)
-
-    def family(gamma: float) -> Family:
-        settings = [{"gamma": gamma, "alpha": alpha} for alpha in alphas.tolist()]
-        return Family(settings, lambda rows, seed: path(rows, gamma, alphas, seed))
-
-    return [family(gamma) for gamma in widths(task.scored[0]).tolist()]
+    return [
+        Family([{"gamma": gamma, "alpha": alpha} for alpha in alphas.tolist()], partial(path, gamma, alphas))
+        for gamma in widths(task.scored[0]).tolist()
+    ]
 
 
 def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
@@ -229,19 +226,16 @@ def _targets(rows: MethodRows) -> tuple[FloatArray, float]:
     return rows.y - means[codes], 0.0
 
 
-def _ridge_path(alphas: FloatArray) -> Callable[[MethodRows, int], Fitted]:
-    def fit(rows: MethodRows, seed: int) -> Fitted:
-        X = _dense(rows.X)
-        centre, (y, level) = X.mean(axis=0), _targets(rows)
-        U, s, Vt = linalg.svd(X - centre, full_matrices=False)
-        shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
-        weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
-        return (lambda new: np.asarray(new @ weights - centre @ weights + level)), lambda at: 8 * (X.shape[1] + 1)
-
-    return fit
+def _ridge_path(alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
+    X = _dense(rows.X)
+    centre, (y, level) = X.mean(axis=0), _targets(rows)
+    U, s, Vt = linalg.svd(X - centre, full_matrices=False)
+    shrunk = s[:, None] / (s[:, None] ** 2 + alphas)  # (rank, alphas)
+    weights = Vt.T @ (shrunk * (U.T @ y)[:, None])
+    return (lambda new: np.asarray(new @ weights - centre @ weights + level)), lambda at: 8 * (X.shape[1] + 1)
 
 
-def _kernel_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) -> Fitted:
+def _kernel_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
     """Dual weights of every alpha from one eigendecomposition, O(n³)."""
     y, level = _targets(rows)
     values, vectors = linalg.eigh(rbf_kernel(rows.X, gamma=gamma))
@@ -250,27 +244,24 @@ def _kernel_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) 
     return (lambda new: np.asarray(rbf_kernel(new, rows.X, gamma=gamma) @ weights + level)), lambda at: size
 
 
-def _nystroem_path(rows: MethodRows, gamma: float, alphas: FloatArray, seed: int) -> Fitted:
+def _nystroem_path(gamma: float, alphas: FloatArray, rows: MethodRows, seed: int) -> Fitted:
     n = min(N_BASIS, len(rows.y))
     map_ = Nystroem(gamma=gamma, n_components=n, random_state=seed).fit(rows.X)
     inner = MethodRows(map_.transform(rows.X), rows.y, rows.qid)
-    predict, _ = _ridge_path(alphas)(inner, seed)
+    predict, _ = _ridge_path(alphas, inner, seed)
     size = 8 * n * (n + 1 + rows.X.shape[1])
     return (lambda new: predict(map_.transform(new))), lambda at: size
 
 
-def _pairwise(C: float) -> Callable[[MethodRows, int], Fitted]:
-    def fit(rows: MethodRows, seed: int) -> Fitted:
-        first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
-        sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
-        differences = rows.X[first] - rows.X[second]
-        differences = sparse.diags_array(sign) @ differences if sparse.issparse(rows.X) else sign[:, None] * differences
-        model = LinearSVC(C=C, fit_intercept=False, dual="auto", max_iter=2_000, random_state=seed, tol=1e-3)
-        model.fit(differences, sign)
-        weights = model.coef_[0]
-        return (lambda new: np.asarray(new @ weights)[:, None]), lambda at: 8 * len(weights)
-
-    return fit
+def _pairwise(C: float, rows: MethodRows, seed: int) -> Fitted:
+    first, second = pairs_of(rows, MOST_PAIRS, np.random.default_rng([seed, 3]))
+    sign = np.where(np.arange(len(first)) % 2 == 0, 1.0, -1.0)  # both classes alike
+    differences = rows.X[first] - rows.X[second]
+    differences = sparse.diags_array(sign) @ differences if sparse.issparse(rows.X) else sign[:, None] * differences
+    model = LinearSVC(C=C, fit_intercept=False, dual="auto", max_iter=2_000, random_state=seed, tol=1e-3)
+    model.fit(differences, sign)
+    weights = model.coef_[0]
+    return (lambda new: np.asarray(new @ weights)[:, None]), lambda at: 8 * len(weights)
 
 
 def pairs_of(rows: MethodRows, most: int, rng: np.random.Generator) -> tuple[Index, Index]:
@@ -301,24 +292,22 @@ assert len(LIGHTGBM) * len(N_TREES) == len(XGBOOST) * len(N_TREES) == SETTINGS
 
 def lightgbm(task: Task) -> FittedMethod:
     """LightGBM: lambdarank with queries, least squares without."""
-    return fit_tuned(families(LIGHTGBM, N_TREES, lightgbm_stages), task)
+    return fit_tuned(_tree_families(LIGHTGBM, lightgbm_stages), task)
 
 
 def xgboost(task: Task) -> FittedMethod:
     """XGBoost: pairwise ranking with queries, least squares without."""
-    return fit_tuned(families(XGBOOST, N_TREES, xgboost_stages), task)
+    return fit_tuned(_tree_families(XGBOOST, xgboost_stages), task)
 
 
-def families(
-    grid: Sequence[Setting],
-    n_trees: Sequence[int],
-    fit: Callable[[MethodRows, Setting, Sequence[int]], Fitted],
+def _tree_families(
+    grid: Sequence[Setting], fit: Callable[[MethodRows, Setting, Sequence[int]], Fitted]
 ) -> list[Family]:
     """One family per setting: all numbers of trees."""
 
     def family(setting: Setting) -> Family:
-        settings = [{**setting, "trees": n} for n in n_trees]
-        return Family(settings, lambda rows, seed: fit(rows, setting, n_trees))
+        settings = [{**setting, "trees": n} for n in N_TREES]
+        return Family(settings, lambda rows, seed: fit(rows, setting, N_TREES))
 
     return [family(setting) for setting in grid]
 
@@ -398,4 +387,4 @@ def levels(y: FloatArray) -> Index:
 
 def group_sizes(qid: Index) -> Index:
     """Rows of each query; they stand together."""
-    return np.diff(np.flatnonzero(np.r_[True, qid[1:] != qid[:-1], True]))
+    return np.diff(run_starts(qid), append=len(qid))

@@ -100,7 +100,7 @@ class Split:
         return np.concatenate([self.scored, self.unscored])
 
 
-def check_enough(items: Items, protocol: Protocol) -> None:
+def check_enough(items: Items) -> None:
     """Refuse data on which no test could say anything."""
     units = testable(items)
     if items.qid is None and len(units) < FEWEST_ROWS:
@@ -134,6 +134,7 @@ def draws_of(items: Items, protocol: Protocol) -> list[Draw]:
 def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     """The rows of a draw. A part of the scored or unscored rows is always the first of the same order: draws nest."""
     units, codes = testable(items), np.arange(len(items)) if items.qid is None else items.qid
+    n_codes = int(codes.max()) + 1
     rng = np.random.default_rng([protocol.seed, draw.repeat])
     test = _test_units(units, protocol, draw.repeat)
     has_score = items.scored
@@ -141,7 +142,7 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     candidates = rng.permutation(np.intersect1d(units, others))
     least = FEWEST_SCORED if items.qid is not None else 2 * FEWEST_SCORED
     n_scored = max(least, round(protocol.share(items) * len(candidates)))
-    sizes = np.bincount(codes[has_score], minlength=int(codes.max()) + 1)
+    sizes = np.bincount(codes[has_score], minlength=n_codes)
     allowed = _within(candidates, sizes, protocol.max_scored, least)
     kept = allowed[: max(least, round(draw.scored * min(n_scored, len(allowed))))]
     is_scored = np.isin(codes, kept) & has_score
@@ -149,7 +150,7 @@ def split(items: Items, protocol: Protocol, draw: Draw) -> Split:
     without_order = rng.permutation(np.setdiff1d(others, candidates))  # queries without two different scores
     order = np.concatenate([candidates[::-1], without_order])  # from the far end: scored ones last, so that draws nest
     usable = np.isin(codes, others) & ~is_scored
-    sizes = np.bincount(codes[usable], minlength=int(codes.max()) + 1)
+    sizes = np.bincount(codes[usable], minlength=n_codes)
     chosen = _within(order[sizes[order] > 0], sizes, protocol.max_unscored, 1)
     chosen = chosen[: int(np.ceil(draw.unscored * len(chosen)))]
     masks = (is_scored, np.isin(codes, chosen) & usable, np.isin(codes, test) & has_score)
@@ -224,13 +225,13 @@ class Task:
         return None if self.links is None else self.links.take(np.arange(len(self.y)))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class HiddenScores:
     """Scores of the test rows, locked away until predictions for all of them are handed over."""
 
-    def __init__(self, scores: FloatArray, qid: Index | None, least: float) -> None:
-        self._scores = scores
-        self.qid = qid
-        self.least = least
+    _scores: FloatArray
+    qid: Index | None
+    least: float
 
     def unlock(self, predictions: Any) -> FloatArray:
         """The scores, in exchange for finite predictions: (n_test,)."""

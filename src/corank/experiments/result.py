@@ -128,19 +128,19 @@ class ComparisonResult:
         n_test = float(np.mean([record.result["n_test"] for record in self.records]))
         return float(self.items.scored.sum()) - n_test, n_test
 
-    def _gain(self, first: FloatArray, second: FloatArray) -> tuple[Estimate, float, int]:
-        """Gain of the first over the second, both (repeats, queries), paired: estimate, p-value, number of units."""
-        gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
-        if not self.has_queries:
-            return self._estimate(gains), corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
-        units = over_repeats(gains)
-        return self._estimate(gains), signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
-
     def _gains(self, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> list[Gain]:
-        """Tests that are made together."""
-        gains = [self._gain(first, second) for first, second in pairs]
-        corrected = holm([p for _, p, _ in gains]) if gains else []
-        return [Gain(gain, p, q, n) for (gain, p, n), q in zip(gains, corrected, strict=True)]
+        """Gains of the first of every pair over the second, both (repeats, queries), by tests that are made together."""
+        tests = []
+        for first, second in pairs:
+            gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
+            if self.has_queries:
+                units = over_repeats(gains)
+                p, n_units = signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
+            else:
+                p, n_units = corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
+            tests.append((self._estimate(gains), p, n_units))
+        corrected = holm([p for _, p, _ in tests])
+        return [Gain(gain, p, q, n_units) for (gain, p, n_units), q in zip(tests, corrected, strict=True)]
 
     @cached_property
     def _against(self) -> dict[str, Gain]:
@@ -207,27 +207,21 @@ class ComparisonResult:
             )
             if len(fitted) > 1 and self.estimate(self.measure, method.name) is not None:
                 places[method.name] = fitted
-        common = self._common([place for fitted in places.values() for place in fitted])
+        common: FloatArray | float = 0.0  # by how much each query is harder than the mean of all
+        if self.has_queries and places:
+            levels = [self.units(self.measure, *place) for fitted in places.values() for place in fitted]
+            level = np.mean(levels, axis=0)  # NaN where one has none
+            common = level - np.nanmean(level)
         return [
             LearningCurve(
                 name,
                 self.method(name).title,
                 over,
-                [self._mean(place, f"n_{over}") for place in fitted],
+                [float(np.mean([record.result[f"n_{over}"] for record in self.runs(*place)])) for place in fitted],
                 [self._estimate(self.values(self.measure, *place) - common) for place in fitted],
             )
             for name, fitted in places.items()
         ]
-
-    def _mean(self, place: tuple[str, float, float], name: str) -> float:
-        return float(np.mean([record.result[name] for record in self._by_place[place]]))
-
-    def _common(self, places: Sequence[tuple[str, float, float]]) -> FloatArray | float:
-        """By how much each query is harder than the mean of all, over all these places; 0 without queries."""
-        if not self.has_queries or not places:
-            return 0.0
-        level = np.mean([self.units(self.measure, *place) for place in places], axis=0)  # NaN where one has none
-        return np.asarray(level - np.nanmean(level))
 
     def probabilities(self) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Outcomes (0 or 1) of pairs and their predicted probabilities, for every method that gives any."""

@@ -4,7 +4,7 @@ in plain words, "cannot tell" included."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from corank._messages import rounded
 from corank.experiments.measures import TITLES
@@ -101,9 +101,7 @@ def in_numbers(value: Estimate, measure: str, *, signed: bool = False) -> str:
     """A mean with its interval; disagreement in points, hundredths of all pairs."""
     sign = "+" if signed else ""
     scale, unit = (100, " points") if measure == "disagreement" else (1, "")
-    mean, low, high = (
-        rounded(scale * number, sign=sign).replace("-", "−") for number in (value.mean, value.low, value.high)
-    )
+    mean, low, high = (rounded(scale * number, sign=sign).replace("-", "−") for number in astuple(value))
     return f"{mean}{unit} ({low} to {high})"
 
 

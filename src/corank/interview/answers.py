@@ -81,15 +81,14 @@ class Answer:
         """Refuse an answer that does not go with its question, in a ValueError."""
         if self.kind not in N_ITEMS:
             raise ValueError(f"kind must be {_listed(N_ITEMS)}, got {self.kind!r}")
-        if len(self.items) not in N_ITEMS[self.kind]:
-            raise ValueError(
-                f"kind {self.kind!r} shows {_listed(N_ITEMS[self.kind])} items, but {len(self.items)} are named"
-            )
+        n_items = len(self.items)
+        if n_items not in N_ITEMS[self.kind]:
+            raise ValueError(f"kind {self.kind!r} shows {_listed(N_ITEMS[self.kind])} items, but {n_items} are named")
         if "" in self.items:
             raise ValueError(f"{POSITIONS[self.items.index('')]!r} is empty, but an item after it is named")
-        if len(set(self.items)) < len(self.items):
+        if len(set(self.items)) < n_items:
             raise ValueError("an item is shown twice: every question is about different items")
-        standing = POSITIONS[: len(self.items)]
+        standing = POSITIONS[:n_items]
         possible = (SCORE, SKIP) if self.kind == SCORE else (*standing, TIE, SKIP)
         if self.answer not in possible:
             raise ValueError(f"answer must be {_listed(possible)}, got {self.answer!r}")
@@ -373,24 +372,25 @@ class AnswersFile(AnswersInMemory):
         line = text.getvalue().encode()
         fields = _fields(line) if line.count(b"\n") == 1 else None
         if fields is None or list(fields.values()) != values:  # could not be read again
+            beginnings = ", ".join(repr(name[:40]) for name in (*answer.items, answer.person))
             raise ValueError(
                 "names of items and people must be one line of text each, without NUL and of less than 100,000 "
-                f"characters, got {_shortened(answer)}"
+                f"characters, got {beginnings}"
             )
         self._write(line)
 
     def _write(self, line: bytes) -> None:
         """Write bytes at the end of the file, and on to the disk."""
         unwritten = b"\n" + line if self._cut else line
-        n_bytes, was_cut = len(unwritten), self._cut
+        n_bytes, was_cut, descriptor = len(unwritten), self._cut, self._file.fileno()
         self._cut = True  # until all is written
         while unwritten:
             unwritten = unwritten[self._file.write(unwritten) or 0 :]
         try:
-            os.fsync(self._file.fileno())
+            os.fsync(descriptor)
         except OSError:  # the line may be lost, and its answer is refused: it must not come back
             with suppress(OSError):
-                os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - n_bytes)
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - n_bytes)
                 self._cut = was_cut
             raise
         self._cut = False
@@ -412,7 +412,3 @@ def _now() -> str:
 
 def _listed(words: Any) -> str:
     return " or ".join(map(repr, words))
-
-
-def _shortened(answer: Answer) -> str:
-    return ", ".join(repr(name[:40]) for name in (*answer.items, answer.person))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -20,7 +21,7 @@ from scipy.special import ndtr, softmax
 from corank._arrays import FloatArray, Index, Mask, add_diagonal
 from corank.kernels import squared_norms
 from corank.solvers.active_learning import information
-from corank.solvers.expectation_propagation import Posterior, Sites, propagate
+from corank.solvers.expectation_propagation import Sites, propagate
 from corank.solvers.pair_data import PairData
 
 LEAST_VARIANCE = 1e-12
@@ -36,6 +37,7 @@ MAX_SCALED = 500  # items whose distances are looked at
 N_DRAWS = 200  # of all scores, for places and the first ten
 MAX_FORESEEN = 120  # items whose future answers are gone through
 _NODES, _WEIGHTS = hermgauss(9)
+ScaledKernel: TypeAlias = tuple[float, float, float]  # own share, width and variance
 
 
 @dataclass(frozen=True)
@@ -270,9 +272,9 @@ class Beliefs:
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
-        self._sites: dict[tuple[float, float, float], Sites] = {}
+        self._sites: dict[ScaledKernel, Sites] = {}
         self._outcomes: Index = np.empty((0, 2), dtype=np.int64)  # that the sites stand for
-        self._shares: dict[tuple[float, float, float], float] = {}  # of the kernels when all were looked at
+        self._shares: dict[ScaledKernel, float] = {}  # of the kernels when all were looked at
         self._n_looked = 0  # outcomes at that time
 
     def after(self, outcomes: Index, rows: Index, weights: FloatArray) -> Belief:
@@ -287,7 +289,7 @@ class Beliefs:
         """
         self._extend(outcomes)
         negligible = self._negligible(len(outcomes))
-        kernels: list[tuple[float, float, float]] = []
+        kernels: list[ScaledKernel] = []
         log_weights: list[float] = []
         means: list[FloatArray] = []
         covariances: list[FloatArray] = []
@@ -306,7 +308,10 @@ class Beliefs:
                     covariances.append(variance * pool)
                     continue
                 size = np.sqrt(variance)
-                posterior = self._propagated(replace(pairs, features=size * pairs.features), kernels[-1])
+                scaled, sites = replace(pairs, features=size * pairs.features), self._sites.get(kernels[-1])
+                features = scaled.centred(scaled.features)
+                posterior = propagate(features, scaled, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS)
+                self._sites[kernels[-1]] = posterior.sites
                 left = scipy.linalg.solve_triangular(posterior.factor, size * cross, lower=True)
                 log_weights.append(posterior.log_evidence)
                 means.append(size * cross.T @ posterior.mean)
@@ -341,17 +346,11 @@ class Beliefs:
         features = np.vstack([root, np.zeros(p)]) if by_difference else root
         return PairData(features, winners, losers, np.ones(p)), cross
 
-    def _negligible(self, n_outcomes: int) -> set[tuple[float, float, float]]:
+    def _negligible(self, n_outcomes: int) -> set[ScaledKernel]:
         """Kernels that had next to no share when all were looked at, not many outcomes ago."""
         if n_outcomes < FEW_OUTCOMES or not self._n_looked <= n_outcomes < self._n_looked + LOOK_EVERY:
             return set()
         return {kernel for kernel, share in self._shares.items() if share < LEAST_SHARE}
-
-    def _propagated(self, pairs: PairData, kernel: tuple[float, float, float]) -> Posterior:
-        features, sites = pairs.centred(pairs.features), self._sites.get(kernel)
-        posterior = propagate(features, pairs, sites, tolerance=TOLERANCE, sweeps=MAX_SWEEPS)
-        self._sites[kernel] = posterior.sites
-        return posterior
 
     def _extend(self, outcomes: Index) -> None:
         """Make sites that stand for these outcomes: those known, and new ones that say nothing yet."""

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,7 +58,10 @@ class Cards:
         if show is None:  # long texts last
             columns = dict(sorted(columns.items(), key=lambda entry: _is_long(entry[1])))
         self._columns = columns
-        self.has_remote_pictures = any(_has_urls(values) for values in columns.values())
+        texts = [values for values in columns.values() if is_text(values.type)]
+        self.has_remote_pictures = any(
+            pc.any(pc.match_substring_regex(values, r"^\s*https?://")).as_py() for values in texts
+        )
 
     def card(self, row: int) -> dict[str, Any]:
         """A row as the page takes it: title, fields and more of them as (name, text, is it long), sources of pictures."""
@@ -104,8 +108,10 @@ def cell_text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= MAX_PLAIN_DIGITS else str(value)
+    if isinstance(value, float) and np.isnan(value):
+        return ""
     if isinstance(value, float):
-        return _number_text(value)
+        return f"{value:,.0f}" if MAX_PLAIN_DIGITS <= abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, datetime):
         return value.isoformat(" ", "minutes").removesuffix(" 00:00")
     if isinstance(value, date):
@@ -116,14 +122,6 @@ def cell_text(value: Any) -> str:
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT].rstrip() + " …"
 
 
-def _number_text(value: float) -> str:
-    if value != value:  # noqa: PLR0124
-        return ""
-    if MAX_PLAIN_DIGITS <= abs(value) < 1e15:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
 def _can_be_shown(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
@@ -131,7 +129,3 @@ def _can_be_shown(kind: pa.DataType) -> bool:
 def _is_long(values: pa.ChunkedArray) -> bool:
     longest = pc.max(pc.utf8_length(values)).as_py() if is_text(values.type) else 0
     return (longest or 0) > LONG_TEXT
-
-
-def _has_urls(values: pa.ChunkedArray) -> bool:
-    return is_text(values.type) and bool(pc.any(pc.match_substring_regex(values, r"^\s*https?://")).as_py())

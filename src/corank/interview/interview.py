@@ -513,18 +513,18 @@ class Interview:
         """
         order = np.argsort(-scores, kind="stable")
         n = len(scores)
-        spread = max(float(belief.mean.std()), LEAST_SPREAD) / max(float(scores[belief.rows].std()), 1e-300)
-        around = replace(belief, mean=spread * scores[belief.rows])
+        pool_scores = scores[belief.rows]
+        spread = max(float(belief.mean.std()), LEAST_SPREAD) / max(float(pool_scores.std()), 1e-300)
+        around = replace(belief, mean=spread * pool_scores)
         places = around.drawn_places(self._seed)
         low, high = np.percentile(places, INTERVAL, axis=0)
         centred = belief.covariance - np.average(belief.covariance, axis=0, weights=belief.weights)
         centred = centred - np.average(centred, axis=1, weights=belief.weights)[:, None]
         std = np.sqrt(np.maximum(np.diag(centred), 0.0)) / spread
-        by_score = np.argsort(scores[belief.rows], kind="stable")
-        pool_scores = scores[belief.rows][by_score]
+        by_score = np.argsort(pool_scores, kind="stable")
         estimates = []
         for values in (std, low, high):
-            estimate = np.interp(scores, pool_scores, values[by_score])
+            estimate = np.interp(scores, pool_scores[by_score], values[by_score])
             estimate[belief.rows] = values
             estimates.append(estimate)
         place = np.empty(n, dtype=np.int64)

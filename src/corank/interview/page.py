@@ -102,7 +102,8 @@ class Page:
                 self._problem = ""
             except Exception as error:  # noqa: BLE001 - answers are safe, and the page must go on
                 self._problem = f"The ranking could not be updated, and is tried again in {RETRY:g} seconds: {error}"
-            _give_back_memory()
+            with suppress(AttributeError, OSError, TypeError):  # glibc would keep more and more memory; others do not
+                ctypes.CDLL(None).malloc_trim(0)
             self._learning = self._wake.is_set()
             self._version += 1
             self._on_news()
@@ -214,12 +215,6 @@ class Page:
         name = f"{id} of the item" if id in ("rank", *values) else id
         names = [self.interview.names[row] for row in order]
         return pa.table({"rank": np.arange(1, len(order) + 1), name: names, **values})
-
-
-def _give_back_memory() -> None:
-    """Return what a fit no longer needs to the system; glibc would keep more and more of it from answer to answer."""
-    with suppress(AttributeError, OSError, TypeError):  # other C libraries
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _whole_number(message: dict[str, Any], name: str) -> int:

@@ -29,7 +29,14 @@ class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]
         super().__init__()
         self.interview = interview
         commands = ['widget.save("model.corank")', "widget.ranking()"]
-        self._page = Page(interview, cards, heading=heading, commands=commands, place=place, on_news=self._send_news)
+        self._page = Page(
+            interview,
+            cards,
+            heading=heading,
+            commands=commands,
+            place=place,
+            on_news=lambda: self.send({"news": self._page.news()}),
+        )
         self.on_msg(self._hear)
         self._page.begin()
 
@@ -39,9 +46,6 @@ class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]
         except (TypeError, ValueError) as error:
             reply = {"error": str(error)}
         self.send(reply)
-
-    def _send_news(self) -> None:
-        self.send({"news": self._page.news()})
 
     def ranking(self) -> Any:
         """The latest ranking as a table of pyarrow: rank, name, score, its standard deviation, and between which ranks."""

@@ -135,16 +135,7 @@ class GivenScores:
             raise ValueError("y has no scored row: every score is NaN.")
         if not given.any():
             raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
-        queries, n_queries = (None, 1) if qid is None else encode_queries(qid, n)
-        rows = Rows(
-            features=features,
-            scores=None,
-            queries=None if queries is None else like(queries, features, "int64"),
-            n_queries=n_queries,
-            weights=weights,
-            index=like(np.arange(n), features, "int64"),
-        )
-        return cls(rows, scores, given, used)
+        return cls(Rows.of(features, None, qid, weights), scores, given, used)
 
     @classmethod
     def held(cls, rows: Rows) -> GivenScores:

@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from corank._scikit_learn import check_is_fitted
-from corank.encoder import KINDS, TableEncoder
+from corank.encoder import KINDS, OPTIONS, SCALING, TableEncoder
 from corank.learners.registry import learner_class, stored_learners
 from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
 from corank.model_files.packing import NAMED_FUNCTIONS, Packer, Unpacker, function_name
 from corank.model_files.schema import (
     ENCODER,
     ENCODER_ARRAYS,
-    KIND_OPTIONS,
     TEXT_ARRAYS,
     VECTOR_ARRAYS,
     Contents,
@@ -139,16 +138,13 @@ def _pack_parameters(learner: Any, packer: Packer) -> tuple[dict[str, Any], dict
         value = parameters.get(name)
         if name == "dictionary" and (registered := function_name(value)) is not None:
             parameters[name] = registered
-        elif value is not None and not isinstance(value, Integral | str) and not _is_row_list(name, value):
+        elif name == "dictionary" and isinstance(value, list | np.ndarray) and np.ndim(value) == 1:
+            continue  # row numbers, which a file can hold
+        elif value is not None and not isinstance(value, Integral | str):
             is_split_list = name == "cv" and isinstance(value, list | tuple)
             descriptions[name] = f"{len(value)} splits" if is_split_list else " ".join(repr(value).split())[:200]
             parameters[name] = None
     return {name: packer.pack(value, name) for name, value in parameters.items()}, descriptions
-
-
-def _is_row_list(name: str, value: Any) -> bool:
-    """Whether a dictionary is a list of row numbers, which a file can hold."""
-    return name == "dictionary" and isinstance(value, list | np.ndarray) and np.ndim(value) == 1
 
 
 def _pack_encoder(encoder: Any, learner: Any, packer: Packer) -> Any:
@@ -237,7 +233,7 @@ def _as_today(header: Any) -> Any:
         new = {"year": False, "season": False, "date_format": "", "vector": "", "words": None, "characters": None}
         kinds = {"text": "category"}
         columns = [{**new, **column, "kind": kinds.get(column.get("kind"), column.get("kind"))} for column in columns]
-        header = {**header, **{option: [] for option in KIND_OPTIONS}}
+        header = {**header, **{option: [] for option in OPTIONS}}
     columns = [
         {"clips": False, "format": column["date_format"], **column} if "date_format" in column else column
         for column in columns
@@ -250,14 +246,13 @@ def _is_sound_encoder(header: Any, arrays: dict[str, Any]) -> bool:
     """Whether header and arrays are what `TableEncoder.to_state` gives, of sizes that agree."""
     sizes = Sizes()
     arrays = dict(arrays)
-    scaling = {name: arrays.pop(name) for name in ("fill", "centre", "divisor", "low", "high") if name in arrays}
+    scaling = {name: arrays.pop(name) for name in SCALING if name in arrays}
     if not ENCODER.fits(header, sizes) or not ENCODER_ARRAYS.fits(scaling, sizes):
         return False
     for position, column in enumerate(header["columns"]):
-        prefixes = {"text": f"text.{position}.", "vector": f"vector.{position}."}
         text, vector = (
             {name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
-            for prefix in prefixes.values()
+            for prefix in (f"text.{position}.", f"vector.{position}.")
         )
         is_text = column["kind"] == "text" and not column["dropped"]
         is_vector = column["kind"] == "vector" and not column["dropped"] and not column["vector"]

@@ -89,7 +89,13 @@ class Packer:
         if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
             return self._pack_once(value, lambda: self._pack_array(to_numpy(value), name))
         if callable(value):
-            return self._pack_function(value, name)
+            registered = function_name(value)
+            if registered is None:
+                raise ValueError(
+                    f"{name} is a function without a name of its own, which a model file cannot hold: call "
+                    "corank.register_kernel('a name', function), then save again."
+                )
+            return registered
         raise TypeError(f"{name} holds a {type(value).__name__}, which a model file cannot hold.")
 
     def _pack_once(self, value: Any, pack: Callable[[], Json]) -> Json:
@@ -129,15 +135,6 @@ class Packer:
         while f"{name}{ending}" in self.arrays:
             name += "'"
         return name
-
-    def _pack_function(self, function: Any, name: str) -> str:
-        registered = function_name(function)
-        if registered is None:
-            raise ValueError(
-                f"{name} is a function without a name of its own, which a model file cannot hold: call "
-                "corank.register_kernel('a name', function), then save again."
-            )
-        return registered
 
 
 class Unpacker:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corank._arrays import is_sparse
+from corank.encoder import OPTIONS, SCALING
 from corank.model_files.container import ModelFileError
 from corank.model_files.packing import BUILT_IN_KERNELS, NAMED_FUNCTIONS, STORABLE, type_name
 
@@ -102,10 +103,11 @@ def features(rows: str, columns: str) -> Kind:
 
 
 def _array(type_name: str, *symbols: str) -> Kind:
-    def fits(value: Any, sizes: Sizes) -> bool:
-        return isinstance(value, np.ndarray) and value.dtype.name == type_name and sizes.agree(value.shape, symbols)
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, np.ndarray) and value.dtype.name == type_name and sizes.agree(value.shape, symbols)
+        )
+    )
 
 
 def finite(type_name: str, *symbols: str) -> Kind:
@@ -121,46 +123,46 @@ def names(symbol: str) -> Kind:
 
 def several(kind: Kind, symbol: str = "_") -> Kind:
     """A list or a tuple of values of one kind."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        if not isinstance(value, list | tuple) or not sizes.agree((len(value),), (symbol,)):
-            return False
-        return all(kind.fits(item, sizes) for item in value)
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, list | tuple)
+            and sizes.agree((len(value),), (symbol,))
+            and all(kind.fits(item, sizes) for item in value)
+        )
+    )
 
 
 def per_view(kind: Kind) -> Kind:
     """A list with one value per view, in which symbols stand for sizes of that view."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        if not isinstance(value, list) or not value or not sizes.agree((len(value),), ("M",)):
-            return False
-        return all(kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value))
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, list)
+            and len(value) > 0
+            and sizes.agree((len(value),), ("M",))
+            and all(kind.fits(item, Sizes(sizes.known_sizes, view)) for view, item in enumerate(value))
+        )
+    )
 
 
 def by_name(kind: Kind) -> Kind:
     """A dict from any names to values of one kind."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            return False
-        return all(kind.fits(item, sizes) for item in value.values())
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, dict)
+            and all(isinstance(key, str) and kind.fits(item, sizes) for key, item in value.items())
+        )
+    )
 
 
 def entries(**kinds: Kind) -> Kind:
     """A dict with these keys."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        if not isinstance(value, dict) or set(value) != set(kinds):
-            return False
-        return all(kind.fits(value[key], sizes) for key, kind in kinds.items())
-
-    return Kind(fits)
+    return Kind(
+        lambda value, sizes: (
+            isinstance(value, dict)
+            and set(value) == set(kinds)
+            and all(kind.fits(value[key], sizes) for key, kind in kinds.items())
+        )
+    )
 
 
 def stored(*type_names: str) -> Kind:
@@ -217,6 +219,8 @@ ROWS = stored("Rows") | None
 STATISTICS = stored("Statistics") | None
 WHITENING = stored("Whitening") | None
 POINTS = features("r", "d") | whole("r") | None  # row numbers where the kernel is precomputed; None: columns of X
+
+CHOSEN_COLUMNS = {"name": TEXT, "columns": whole("_")}  # of an encoding
 
 FIELDS: dict[str, dict[str, Kind]] = {
     "Kernel": {
@@ -283,14 +287,13 @@ FIELDS: dict[str, dict[str, Kind]] = {
     "Sight": {"name": TEXT, "encoding": TEXT, "columns": whole("_") | None, "factors": floats("_") | None},
     "Similarity": {"sight": stored("Sight"), "kernel": TEXT, "gamma": FINITE, "scale": FINITE},
     "ScaledColumns": {
-        "name": TEXT,
-        "columns": whole("_"),
+        **CHOSEN_COLUMNS,
         **dict.fromkeys(("low", "high"), any_floats("_")),
         **dict.fromkeys(("centre", "scale"), floats("_")),
     },
-    "NormalScores": {"name": TEXT, "columns": whole("_"), "knots": floats("_", "_"), "quantiles": floats("_", "_")},
-    "QueryNormalScores": {"name": TEXT, "columns": whole("_")},
-    "ItemIdentity": {"name": TEXT, "columns": whole("_")},
+    "NormalScores": {**CHOSEN_COLUMNS, "knots": floats("_", "_"), "quantiles": floats("_", "_")},
+    "QueryNormalScores": CHOSEN_COLUMNS,
+    "ItemIdentity": CHOSEN_COLUMNS,
     "EncodingBeside": {
         "name": TEXT,
         "plain": whole("_"),
@@ -414,7 +417,6 @@ SOUND: dict[str, Callable[[Any], bool]] = {
 }
 
 # The table encoder that may stand beside a learner: what `TableEncoder.to_state` gives, k columns of a table.
-KIND_OPTIONS = ("text", "category", "number", "ignore", "identity")
 _TERMS = several(TEXT) | COUNT | None
 ENCODER = entries(
     max_categories=COUNT,
@@ -429,9 +431,9 @@ ENCODER = entries(
         ),
         "k",
     ),
-    **dict.fromkeys(KIND_OPTIONS, several(TEXT)),
+    **dict.fromkeys(OPTIONS, several(TEXT)),
 )
-ENCODER_ARRAYS = entries(**dict.fromkeys(("fill", "centre", "divisor", "low", "high"), floats("k")))
+ENCODER_ARRAYS = entries(**dict.fromkeys(SCALING, floats("k")))
 TEXT_ARRAYS = entries(idf=floats("t"), components=finite("float32", "_", "t"))
 VECTOR_ARRAYS = entries(centres=floats("_"))
 

@@ -5,6 +5,7 @@ model, single queries, probabilities, time and memory, and how it was done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from os import PathLike
 from typing import Any
 
@@ -157,7 +158,7 @@ def _estimate(value: Estimate | None, *, signed: bool = False) -> Cell:
     if value is None:
         return Cell("–")
     sign = "+" if signed else ""
-    mean, low, high = (measured(number, sign).replace("-", "−") for number in (value.mean, value.low, value.high))
+    mean, low, high = (measured(number, sign).replace("-", "−") for number in astuple(value))
     return Cell(mean, f"{low} to {high}")
 
 

@@ -79,8 +79,8 @@ def effects_list(effects: Sequence[ColumnEffect]) -> list[Html]:
 
 def parameters(chosen: dict[str, Any]) -> Html:
     """The parameters that were chosen."""
-    names = {name: PARAMETERS.get(name, name.replace("_", " ")) for name in chosen}
-    return facts("Parameters", {names[name]: _number(value) for name, value in chosen.items()})
+    named = {PARAMETERS.get(name, name.replace("_", " ")): _number(value) for name, value in chosen.items()}
+    return facts("Parameters", named)
 
 
 def model_parts(model: Any, X: Any = None) -> list[Html]:

@@ -6,6 +6,7 @@ whether they can be relied on. Of a comparison: methods with their intervals, an
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -260,7 +261,7 @@ def plot_learning_curve(found: ComparisonResult, *, over: str = "scored", ax: Ax
     shade = 0.12 if len(curves) <= 4 else 0.05  # many bands on top of each other hide the lines
     for at, curve in enumerate(curves):
         colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
-        mean, low, high = (np.asarray([getattr(p, k) for p in curve.points]) for k in ("mean", "low", "high"))
+        mean, low, high = np.asarray([astuple(point) for point in curve.points]).T
         ax.fill_between(curve.n, low, high, color=colour, alpha=shade, linewidth=0)
         ax.plot(curve.n, mean, color=colour, marker=marker, markersize=5, label=curve.title)
     _limit(ax, curves)

@@ -33,7 +33,7 @@ def to_arrow(table: Any, names: Container[object] | None = None) -> pa.Table:
     columns: Iterable[tuple[object, Any]]
     if isinstance(table, pa.Table):
         check_unique(table.column_names, "the table")
-        columns = zip(table.column_names, table.columns, strict=True)
+        columns = columns_of(table).items()
     elif isinstance(table, Mapping):
         columns = table.items()
     else:
@@ -69,6 +69,11 @@ def column_names(table: Any) -> list[str]:
     """Names of the columns of anything that `to_arrow` takes, as far as they are text."""
     names = table if isinstance(table, Mapping) else nw.from_native(table, eager_only=True).columns
     return [name for name in names if isinstance(name, str)]
+
+
+def columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns of a table by their names, which are unique."""
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def check_unique(names: list[str], where: str) -> None:

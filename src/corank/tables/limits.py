@@ -93,18 +93,14 @@ class _LimitedBytes(io.RawIOBase):
         self._n_read += n
         if self._n_compressed is not None:
             check_expansion(self._path, self._n_read, self._n_compressed)
-        self._count_line(bytes(view[:n]))
-        return n
-
-    def _count_line(self, block: bytes) -> None:
+        block, before = bytes(view[:n]), self._n_in_line
         end = block.rfind(b"\n")
-        before, longest = self._n_in_line, 0
-        self._n_in_line = len(block) - end - 1 if end >= 0 else before + len(block)
-        if before + len(block) > self._most_in_line:
+        self._n_in_line = n - end - 1 if end >= 0 else before + n
+        if before + n > self._most_in_line:
             first, *others = map(len, block.split(b"\n"))
-            longest = max(before + first, *others, 0)
-        if longest > self._most_in_line:
-            raise too_long_a_line(self._path)
+            if max(before + first, *others, 0) > self._most_in_line:
+                raise too_long_a_line(self._path)
+        return n
 
     def close(self) -> None:
         if not self.closed:

@@ -23,7 +23,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 from pyarrow import parquet
 
-from corank.tables.columns import MISSING, TableError, check_unique, usual_types
+from corank.tables.columns import MISSING, TableError, check_unique, columns_of, usual_types
 from corank.tables.limits import (
     MAX_CELLS,
     MAX_COLUMNS,
@@ -342,28 +342,28 @@ def _read_csv(path: Path, text: set[str]) -> pa.Table:
     for position, (name, values) in enumerate(zip(table.column_names, columns, strict=True)):
         if pa.types.is_binary(values.type):
             raise TableError(f"column {name!r} of {path} is not UTF-8 text: save the file as UTF-8")
-        if layout.separator == ";" and name not in text and _has_decimal_commas(values):
-            columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
+        if layout.separator == ";" and name not in text and pa.types.is_string(values.type):
+            are_numbers = pc.all(pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")).as_py()
+            if are_numbers:  # with decimal commas
+                columns[position] = pc.replace_substring(values, ",", ".").cast(pa.float64())
     return pa.Table.from_arrays(columns, table.column_names)
 
 
-def first_row(path: Path, layout: CsvLayout) -> list[str]:
-    """The fields of the first row of a CSV file, which may be its header."""
+def first_rows(path: Path, layout: CsvLayout, number: int) -> list[list[str]]:
+    """The fields of the first rows of a CSV file, of which the first may be its header."""
     with _open_text(path) as file:
-        return next(csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator))
+        return list(islice(csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator), number))
 
 
 def _fractions(path: Path, layout: CsvLayout) -> dict[str, pa.DataType]:
     """Columns of a wide table whose first cell is a fraction; to find their types out takes most of the time."""
-    with _open_text(path) as file:
-        rows = csv.reader(islice(file, layout.skipped_rows, None), delimiter=layout.separator)
-        try:
-            header, first = next(rows), next(rows, [])
-        except csv.Error:
-            return {}
-    if len(header) < WIDE:
+    try:
+        header, *others = first_rows(path, layout, 2)
+    except csv.Error:
         return {}
-    return {name: pa.float64() for name, cell in zip(header, first, strict=False) if _FRACTION.fullmatch(cell)}
+    if len(header) < WIDE or not others:
+        return {}
+    return {name: pa.float64() for name, cell in zip(header, others[0], strict=False) if _FRACTION.fullmatch(cell)}
 
 
 def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -388,12 +388,6 @@ def _read_even_rows(path: Path, layout: CsvLayout, types: Mapping[str, pa.DataTy
         f"data row {row.number - layout.skipped_rows - 1} of {path} has {row.actual_columns} fields, but the header has "
         f"{row.expected_columns}"
     )
-
-
-def _has_decimal_commas(values: pa.ChunkedArray) -> bool:
-    if not pa.types.is_string(values.type):
-        return False
-    return bool(pc.all(pc.match_substring_regex(values, r"^-?\d+(,\d+)?([eE][+-]?\d+)?$")).as_py())
 
 
 # ---- SVMlight and LETOR: one row per line, `score qid:3 1:0.5 2:0.1 # note`; features that are not named are 0
@@ -427,7 +421,7 @@ def with_zeros(table: pa.Table, names: Any) -> pa.Table:
     """A table from an SVMlight file, with features that no line of it names as columns of 0; other tables as they are."""
     if (table.schema.metadata or {}).get(b"corank") != b"svmlight":
         return table
-    columns = dict(zip(table.column_names, table.columns, strict=True))
+    columns = columns_of(table)
     zeros = pa.array(np.zeros(len(table)))
     for name in names:
         if str(name).isdecimal():
@@ -492,13 +486,10 @@ def last_feature(path: Path) -> int:
     with _open_bytes(path) as file:
         while block := file.read(BLOCK_BYTES):
             block += file.readline()
-            highest = max(highest, *(_feature_number(digits) for digits in _LAST_FEATURE.findall(block)), 0)
+            for digits in _LAST_FEATURE.findall(block):
+                highest = max(highest, int(digits) if len(digits) < MAX_DIGITS else 10**MAX_DIGITS)
     MAX_COLUMNS.check(highest, f"{path} has a feature with the number {highest:,}, so as many columns")
     return highest
-
-
-def _feature_number(digits: bytes) -> int:
-    return int(digits) if len(digits) < MAX_DIGITS else 10**MAX_DIGITS
 
 
 @contextmanager

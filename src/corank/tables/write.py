@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from pyarrow import parquet
 
-from corank.tables.columns import TableError, is_list, is_text, plain, to_arrow
+from corank.tables.columns import TableError, columns_of, is_list, is_text, plain, to_arrow
 from corank.tables.read import JSON_LINES, PARQUET, SEPARATORS, SVMLIGHT, kind_of_file
 
 if sys.platform == "win32":
@@ -98,7 +99,7 @@ def _lists_as_text(table: pa.Table) -> pa.Table:
 def spreadsheet_safe(table: pa.Table) -> pa.Table:
     """A table whose texts and names no spreadsheet takes for formulas: those that begin like one begin with '."""
     columns = {}
-    for name, values in zip(table.column_names, table.columns, strict=True):
+    for name, values in columns_of(table).items():
         values = plain(values)
         if is_text(values.type):
             values = pc.replace_substring_regex(values.cast(pa.large_string()), f"^({FORMULA})", r"'\1")
@@ -128,11 +129,11 @@ def _writer(stream: Any, kind: str, schema: pa.Schema) -> Any:
     return arrow_csv.CSVWriter(stream, schema, write_options=arrow_csv.WriteOptions(delimiter=SEPARATORS[kind][0]))
 
 
+@dataclass(frozen=True)
 class _JsonLines:
     """One JSON object per row; dates as text, NaN and infinity as null."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    stream: Any
 
     def write_table(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=10_000):
@@ -140,7 +141,7 @@ class _JsonLines:
                 json.dumps({name: _finite_number(cell) for name, cell in row.items()}, ensure_ascii=False, default=str)
                 for row in batch.to_pylist()
             )
-            self._stream.write("".join(f"{line}\n" for line in lines).encode())
+            self.stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
         """Nothing is left to write."""
