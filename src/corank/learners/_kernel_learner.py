@@ -20,7 +20,7 @@ from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, lik
 from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning, available_if, check_is_fitted
 from corank.basis import KernelBasis, check_basis
-from corank.kernels import Kernel
+from corank.kernels import Kernel, is_named
 from corank.learners._bases import ViewBases, check_scanned
 from corank.learners._learner import (
     PRECOMPUTED,
@@ -278,7 +278,7 @@ class _KernelLearner(Learner):
             views = [View(kernel=self.kernel)]
         if not isinstance(views, list | tuple) or len(views) != 1 or not isinstance(views[0], View):
             return False
-        return views[0].columns is None and isinstance(views[0].kernel, str) and views[0].kernel == "precomputed"
+        return views[0].columns is None and is_named(views[0].kernel, "precomputed")
 
     @property
     def _view_list(self) -> list[View]:
@@ -349,7 +349,6 @@ class _KernelLearner(Learner):
 
     def _bases(
         self,
-        views: Sequence[View],
         features: Array,
         weights: Array | None,
         index: Sequence[Index],
@@ -359,7 +358,7 @@ class _KernelLearner(Learner):
         n_scored: int | None = None,
     ) -> ViewBases:
         """The views' kernels and bases, checked against the rows."""
-        kernels, widths = [], []
+        views, kernels, widths = self._view_list, [], []
         for view in views:
             if view.kernel is self.kernel and view.gamma is self.gamma:
                 kernels.append(self._given_kernel)
@@ -391,8 +390,7 @@ class _KernelLearner(Learner):
         settings = self._check_parameters()
         loss = self._comparison()
         check_weights(loss, sample_weight)
-        in_dask = is_collection(X) or is_collection(y) or is_collection(qid)
-        if in_dask or is_collection(unscored) or is_collection(unscored_qid):
+        if any(map(is_collection, (X, y, qid, unscored, unscored_qid))):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
@@ -480,15 +478,14 @@ class _KernelLearner(Learner):
         with_queries: bool,
     ) -> Self:
         """Fit checked rows."""
-        views = self._view_list
         scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
         n_roots = scored.problems[0].operator.n_roots
         self._choose_widths(n_roots, settings)
-        bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
+        bases = self._bases(features, scored.weights, scored.index, seen, rows)
         bases.check_columns(n_roots)
         choices = bases.width_choices()
-        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        agreement = settings.agreement if rows.n_rows and len(bases.views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
         splits = None
         if settings.tunes or self._several:
@@ -502,7 +499,7 @@ class _KernelLearner(Learner):
         solution = tune(problem, settings)
         self._n_seen = features.shape[0] + rows.n_rows - n_plain
         self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
-        self._keep_solution(solution, problem, settings, scored.level, rows, len(choices), with_queries)
+        self._keep_solution(solution, problem, settings, scored.level, rows, with_queries)
         self._keep_training(solution.system, rows, in_memory=bases.in_memory)
         return self
 
@@ -540,14 +537,13 @@ class _KernelLearner(Learner):
         rows = UnscoredRows(())
         if self._several:
             rows = UnscoredRows(tuple(scanned_parts(self, scan, look, features, unscored, labels, passes)))
-        views = self._view_list
-        every = [index for _ in views]
-        bases = self._bases(views, features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
+        every = [index for _ in self._view_list]
+        bases = self._bases(features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
         check_streamed(self, bases.specs, settings, look.n_scored)
         level = look.level if self._centred else 0.0
         scored = ScoredScan(scan, look, passes, loss, level)
         choices = bases.width_choices()
-        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        agreement = settings.agreement if rows.n_rows and len(bases.views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
         stand_in = SummedRows(loss, scored.n_queries, scan.reference())
         problem = ScannedProblem(
@@ -562,7 +558,7 @@ class _KernelLearner(Learner):
         apart = [part.n_rows for part in rows.parts if not (hasattr(part, "every") and not part.every)]
         self._n_seen = look.n_rows + sum(apart)
         self._n_scored, self._n_queries = look.n_scored, scored.n_queries
-        self._keep_solution(solution, problem, settings, level, rows, len(choices), scan.has_queries)
+        self._keep_solution(solution, problem, settings, level, rows, scan.has_queries)
         self._keep_training(solution.system, rows, in_memory=False)
         return self
 
@@ -575,7 +571,6 @@ class _KernelLearner(Learner):
         settings: Settings,
         level: float,
         rows: UnscoredRows,
-        n_widths: int,
         with_queries: bool,
     ) -> None:
         """Set the fitted attributes."""
@@ -595,7 +590,7 @@ class _KernelLearner(Learner):
             self._kernels, self.agreement_, self.n_iter_ = kernels, solution.agreement, solution.n_iter
             self._n_unscored = rows.n_rows
             self._effect: UnscoredEffect | None = None
-            if path is not None and n_widths == 1:
+            if path is not None and not settings.compared:  # one width
                 path = replace(path, gamma=np.full(len(path.gamma), np.nan))
         else:
             (self._kernel,) = kernels

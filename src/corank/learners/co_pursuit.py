@@ -392,7 +392,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if self.objective == "paper" and not same_scores(scored.problems):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
         seen = [problem.features for problem in scored.problems]
-        bases = self._bases(self.views_, features, scored.weights, scored.index, seen, rows)
+        bases = self._bases(features, scored.weights, scored.index, seen, rows)
         settings, choices = self._pursuit_settings(scored, bases), bases.width_choices()
         couples = rows.n_rows > 0 and len(self.views_) > 1 and settings.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None
