@@ -395,12 +395,6 @@ class AverageLearner(Saveable, QueryEstimator):
             raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
         return read_link_matrix(links, n, may_be_empty=True)
 
-    def _read(self, X: Any) -> Array:
-        """The features of new rows."""
-        check_is_fitted(self)
-        X = X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
-        return read_features(self, X, reset=False)
-
     def _read_queries(self, qid: Any, n: int) -> Index | None:
         """Query codes, where the model has a use for them."""
         if qid is None:
@@ -545,9 +539,6 @@ class AverageLearner(Saveable, QueryEstimator):
         seen = copy(self)
         seen._training = seen._average = seen._scored_rows = None
         return seen
-
-    def _summary(self) -> dict[str, int]:
-        return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:

@@ -13,7 +13,6 @@ from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameter
 from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import ComparisonMixin, RankerMixin
 from corank.learners._update import update_model
-from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
 from corank.problem import ComparedRows, ScoredRows
 from corank.solvers.active_learning import pairs_to_measure
@@ -80,9 +79,6 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     basis: Any = "auto"
 
     _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
-
-    def _comparison(self) -> Loss:
-        return WithinQueries("size")
 
     @property
     def _answer_noise(self) -> float:

@@ -13,7 +13,6 @@ from corank._scikit_learn import ConvergenceWarning
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners._learner import ComparisonMixin, RankerMixin, seed
-from corank.loss import Loss, WithinQueries
 from corank.model_files.schema import PREFERENCE_PROCESS, Contents
 from corank.problem import TIED, ComparedRows
 from corank.rows import Rows, read_rows
@@ -93,9 +92,6 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
 
     _contents: ClassVar[Contents] = PREFERENCE_PROCESS
 
-    def _comparison(self) -> Loss:
-        return WithinQueries("size")
-
     @property
     def _answer_noise(self) -> float:
         return 1.0  # that of the probit
@@ -116,8 +112,6 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         """
         _refuse_weights(not_taken, "fit")
         everything, rows = read_rows(self, X, y, qid, None)
-        if rows.n_queries == 1:
-            rows = replace(rows, queries=None)
         self._fit_training(self._training_of(rows, everything), with_queries=qid is not None)
         self._n_queries, self._kind = rows.n_queries, "score"
         self._rows = None if self._kernel.precomputed else rows
@@ -227,7 +221,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     _statistics = None
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        everything, rows = read_rows(self, self._encoded(X), y, qid, None, reset=False)
+        everything, rows = read_rows(self, self._as_features(X), y, qid, None, reset=False)
         rows = rows.beside(self.coef_)
         self._warn_of_nothing_new([rows])
         assert self._rows is not None

@@ -10,7 +10,7 @@ import numpy as np
 from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
 from corank._messages import warn_user
 from corank.kernels import Kernel, is_named
-from corank.learners._bases import MAX_COLUMNS
+from corank.learners._bases import check_column_basis
 from corank.learners._learner import (
     BasisParameters,
     OneViewLearner,
@@ -143,7 +143,6 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
         comparison, pull = self._comparison(), read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
-        rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
         problem = ScoredRows(rows, comparison)
         warn_of_ties(problem)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
@@ -164,12 +163,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     def _settings(self, training: Training) -> TransductionSettings:
         """The parameters, checked against the rows."""
         spec = self._basis_rows(training)
-        columns = training.everything.shape[1]
-        if is_named(spec, "features") and training.problem.operator.n_roots > columns > MAX_COLUMNS:
-            raise ValueError(
-                f"basis='features' with {columns} columns needs a square matrix of that size; "
-                "use basis='auto' or a number of basis rows."
-            )
+        check_column_basis(spec, training.everything.shape[1], training.problem.operator.n_roots)
         return TransductionSettings(
             **self._shared_settings(training),
             alpha=candidates(self.alpha, "alpha", ("tune",)),
