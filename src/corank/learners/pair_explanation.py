@@ -34,7 +34,6 @@ from corank._arrays import (
 from corank._messages import count
 from corank.rows import is_frame, row_labels
 from corank.unscored import stack_rows
-from corank.views import select
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 MAX_MIXED_ROWS = 8_192  # rows with columns of both items, of which predictions are made for sampled orders of columns
@@ -533,8 +532,7 @@ class _ItemTerms:
                 chosen = [self._points[keys[at]][view] for at in places]
                 function = chosen[0][0]
                 points.append(take(function.points, np.asarray([at for _, at in chosen])))
-                columns = function.columns
-                items.append(self.pair.items if columns is None else select(self.pair.items, columns))
+                items.append(function.seen(self.pair.items))
             rows[places], counts[places] = matched_rows(points, items)
         return rows, counts
 
