@@ -40,7 +40,7 @@ from corank._arrays import (
 from corank.basis import Basis, KernelBasis
 from corank.gram import BLOCK_ENTRIES, Statistics
 from corank.problem import Problem, ScoredRows
-from corank.solvers.co_kernel import CoKernel, grouped_by_ratio
+from corank.solvers.co_kernel import CoKernel, Spectrum, grouped_by_ratio
 from corank.solvers.folds import (
     MAX_UNIT_FEATURES,
     UNITS_PER_FEATURE,
@@ -393,17 +393,11 @@ def _solve_blocks(cube: Array, weights: Array, right: Array, complement: bool) -
 
 def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArray) -> list[Array]:
     """Held-out predictions from the kernel between units: (n_v, pairs) per view."""
-    blocks = folding.blocks()
     groups = grouped_by_ratio(grid.alphas, grid.agreements)
 
     def residuals_at(group: tuple[float, Index]) -> Array:
         ratio, pairs = group
-        spectrum = cokernel.spectrum(ratio)
-        alphas = grid.alphas_of(pairs)
-        if folding.items:
-            return _items_left_out(cokernel.problems, spectrum.values, spectrum.vectors, alphas, blocks)
-        left = leave_out(spectrum.vectors, inverse_weights(spectrum.values, alphas), cokernel.targets, blocks)
-        return without_offsets(left, blocks, offsets, int(cokernel.ends[-1]))
+        return _left_out_of_dual(cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets)
 
     residuals = list(in_order(residuals_at, groups, cokernel.targets))
     order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
@@ -485,7 +479,7 @@ def _left_out_per_agreement(
             system.all_unit_features  # noqa: B018
 
     def residuals_at(agreement: float) -> Array:
-        return left_at(system, float(agreement), folding, grid.alphas, offsets)
+        return left_at(system, system.spectrum(float(agreement)), folding, grid.alphas, offsets)
 
     residuals = list(in_order(residuals_at, grid.agreements, system.problems[0].targets))
     stacked = namespace(residuals[0]).concat(residuals, axis=1)
@@ -493,11 +487,11 @@ def _left_out_per_agreement(
 
 
 def _left_out_of_dual(
-    system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
-    """From the decomposition of the whole, restricted to the units."""
-    spectrum, n = system.spectrum(agreement), system.targets.shape[0]
-    vectors, blocks = spectrum.vectors[:n, :], folding.blocks()
+    """From the decomposition of the whole, or of the kernel between units, restricted to the units."""
+    n, blocks = system.targets.shape[0], folding.blocks()
+    vectors = spectrum.vectors[:n, :]
     if folding.items:
         return _items_left_out(system.problems, spectrum.values, vectors, alphas, blocks)
     left = leave_out(vectors, inverse_weights(spectrum.values, alphas), system.targets, blocks)
@@ -505,10 +499,9 @@ def _left_out_of_dual(
 
 
 def _left_out_of_primal(
-    system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
     """From the decomposition of the sums, in a second pass over the units. O(n r (r + d + m a))."""
-    spectrum = system.spectrum(agreement)
     projected = system.projected_targets(spectrum.vectors)
     weights = inverse_weights(spectrum.values, alphas)
     blocks = folding.blocks()
@@ -552,10 +545,10 @@ def _unit_roots(system: PrimalSystem, vectors: Array, units: Sequence[Index]) ->
 
 
 def _items_left_out_of_primal(
-    system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
     """I − V Vᵀ orthogonal to the levels: the levels are taken out like directions without a penalty."""
-    spectrum, blocks = system.spectrum(agreement), folding.blocks()
+    blocks = folding.blocks()
     every = [np.arange(len(codes)) for codes in folding.codes]
     rows, targets = _unit_roots(system, spectrum.vectors, every)
     levels = _levels(system.problems)
