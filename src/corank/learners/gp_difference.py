@@ -133,8 +133,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
         kept = self._compared
         assert kept is not None
-        items, places = joined_items(kept.features, features, np.concatenate([winners, losers]))
-        first, second = places[: len(margins)], places[len(margins) :]
+        items, first, second = joined_items(kept.features, features, winners, losers)
         problem = ComparedRows(
             items,
             np.concatenate([kept.winners, first]),
