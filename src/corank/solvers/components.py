@@ -519,7 +519,7 @@ def _folding(
     folds = split_codes(problem, given)
     if folds is not None and (by_rows or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
         return folds, None
-    return None, fold_splits(given) if isinstance(given, np.ndarray) else given
+    return None, fold_splits(given)
 
 
 def _errors(

@@ -346,9 +346,9 @@ class Atoms:
         """N."""
         return int(self.points.shape[0] if self.points is not None else self.values.shape[1])  # type: ignore[union-attr]
 
-    def at(self, rows: Index) -> Index | None:
-        """Numbers of the atoms at these rows of X; None where no atom is a row of X."""
-        return None if self.index is None else np.flatnonzero(np.isin(self.index, rows))
+    def at(self, rows: Index) -> Index:
+        """Numbers of the atoms at these rows of X."""
+        return np.flatnonzero(np.isin([] if self.index is None else self.index, rows))
 
     def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
         """The dictionary at the scored rows, with features (n, d), in a form that fits into memory."""
