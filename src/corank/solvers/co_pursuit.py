@@ -109,7 +109,10 @@ class ViewAtoms:
         scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
             return cls(views, scored, None, numbers)
-        return cls(views, scored, unscored_sums(views, unscored), numbers)
+        bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
+        columns = [view.columns for view in views]
+        sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
+        return cls(views, scored, finite_values(sums.features), numbers)
 
     @property
     def problems(self) -> list[ScoredRows]:
@@ -130,24 +133,6 @@ class ViewAtoms:
     def largest(self) -> list[float]:
         """The largest absolute kernel value of every view."""
         return [float(namespace(values).max(namespace(values).abs(values))) for values in self.scored]
-
-    def costs(self, lengths: Sequence[Array], floors: Sequence[float], agreement: float) -> Costs:
-        """The costs of steps, for atoms of squared lengths dᵀ L d on the scored rows."""
-        if self.unscored is None or agreement == 0:
-            return Costs(lengths, None, {}, 0.0, floors)
-        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.ends)]
-        diagonal = namespace(self.unscored).linalg.diagonal(self.unscored)
-        m = len(spans)
-        shared = {(v, u): self.unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
-        return Costs(lengths, [diagonal[span] for span in spans], shared, agreement, floors)
-
-
-def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
-    """D̄ᵀ L̄ D̄ of all dictionaries side by side, in one pass over any number of rows. O(m (Σ N_v)²)."""
-    reference = views[0].problem.reference
-    bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
-    columns = [view.columns for view in views]
-    return finite_values(sum_unscored(unscored, JointFeatures(bases), columns, reference).features)
 
 
 class KeptScores:
@@ -193,7 +178,14 @@ class KeptScores:
         for problem, largest in zip(self.problems, self.atoms.largest, strict=True):
             within = problem.operator.within
             floors.append(CONSTANT_SHARE * largest**2 * problem.operator.weight * float(namespace(within).max(within)))
-        return self.atoms.costs(self.lengths, floors, agreement)
+        unscored = self.atoms.unscored
+        if unscored is None or agreement == 0:
+            return Costs(self.lengths, None, {}, 0.0, floors)
+        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.atoms.ends)]
+        diagonal = namespace(unscored).linalg.diagonal(unscored)
+        m = len(spans)
+        shared = {(v, u): unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
+        return Costs(self.lengths, [diagonal[span] for span in spans], shared, agreement, floors)
 
     @property
     def loss(self) -> float:
@@ -422,11 +414,6 @@ def alternatives(model: GreedyPath, n_atoms: int, n_solutions: int) -> list[Gree
     return sorted(paths[1:], key=lambda path: path.losses[-1])
 
 
-def max_tuned_atoms(sizes: Sequence[int]) -> int:
-    """The largest number of atoms that "tune" tries, for dictionaries of N_v atoms."""
-    return min(MAX_TUNED_ATOMS, *sizes)
-
-
 def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     """The given agreements, or a grid around where disagreement weighs as much as the loss on the scored rows."""
     unscored = scores.atoms.unscored
@@ -444,7 +431,7 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
 def _untuned_number(atoms: ViewAtoms, settings: CoPursuitSettings) -> int:
     """The number of atoms where nothing can be held out: the last of a list."""
     if isinstance(settings.n_atoms, str):
-        return min(UNTUNED_COLUMNS, max_tuned_atoms(atoms.sizes))
+        return min(UNTUNED_COLUMNS, *atoms.sizes)
     return int(np.atleast_1d(settings.n_atoms)[-1])
 
 
@@ -513,12 +500,11 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
         errors.append(held_out.errors)
         sizes = held_out.sizes
     every, n_atoms = HeldOut(np.concatenate(errors, axis=1), sizes), np.concatenate(numbers).astype(np.float64)
-    problems: list[ScoredRows] = atoms.problems[:1] if same_scores(atoms.problems) else atoms.problems
     return Path.of(
         every,
         best_position(every.mean, -n_atoms),
         settings.scoring,
-        constant_error(problems, 0.0, settings.scoring),
+        constant_error(atoms.problems, 0.0, settings.scoring),
         alpha=0.0,
         gamma=None,
         agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
@@ -535,7 +521,7 @@ def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agre
     """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
     paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
     tunes = isinstance(settings.n_atoms, str)
-    last = max_tuned_atoms(folds[0].scores.atoms.sizes) if tunes else int(np.max(settings.n_atoms))
+    last = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes) if tunes else int(np.max(settings.n_atoms))
     candidates = set(range(1, last + 1) if tunes else np.atleast_1d(settings.n_atoms).tolist())
     numbers: list[int] = []
     columns: list[HeldOut] = []
