@@ -104,13 +104,6 @@ class SparseViews(_KernelLearner):
             self._others.append({"objective": path.losses[-1], **other})
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
 
-    def _name_atoms(self, labels: Any, n_rows: int) -> None:
-        """Set the names of the atoms of every step and view: rows by their label or number, then those of `unscored`."""
-        self._names = [
-            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
-            for row in np.stack(self.steps_, axis=1).ravel().tolist()
-        ]
-
     @property
     def models_(self) -> list[SparseModel]:
         """The model itself and, where `n_solutions` asks for them, other near-optimal ones."""
@@ -190,10 +183,9 @@ class SparseViews(_KernelLearner):
             same = (path.agreement == path.agreement[best]) & np.isclose(path.gamma, path.gamma[best], equal_nan=True)
             errors = dict(zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True))
             held_out = np.repeat([errors.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
-        atoms = np.stack(self.steps_, axis=1).ravel()
         return Explanation(
             names=tuple(self._names),
-            atoms=atoms,
+            atoms=np.stack(self.steps_, axis=1).ravel(),
             weights=self._history[-1].ravel(),
             left=np.repeat(left, m),
             held_out=held_out,
@@ -348,7 +340,11 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
-        self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
+        labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
+        self._names = [
+            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
+            for row in np.stack(self.steps_, axis=1).ravel().tolist()
+        ]
         return self
 
     def _check_parameters(self) -> Any:

@@ -42,7 +42,7 @@ class ComponentLearner(OneViewLearner):
         return ComponentSettings(
             **self._shared_settings(training),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
-            n_components=_read_numbers(self.n_components, _most_components(training, basis)),
+            n_components=_read_numbers(self.n_components, training, basis),
             basis=basis,
             selection=self.basis_selection,
             centred=self._centred,
@@ -109,17 +109,13 @@ class ComponentLearner(OneViewLearner):
         return "update cannot add to components, which change with the rows; fit again with all rows."
 
 
-def _most_components(training: Training, basis: Any) -> int:
-    """The largest number of components that a basis can have."""
-    if isinstance(basis, str):
-        columns = training.everything.shape[1]
-        return columns if basis == "features" else len(training.index)
-    return basis if isinstance(basis, int) else len(basis)
-
-
-def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
-    """`n_components`: a number, "tune", or a list of numbers, none of them above the limit."""
+def _read_numbers(asked: Any, training: Training, basis: Any) -> int | str | tuple[int, ...]:
+    """`n_components`: a number, "tune", or a list of numbers, none of them above what the basis can have."""
     numbers = whole_numbers(asked, "n_components")
+    if isinstance(basis, str):
+        limit = training.everything.shape[1] if basis == "features" else len(training.index)
+    else:
+        limit = basis if isinstance(basis, int) else len(basis)
     largest = 1 if isinstance(numbers, str) else int(np.max(numbers))
     if largest > limit:
         raise ValueError(f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most.")

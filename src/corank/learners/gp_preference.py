@@ -12,7 +12,7 @@ from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import ComparisonMixin, RankerMixin, seed
+from corank.learners._learner import ComparisonMixin, RankerMixin, is_whole, seed
 from corank.model_files.schema import PREFERENCE_PROCESS, Contents
 from corank.problem import TIED, ComparedRows
 from corank.rows import Rows, read_rows
@@ -112,7 +112,12 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         """
         _refuse_weights(not_taken, "fit")
         everything, rows = read_rows(self, X, y, qid, None)
-        self._fit_training(self._training_of(rows, everything), with_queries=qid is not None)
+        winners, losers = self._pairs_of(rows)
+        ones = np.ones(len(winners))
+        named = rows.queries is not None and len(winners) > 0
+        problem = ComparedRows(rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named)
+        training = Training(problem, to_numpy(rows.index), everything)
+        self._fit_training(training, with_queries=qid is not None)
         self._n_queries, self._kind = rows.n_queries, "score"
         self._rows = None if self._kernel.precomputed else rows
         return self
@@ -127,23 +132,12 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
         return fitted
 
-    def _training_of(self, rows: Rows, everything: Array) -> Training:
-        """The problem of the untied pairs of scored rows, at most `max_pairs` of them."""
-        winners, losers = self._pairs_of(rows)
-        ones = np.ones(len(winners))
-        queries = np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
-        named = rows.queries is not None and len(winners) > 0
-        problem = ComparedRows(rows.features, winners, losers, ones, ones, queries[winners], named=named)
-        return Training(problem, to_numpy(rows.index), everything)
-
     def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
         """Winners and losers among scored rows, at most `max_pairs`, without those of two rows before `first_new`."""
         most = self.max_pairs
-        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+        if not is_whole(most):
             raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
-        scores = to_numpy(rows.scores)
-        queries = np.zeros(len(scores), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
-        return untied_pairs(scores, queries, int(most), seed(self.random_state), first_new)
+        return untied_pairs(to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new)
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         problem = training.problem
@@ -257,6 +251,11 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         kernels = [fit_kernel(task, gaussian.kernel, gaussian.amplitude) for gaussian in self._parts]
         self.n_iter_ += kernels[0].posterior.sweeps
         self._keep_posterior(data, with_shares(kernels))
+
+
+def _query_codes(rows: Rows) -> Index:
+    """The query of every row (n,), zeros where there is one."""
+    return np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
 
 
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from numbers import Integral
 from typing import Any
@@ -342,10 +342,8 @@ def summed(contributions: Sequence[Contribution], difference: float) -> list[Con
         return sorted(
             [*contributions, Contribution(OTHERWISE, missing)], key=lambda contribution: -abs(contribution.value)
         )
-    return [
-        Contribution(contributions[0].name, contributions[0].value + missing, contributions[0].row),
-        *contributions[1:],
-    ]
+    largest, *others = contributions
+    return [replace(largest, value=largest.value + missing), *others]
 
 
 def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
