@@ -512,19 +512,12 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str]) -> Any:
     tables: list[Any] = [next(source.read(unit, roles, -(-n_rows // len(units)))).features for unit in units]
     for unit, table in zip(units, tables, strict=True):
         for column in table.schema:
-            first = tables[0].schema.field(column.name).type
-            if not _can_be_one(column.type, first):
-                places = f"{unit.file.path} and {first} in {units[0].file.path}"
+            first = tables[0].schema.field(column.name)
+            try:
+                pa.unify_schemas([pa.schema([column]), pa.schema([first])], promote_options="permissive")
+            except pa.ArrowException:
+                places = f"{unit.file.path} and {first.type} in {units[0].file.path}"
                 raise TableError(
                     f"column {column.name!r} holds {column.type} in {places}; use one type everywhere, or leave it out"
-                )
+                ) from None
     return pa.concat_tables(tables, promote_options="permissive")
-
-
-def _can_be_one(kind: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of two types can stand in one column."""
-    try:
-        pa.unify_schemas([pa.schema([("", kind)]), pa.schema([("", other)])], promote_options="permissive")
-    except pa.ArrowException:
-        return False
-    return True
