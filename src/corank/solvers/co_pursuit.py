@@ -452,14 +452,12 @@ class _CoPursuitFold:
 
     def errors(self, path: GreedyPath, scoring: Scoring) -> list[FoldErrors]:
         """Errors of the model so far: of the mean of the views, or of each where scores are its own."""
-        predictions = [self._predictions(path, v) for v in self.judged]
+        predictions = []
+        for v in self.judged:
+            values = path.scores.atoms.scored[v]
+            columns = take_columns(values, [labels[v] for labels in path.labels])
+            predictions.append(take(columns @ like(path.weights[:, v : v + 1], values), self.left[v]))
         return view_errors(self.problems, self._folding, predictions, np.zeros(1), scoring, together=self.together)
-
-    def _predictions(self, path: GreedyPath, view: int) -> Array:
-        """A view's function on its rows that are held out: (n_left, 1)."""
-        values = path.scores.atoms.scored[view]
-        columns = take_columns(values, [labels[view] for labels in path.labels])
-        return take(columns @ like(path.weights[:, view : view + 1], values), self.left[view])
 
 
 def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:

@@ -400,9 +400,13 @@ def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArr
         return _left_out_of_dual(cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets)
 
     residuals = list(in_order(residuals_at, groups, cokernel.targets))
+    return _predictions_of(cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items)
+
+
+def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
+    """Columns (n, k) of every group of pairs as one matrix (n, pairs)."""
     order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-    stacked = take_columns(namespace(residuals[0]).concat(residuals, axis=1), order)
-    return _predictions_of(cokernel.problems, stacked, items=folding.items)
+    return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
 
 
 def inverse_weights(values: Array, alphas: FloatArray) -> Array:
@@ -729,9 +733,7 @@ def _refitted_predictions(
     if system.few_units:
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
         found = [system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset) for r, pairs in groups]
-        order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-        columns = [xp.concat([part[v] for part in found], axis=1) for v in range(len(views))]
-        return [take_columns(values, order) for values in columns]
+        return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
     restricted = [_restricted(view, units, system) for view, units in zip(views, kept, strict=True)]
     again: DualSystem | PrimalSystem
     if isinstance(system, DualSystem):

@@ -228,7 +228,11 @@ class PrimalSystem(System):
     def gather(self, folding: Folding) -> None:
         """Keep sums for every fold; of all views side by side where their mean is judged."""
         if len(self.views) > 1 and self.same_scores:
-            self._statistics = [self._joint_statistics(_every_fold(folding.codes[0], folding.n_folds))]
+            rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
+            features = JointFeatures([view.basis for view in self.views])
+            problem = self.views[0].problem.with_features(rows)
+            folds = _every_fold(folding.codes[0], folding.n_folds)
+            self._statistics = [features.whitened(problem.statistics(features, features.size, folds))]
         else:
             self._statistics = [
                 _with_folds(
@@ -236,12 +240,6 @@ class PrimalSystem(System):
                 )
                 for view, codes in zip(self.views, folding.codes, strict=True)
             ]
-
-    def _joint_statistics(self, folds: Index) -> Statistics:
-        problem = self.views[0].problem
-        rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
-        features = JointFeatures([view.basis for view in self.views])
-        return features.whitened(problem.with_features(rows).statistics(features, features.size, folds))
 
     def view_statistics(self) -> list[Statistics]:
         """The sums over every view's scored rows, folds together."""
@@ -394,8 +392,8 @@ class PrimalSystem(System):
 
     def projected_targets(self, vectors: Array) -> Array:
         """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
-        scores, constant = self.right(0.0), self.right(0.0) - self.right(1.0)
-        return vectors.T @ namespace(vectors).concat([scores, constant], axis=1)
+        scores = self.right()
+        return vectors.T @ namespace(vectors).concat([scores, scores - self.right(1.0)], axis=1)
 
     @property
     def few_units(self) -> bool:
@@ -520,7 +518,7 @@ class DualSystem(System):
             self._add_unscored()
 
     def _kernel_blocks(self) -> list[Array]:
-        """Kernel values between every view's scored rows: (n_v, n_v)."""
+        """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features
