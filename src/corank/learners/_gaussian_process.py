@@ -17,7 +17,6 @@ from corank._arrays import (
     Array,
     FloatArray,
     Index,
-    dtype_name,
     is_foreign,
     is_sparse,
     like,
@@ -280,10 +279,8 @@ class EvidenceLearner(OneViewLearner):
 
     def _points(self, features: Array) -> Array:
         """The basis points in the library and on the device of the features."""
-        points = self.basis_points_
-        if is_sparse(points) and is_foreign(features):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
-        return points if is_sparse(points) or is_sparse(features) else like(points, features, dtype_name(points))
+        (function,) = self._expansions()
+        return function.basis(features).points  # type: ignore[union-attr]
 
     def _mixed(self, values: list[Array]) -> Array:
         """The sum of one array per Gaussian, by their weights."""

@@ -315,6 +315,8 @@ class Expansion:
             return FeatureBasis(self.coefficients.shape[0], reference)
         if not is_sparse(points):
             points = like(points, reference, dtype_name(points))
+        elif is_foreign(reference):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return KernelBasis(self.kernel, points, own_whitening=whitening)
 
     def seen(self, features: Array) -> Array:
@@ -323,8 +325,6 @@ class Expansion:
 
     def values(self, features: Array) -> Array:
         """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
-        if is_sparse(self.points) and is_foreign(features):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return predict_in_blocks(self.basis(features), like(self.coefficients, features), self.seen(features))
 
     def basis_values(self, features: Array) -> Array:

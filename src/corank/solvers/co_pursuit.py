@@ -270,18 +270,13 @@ class GreedyPath:
         coupling = self._coupling if exact and self.labels else None
         if coupling is None:
             return promises
-        gaps = self._gaps(coupling[0])
-        return [promise - 2 * self.agreement * gap for promise, gap in zip(promises, gaps, strict=True)]
-
-    def _gaps(self, rows: Array) -> list[Array]:
-        """d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom, from the sums `rows` of `_coupling`: (N_v,) per view."""
-        p, m = self._running.shape
-        products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in range(m)]
+        (p, m), (rows, _) = self._running.shape, coupling
+        products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
         total = sum(products[1:], products[0])
-        spans = pairwise(self.scores.atoms.ends)
-        return [
-            m * product[begin:end] - total[begin:end] for product, (begin, end) in zip(products, spans, strict=True)
-        ]
+        for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
+            gaps = m * products[v][begin:end] - total[begin:end]  # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
+            promises[v] = promises[v] - 2 * self.agreement * gaps
+        return promises
 
     def allowed(self) -> list[Mask]:
         """Which atoms of every view may enter: where weights are fitted again, none comes twice."""

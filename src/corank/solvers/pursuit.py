@@ -421,17 +421,12 @@ def _folds(training: Training, settings: PursuitSettings) -> list[_PursuitFold]:
         given = default_codes(problem, settings.seed, n_features=0)
     if given is None:
         return []
-    bare = without_features(problem)
+    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
+    bare = replace(problem, rows=replace(problem.rows, features=nothing))  # kernels come from the dictionary
     folds = [_fold(bare, train, test, settings.centred) for train, test in fold_splits(given)]
     constants = [0.0 * fold.held_out.reference[:, None] for fold in folds]
     tables = [fold.errors(constant, settings.scoring) for fold, constant in zip(folds, constants, strict=True)]
     return folds if len(pooled(tables).sizes) else []
-
-
-def without_features(problem: ScoredRows) -> ScoredRows:
-    """A problem whose rows have no columns, so that folds of it copy no features: kernels come from the dictionary."""
-    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    return replace(problem, rows=replace(problem.rows, features=nothing))
 
 
 def _fold(problem: ScoredRows, train: Index, test: Index, centred: bool) -> _PursuitFold:

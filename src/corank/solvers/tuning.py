@@ -218,7 +218,6 @@ class Settings:
     centred : whether the mean score is taken out first and put back (an intercept)
     compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by them
     solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
-    way : how held-out errors are found; see `held_out`
     """
 
     alpha: Candidates

@@ -382,19 +382,18 @@ class ParquetSource(TableSource):
 
     def bundle(self, chunk_rows: int) -> None:
         """Make units of row groups that follow each other and have at most `chunk_rows` rows, or of single ones."""
-        self.units = [unit for position in range(len(self.files)) for unit in self._bundles(position, chunk_rows)]
-
-    def _bundles(self, position: int, chunk_rows: int) -> Iterator[Unit]:
-        file, rows, first = self.files[position], 0, 0
-        bundle: list[int] = []
-        for group, count in enumerate(self._group_rows[position]):
-            if bundle and rows + count > chunk_rows:
-                yield Unit(file, tuple(bundle), rows, first)
-                bundle, rows, first = [], 0, first + rows
-            bundle.append(group)
-            rows += count
-        if rows:
-            yield Unit(file, tuple(bundle), rows, first)
+        self.units = units = []
+        for file, group_rows in zip(self.files, self._group_rows, strict=True):
+            rows, first = 0, 0
+            bundle: list[int] = []
+            for group, count in enumerate(group_rows):
+                if bundle and rows + count > chunk_rows:
+                    units.append(Unit(file, tuple(bundle), rows, first))
+                    bundle, rows, first = [], 0, first + rows
+                bundle.append(group)
+                rows += count
+            if rows:
+                units.append(Unit(file, tuple(bundle), rows, first))
 
     def read_rows(self, unit: Unit, roles: Roles, rows: Index) -> RawRows:
         """Rows of a unit by their places in it, rising; rows behind the last of them are not decoded."""
