@@ -189,11 +189,6 @@ class GivenScores:
         rows = replace(self.rows, scores=self.scores[:, column]).lowered(level)
         return self._chosen(rows, self.given[:, column])
 
-    def _scored_anywhere(self, level: float) -> Rows:
-        """The rows that are scored in any view, each with the first of its scores."""
-        first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
-        return self._chosen(replace(self.rows, scores=like(first, self.scores)).lowered(level), self.given.any(axis=1))
-
     def _chosen(self, rows: Rows, mask: Any) -> Rows:
         return rows if mask.all() else rows.take(like(np.flatnonzero(mask), rows.index, "int64"))
 
@@ -219,7 +214,11 @@ class GivenScores:
                 groups.append(queries if mask.all() else queries[mask])
             elif not loss.needs_queries:
                 groups.append(row_numbers)
-        shown = problems[0] if len(by_column) == 1 else ScoredRows(self._scored_anywhere(level), loss, level)
+        shown = problems[0]
+        if len(by_column) > 1:  # the rows that are scored in any view, each with the first of its scores
+            first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
+            rows = replace(self.rows, scores=like(first, self.scores)).lowered(level)
+            shown = ScoredRows(self._chosen(rows, self.given.any(axis=1)), loss, level)
         return Scored(problems, groups or None, shown, index, level, self.rows.weights)
 
     def _numbered_queries(self) -> Index | None:

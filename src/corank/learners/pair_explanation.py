@@ -28,6 +28,7 @@ from corank._arrays import (
     is_sparse,
     like,
     namespace,
+    runs_of_rows,
     take,
     to_numpy,
 )
@@ -425,14 +426,21 @@ def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: boo
     return shares / len(both_ways), SUM if additive else SAMPLED
 
 
-def in_blocks(value: Callable[[Mask], FloatArray], width: int) -> Callable[[Mask], FloatArray]:
-    """A function of masks that sees at most so many rows at a time that, with `width` columns, they fit into a block."""
+def column_values(
+    players: Index, owners: Index, value: Callable[[Mask], FloatArray], width: int, *, additive: bool = False
+) -> tuple[FloatArray, str]:
+    """Shapley values of columns of a table, and how they were computed.
+
+    players : numbers of the columns; owners : (d,) number of the column that each feature comes from
+    value : of rows by which features (m, d) they have of the first item; with `width` columns they fit into a block
+    """
+    places = np.searchsorted(players, owners).clip(max=len(players) - 1)
     step = max(16, BLOCK_ENTRIES // max(width, 1))
 
     def values(masks: Mask) -> FloatArray:
-        return np.concatenate([value(masks[begin : begin + step]) for begin in range(0, len(masks), step)])
+        return np.concatenate([value(masks[run][:, places]) for run in runs_of_rows(len(masks), step)])
 
-    return values
+    return shapley_values(values, len(players), additive=additive)
 
 
 # ---------------------------------------------------------------- models that are sums of kernels at items
@@ -559,11 +567,10 @@ def _column_contributions(
     players = np.unique(columns.owners[gap != 0])
     columns_by = SUM
     if others and len(players):
-        places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
 
-        def value(masks: Mask) -> FloatArray:
-            return values(mixed_rows(pair.rows, masks[:, places]), others)
+        def value(chosen: Mask) -> FloatArray:
+            return values(mixed_rows(pair.rows, chosen), others)
 
-        shapley, columns_by = shapley_values(in_blocks(value, len(gap)), len(players))
+        shapley, columns_by = column_values(players, columns.owners, value, len(gap))
         shares[players] += shapley
     return [Contribution(columns.names[player], float(shares[player])) for player in players], columns_by

@@ -216,10 +216,10 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             splits = read_splits(self.cv, training.problem, training.index, training.everything.shape[0])
         fitted = fit_scored(training, settings, splits)
         pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
-        nothing = fitted.coefficients[:0]
-        basis, rows = fitted.view.basis, fitted.view.rows
+        coefficients, view = fitted.coefficients, fitted.view
+        completed = Completed(coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self._keep_completed(Completed(nothing, fitted.coefficients, basis, rows, fitted.alpha, pull, fitted.path), 0)
+        self._keep_completed(completed, 0)
         self._warn(settings, pull)
         return self
 

@@ -34,7 +34,7 @@ from corank._arrays import (
     zeros_beside,
 )
 from corank.basis import Basis, FeatureBasis, FeatureMap
-from corank.gram import Accumulator, Gram, Statistics
+from corank.gram import N_TARGETS, Accumulator, Gram, Statistics
 from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
 from corank.problem import Problem
@@ -369,8 +369,13 @@ class PrimalSystem(System):
         """
         grams = [statistics.without(fold) for statistics in self.statistics]
         if len(grams) < len(self.views):
-            grams = [_features_of(grams[0], span) for span in self.spans]
-        offset = _mean_score(grams) if centred else 0.0
+            (joint,), end = grams, self.size + N_TARGETS
+            chosen = [np.r_[span.start : span.stop, self.size : end] for span in self.spans]
+            grams = [replace(joint, matrix=block_of(joint.matrix, rows, rows)) for rows in chosen]
+        offset = 0.0
+        if centred:  # the mean of all scores that were summed, where single rows count
+            total, weight = (sum(float(gram.matrix[row, -1]) for gram in grams) for row in (-2, -1))
+            offset = total / weight if weight > 0 else 0.0
         scored, right = block_diagonal(self._blocks(grams)), self._rights(grams, offset)
         paths = []
         for agreement in agreements:
@@ -433,19 +438,6 @@ def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
     return Statistics(
         statistics.comparison, (*statistics.queries, *[empty] * missing), (*statistics.parts, *[None] * missing)
     )
-
-
-def _features_of(gram: Gram, span: slice) -> Gram:
-    """The sums of the features of one view."""
-    size = gram.matrix.shape[0] - 2
-    chosen = np.r_[span.start : span.stop, size, size + 1]
-    return replace(gram, matrix=block_of(gram.matrix, chosen, chosen))
-
-
-def _mean_score(grams: Sequence[Gram]) -> float:
-    """The mean of all scores that were summed, where single rows count."""
-    total, weight = (sum(float(gram.matrix[row, -1]) for gram in grams) for row in (-2, -1))
-    return total / weight if weight > 0 else 0.0
 
 
 def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array) -> Gram:

@@ -428,6 +428,10 @@ class Scan:
         maps = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
         if maps:  # a name does not tell what a scaler has learned: the first rows do
             maps.append(digest(self._first_mapped[0]))
+        encoder = None
+        if self.encoder is not None:
+            header, arrays = self.encoder.to_state()
+            encoder = digest(header, *arrays.values())
         return {
             "files": [[file.path, file.size, file.changed, *file.keys] for file in self.files],
             "shuffle_queries": self.kept is not None,
@@ -435,15 +439,10 @@ class Scan:
             "score": self.roles.score,
             "query": self.roles.query,
             "chunk_rows": self.chunk_rows,
-            "encoder": None if self.encoder is None else _encoder_digest(self.encoder),
+            "encoder": encoder,
             "maps": maps,
             "device": self.device,
         }
-
-
-def _encoder_digest(encoder: TableEncoder) -> str:
-    header, arrays = encoder.to_state()
-    return digest(header, *arrays.values())
 
 
 def read_ahead(make: Callable[[], Iterator[Item]]) -> Generator[Item, None, None]:
