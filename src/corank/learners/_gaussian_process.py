@@ -22,6 +22,7 @@ from corank._arrays import (
     like,
     namespace,
     runs_of_rows,
+    sum_of,
     take,
     to_numpy,
     with_precision_of,
@@ -285,7 +286,7 @@ class EvidenceLearner(OneViewLearner):
     def _mixed(self, values: list[Array]) -> Array:
         """The sum of one array per Gaussian, by their weights."""
         shares = [gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)]
-        return sum(shares[1:], shares[0])
+        return sum_of(shares)
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
         """The probability that row i of X_a beats row i of X_b.

@@ -27,6 +27,7 @@ from corank._arrays import (
     is_sparse,
     like,
     namespace,
+    sum_of,
     take,
     to_numpy,
     with_precision_of,
@@ -442,7 +443,7 @@ class Learner(Saveable, QueryEstimator):
     def _values(self, features: Array) -> Array:
         """Scores of checked features."""
         parts = [function.values(features) for function in self._expansions()]
-        return self._scores(sum(parts[1:], parts[0]) / len(parts), features)
+        return self._scores(sum_of(parts) / len(parts), features)
 
     def _scores(self, values: Array, features: Array) -> Array:
         """Values of expansions as scores, with the precision of X."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, like, namespace, take
+from corank._arrays import Array, FloatArray, Index, like, namespace, sum_of, take
 from corank._messages import warn_user
 from corank._scikit_learn import check_is_fitted
 from corank.basis import KernelBasis
@@ -143,7 +143,7 @@ class SparseViews(_KernelLearner):
             weights = steps.astype(np.float64) @ self._history[:, :, v].T
             path = replace(function, coefficients=like(weights, function.coefficients))
             view_paths.append(path.values(features))
-        return self._scores(sum(view_paths[1:], view_paths[0]) / len(view_paths), features)
+        return self._scores(sum_of(view_paths) / len(view_paths), features)
 
     def predict_solutions(self, X: Any) -> Array:
         """Predictions of every view of each of `models_`.

@@ -14,7 +14,7 @@ from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import ComparisonMixin, RankerMixin
 from corank.learners._update import update_model
 from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
-from corank.problem import ComparedRows, ScoredRows
+from corank.problem import ComparedRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
 from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, GaussianPart
@@ -91,8 +91,11 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         amplitude, noise = self._variance("amplitude"), self._variance("noise")
         basis, rows, widths = self._start(training)
         problem = training.problem
-        tied = isinstance(problem, ScoredRows) and problem.is_tied
-        if tied or (isinstance(problem, ComparedRows) and not problem.margins.any()):
+        if isinstance(problem, ComparedRows):
+            self._kind, compared, tied = "comparison", problem, not problem.margins.any()
+        else:
+            self._kind, compared, tied = "score", None, problem.is_tied
+        if tied:
             amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
         with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
@@ -101,11 +104,8 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence
         alpha = learned.noise / learned.amplitude
         system = learned.system
-        self._kind = "comparison" if isinstance(problem, ComparedRows) else "score"
-        self._n_comparisons = len(problem.margins) if isinstance(problem, ComparedRows) else 0
-        self._compared = None
-        if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
-            self._compared = problem
+        self._n_comparisons = 0 if compared is None else len(compared.margins)
+        self._compared = None if basis.kernel.precomputed else compared
         self.alpha_, self.path_ = alpha, None
         self.intercept_ = 0.0
         self._keep_basis(system.views[0].basis, rows)

@@ -125,7 +125,14 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _check_answers(self, margins: Any, weights: Any) -> None:
         if margins is not None:
             raise ValueError(MARGINS)
-        _check_counts(weights)
+        if weights is None:
+            return
+        try:
+            values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
+        except (TypeError, ValueError):
+            return  # refused where weights are read, as are other faults
+        if np.any(np.isfinite(values) & (values != np.floor(values))):
+            raise ValueError("weights must be whole numbers that say how often each comparison was made.")
 
     def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
         self._check_answers(margins, weights)
@@ -266,15 +273,3 @@ def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
         )
     if not_taken:
         raise TypeError(f"PreferenceGP.{act}() got an unexpected keyword argument {next(iter(not_taken))!r}")
-
-
-def _check_counts(weights: Any) -> None:
-    """Refuse weights that are not whole numbers; other faults are refused where weights are read."""
-    if weights is None:
-        return
-    try:
-        values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
-    except (TypeError, ValueError):
-        return
-    if np.any(np.isfinite(values) & (values != np.floor(values))):
-        raise ValueError("weights must be whole numbers that say how often each comparison was made.")

@@ -27,6 +27,7 @@ from corank._arrays import (
     inverse_where,
     like,
     namespace,
+    sum_of,
     take,
     take_columns,
     to_numpy,
@@ -263,7 +264,7 @@ class GreedyPath:
         fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
         exact = self.settings.objective == "exact"
         if not exact:  # one residual for all views, whatever they disagree about already
-            fitted = [sum(fitted[1:], fitted[0]) / len(fitted)] * len(fitted)
+            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
         residuals = [entered.target - values for entered, values in zip(self._entered, fitted, strict=True)]
         views = range(len(residuals))
         promises = list(in_order(lambda v: self.scores.products(v, residuals[v]), views, residuals[0]))
@@ -272,7 +273,7 @@ class GreedyPath:
             return promises
         (p, m), (rows, _) = self._running.shape, coupling
         products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
-        total = sum(products[1:], products[0])
+        total = sum_of(products)
         for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
             gaps = m * products[v][begin:end] - total[begin:end]  # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
             promises[v] = promises[v] - 2 * self.agreement * gaps

@@ -32,6 +32,7 @@ from corank._arrays import (
     like,
     namespace,
     segment_sum,
+    sum_of,
     take,
     take_columns,
     to_numpy,
@@ -243,7 +244,7 @@ def view_errors(
 ) -> list[FoldErrors]:
     """Errors of the mean of the views where all have the same scores (`together`), else of every view by itself."""
     if together and len(predictions) > 1:
-        predictions = [sum(predictions[1:], predictions[0]) / len(predictions)]
+        predictions = [sum_of(predictions) / len(predictions)]
     return [
         errors_of(problem, values, codes, scoring, offsets)
         for problem, codes, values in zip(problems, folding.codes, predictions, strict=False)

@@ -240,15 +240,6 @@ def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
     return left[0].merged(right[0]), left[1] + right[1]
 
 
-def unit_offsets(scan: Scan) -> list[int]:
-    """The number of rows before every unit; counted by the workers where the files do not say it."""
-    counts = [unit.n_rows for unit in scan.source.units]
-    if None in counts:
-        counts = unit_results(scan, unit_rows)
-    ends = accumulate((int(count or 0) for count in counts), initial=0)
-    return list(ends)[: len(counts)]
-
-
 def chunk_results(chunks: Generator[Chunk, None, None], job: Any) -> Generator[tuple[Any, Cursor, int], None, None]:
     """Partial result, cursor behind it and rows of one chunk after the other, in this process."""
     with closing(chunks):
@@ -262,7 +253,10 @@ def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tu
     A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole units.
     """
     client = scan.client
-    offsets = unit_offsets(scan)
+    counts = [unit.n_rows for unit in scan.source.units]
+    if None in counts:  # the files do not say it
+        counts = unit_results(scan, unit_rows)
+    offsets = list(accumulate((int(count or 0) for count in counts), initial=0))  # rows before every unit
     first, skipped = start
     if skipped:
         yield from chunk_results(scan.unit_chunks(first, first_row, skipped=skipped), job)
