@@ -39,6 +39,7 @@ from corank.describe import Summary, summarise
 from corank.encoder import TableEncoder
 from corank.kernels import is_named
 from corank.learners._learner import (
+    WITH_UNSCORED,
     QueryEstimator,
     finite_predictions,
     seed,
@@ -92,7 +93,7 @@ class WeighedCandidate:
 class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    __metadata_request__fit = WITH_UNSCORED
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     _learned = "candidates_"
     _ranks: ClassVar[bool]

@@ -46,7 +46,7 @@ from corank.learners._suggest import suggest_contested
 from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise, WithinQueries
 from corank.model_files.container import all_or_nothing
-from corank.model_files.schema import ONE_VIEW, Contents
+from corank.model_files.schema import ONE_VIEW
 from corank.problem import TIED, ComparedRows, ScoredRows, warn_of_ties
 from corank.rows import (
     Rows,
@@ -260,7 +260,7 @@ def _has_views(learner: Any) -> bool:
 class _KernelLearner(Learner):
     """Kernel least squares. A learner adds its loss, its parameters and its score."""
 
-    _contents: ClassVar[Contents] = ONE_VIEW
+    _contents = ONE_VIEW
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved

@@ -227,9 +227,12 @@ class BasisParameters(KernelParameters):
 class WidthParameters(BasisParameters):
     """Parameters of learners with one view, which choose the width of their kernel where scored rows are few."""
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune")
+    _gamma_words = ("auto", "scale", "tune")
 
     gamma: Any = "auto"
+
+
+WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}  # what searches hand on to `fit`
 
 
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from corank.kernels import is_named
 from corank.learners._bases import ViewBases
 from corank.learners._kernel_learner import Scored, _KernelLearner
 from corank.learners._learner import (
+    WITH_UNSCORED,
     Expansion,
     KernelParameters,
     RankerMixin,
@@ -31,7 +32,7 @@ from corank.learners._learner import (
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
-from corank.model_files.schema import CO_PURSUIT, Contents
+from corank.model_files.schema import CO_PURSUIT
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
 from corank.solvers.folds import read_splits, same_scores
@@ -70,9 +71,9 @@ class SparseModel:
 class SparseViews(_KernelLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = CO_PURSUIT
-    _several: ClassVar[bool] = True
+    __metadata_request__fit = WITH_UNSCORED
+    _contents = CO_PURSUIT
+    _several = True
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:

@@ -21,7 +21,7 @@ from corank.learners._learner import (
     candidates,
     whole_numbers,
 )
-from corank.model_files.schema import COMPONENTS, Contents
+from corank.model_files.schema import COMPONENTS
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solvers.tuning import Training
 
@@ -29,7 +29,7 @@ from corank.solvers.tuning import Training
 class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
-    _contents: ClassVar[Contents] = COMPONENTS
+    _contents = COMPONENTS
     _has_level: ClassVar[bool] = True  # whether the level of the function has a meaning, as it has in regression
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
@@ -239,4 +239,4 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     _: KW_ONLY
     basis: Any = "auto"
 
-    _has_level: ClassVar[bool] = False
+    _has_level = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameter
 from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import ComparisonMixin, RankerMixin
 from corank.learners._update import update_model
-from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
+from corank.model_files.schema import DIFFERENCE_PROCESS
 from corank.problem import ComparedRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
@@ -78,7 +78,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     noise: Any = "tune"
     basis: Any = "auto"
 
-    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
+    _contents = DIFFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from corank._scikit_learn import ConvergenceWarning
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.learners._learner import ComparisonMixin, RankerMixin, is_whole, seed
-from corank.model_files.schema import PREFERENCE_PROCESS, Contents
+from corank.model_files.schema import PREFERENCE_PROCESS
 from corank.problem import TIED, ComparedRows
 from corank.rows import Rows, read_rows
 from corank.solvers.gp_posterior import GaussianPart
@@ -90,7 +90,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     _: KW_ONLY
     average_width: bool = False
 
-    _contents: ClassVar[Contents] = PREFERENCE_PROCESS
+    _contents = PREFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from corank.learners._learner import (
     whole_numbers,
 )
 from corank.learners.explanation import Explanation
-from corank.model_files.schema import PURSUIT, Contents
+from corank.model_files.schema import PURSUIT
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
 from corank.solvers.dictionary import Atoms
@@ -191,7 +191,7 @@ EXACT_SHARE = 1e-16  # of the loss without atoms: a model that leaves less match
 class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
-    _contents: ClassVar[Contents] = PURSUIT
+    _contents = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from corank._messages import warn_user
 from corank.kernels import Kernel, is_named
 from corank.learners._bases import check_column_basis
 from corank.learners._learner import (
+    WITH_UNSCORED,
     BasisParameters,
     OneViewLearner,
     RankerMixin,
     candidates,
 )
-from corank.model_files.schema import TRANSDUCTIVE, Contents
+from corank.model_files.schema import TRANSDUCTIVE
 from corank.problem import ScoredRows, warn_of_ties
 from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.folds import read_splits
@@ -103,8 +104,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     basis: Any = "auto"
     weighting: Any = "query"
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = TRANSDUCTIVE
+    __metadata_request__fit = WITH_UNSCORED
+    _contents = TRANSDUCTIVE
 
     def _summary(self) -> dict[str, int]:
         return {**super()._summary(), "unscored": self._n_unscored}
