@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -111,6 +111,11 @@ def zeros_beside(shape: int | tuple[int, ...], reference: Array) -> Array:
     """float64 zeros in the library and on the device of a reference."""
     xp = namespace(reference)
     return xp.zeros(shape, dtype=xp.float64, device=device(reference))
+
+
+def sum_of(arrays: Sequence[Array]) -> Array:
+    """The sum of one array or more, from the first to the last."""
+    return sum(arrays[1:], arrays[0])
 
 
 def with_precision_of(features: Array, values: Array) -> Array:

@@ -461,7 +461,10 @@ def _encode_hashables(labels: NumpyArray, name: str) -> tuple[Array, int]:
 def read_rows(
     estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[Array, Rows]:
-    """Check the arguments of `fit`: features of all rows, and the scored rows with a positive weight."""
+    """Check the arguments of `fit`: features of all rows, and the scored rows with a positive weight.
+
+    The rows of the only query have no query codes.
+    """
     _refuse_scan(estimator, X)  # before y is missed: a scan has its scores inside
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
@@ -478,7 +481,9 @@ def read_rows(
         keep = keep & (weights > 0)
         if not xp.any(keep):
             raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
-    return features, rows if bool(xp.all(keep)) else rows.take(xp.nonzero(keep)[0])
+    if not xp.all(keep):
+        rows = rows.take(xp.nonzero(keep)[0])
+    return features, rows if rows.n_queries > 1 else replace(rows, queries=None)
 
 
 def row_labels(table: Any) -> Any:

@@ -14,6 +14,8 @@ Combination: TypeAlias = Literal["all", "one", "sum", "product", "agreement"]
 
 KERNELS = ("linear", "cosine", "rbf", "laplacian")
 WIDE_KERNELS = ("rbf", "laplacian")  # those that have a width
+KERNELS_OF_NUMBERS = ("linear", "rbf", "laplacian")
+KERNELS_OF_TEXT = ("linear", "cosine", "rbf")  # and of CSR
 WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # in units of the median distance
 WIDTHS_OF_VIEWS = (0.5, 1.0, 2.0, 4.0)
 RELEVANCE_WIDTHS = (1.0, 2.0, 4.0, 8.0)
@@ -219,7 +221,7 @@ def _travels(candidate: Candidate) -> bool:
 def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[str], agree: bool) -> list[Candidate]:
     """The candidates that see their own columns."""
     encodings = [STANDARD, AS_GIVEN] if is_csr else [STANDARD, RANKS, *([QUERY_RANKS] if has_queries else [])]
-    families: tuple[str, ...] = ("linear", "cosine", "rbf") if is_csr else ("linear", "rbf", "laplacian")
+    families: tuple[str, ...] = KERNELS_OF_TEXT if is_csr else KERNELS_OF_NUMBERS
     if not view_kernels:
         plain = [
             Candidate(encoding, kernel, width)
@@ -229,7 +231,7 @@ def _own_candidates(*, is_csr: bool, has_queries: bool, view_kernels: Sequence[s
         ]
         relevant = [
             Candidate(STANDARD, kernel, width, relevance=True)
-            for kernel in ("linear", "rbf", "laplacian")
+            for kernel in KERNELS_OF_NUMBERS
             for width in _widths(kernel, RELEVANCE_WIDTHS)
         ]
         if not is_csr:
@@ -273,7 +275,7 @@ def _candidates_by_kinds(kinds: Sequence[str], *, has_queries: bool, agree: bool
         Candidate(encoding, kernel, width, "one", (number,))
         for number in tables
         for encoding in encodings
-        for kernel in ("linear", "rbf", "laplacian")
+        for kernel in KERNELS_OF_NUMBERS
         for width in _widths(kernel, WIDTHS_OF_KINDS)
     ]
     several = [tuple(others)] if len(others) > 1 else []
@@ -281,7 +283,7 @@ def _candidates_by_kinds(kinds: Sequence[str], *, has_queries: bool, agree: bool
         combination: Combination = "one" if len(subset) == 1 else "sum"
         candidates += [
             Candidate(STANDARD, kernel, width, combination, subset)
-            for kernel in ("linear", "cosine", "rbf")
+            for kernel in KERNELS_OF_TEXT
             for width in _widths(kernel, WIDTHS_OF_KINDS)
         ]
         if agree:
@@ -290,7 +292,7 @@ def _candidates_by_kinds(kinds: Sequence[str], *, has_queries: bool, agree: bool
         candidates += [
             Candidate(encoding, kernel, width, combination)
             for encoding in encodings
-            for kernel in ("linear", "rbf", "laplacian")
+            for kernel in KERNELS_OF_NUMBERS
             for width in _widths(kernel, WIDTHS_OF_KINDS)
             for combination in ("sum", "product")
             if combination == "sum" or kernel in WIDE_KERNELS

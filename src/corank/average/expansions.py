@@ -32,11 +32,20 @@ class Expansions:
     def __init__(self, fitted: Sequence[FittedCandidate], points: Encoded, unscored: Encoded) -> None:
         self._levels = np.asarray([candidate.level for candidate in fitted])
         self._unscored = unscored
-        self._second_order = [(number, c) for number, c in enumerate(fitted) if c.means is not None]
-        self._parts = [
-            *_parts(_summands_of_points(fitted), points),
-            *_parts(_summands_of_unscored(fitted), unscored),
-        ]
+        self._second_order = []
+        of_points, of_unscored = [], []
+        for number, candidate in enumerate(fitted):
+            similarities, of_views = candidate.similarities, candidate.view_coefficients
+            if candidate.means is not None:
+                self._second_order.append((number, candidate))
+                continue
+            share = 1.0 if of_views is None else 1 / len(similarities) ** 2
+            for similarity in similarities:
+                of_points.append(_Summand(number, similarity, share * similarity.scale * candidate.coefficients))
+            if of_views is not None:
+                for similarity, coefficients in zip(similarities, of_views, strict=True):
+                    of_unscored.append(_Summand(number, similarity, similarity.scale * coefficients))
+        self._parts = [*_parts(of_points, points), *_parts(of_unscored, unscored)]
 
     def values(self, encoded: Encoded) -> FloatArray:
         """The functions at encoded rows, levels included: (C, n)."""
@@ -70,25 +79,7 @@ class _Summand:
         return self.similarity.sight.name, self.similarity.kernel
 
 
-def _summands_of_points(fitted: Sequence[FittedCandidate]) -> Iterator[_Summand]:
-    for number, candidate in enumerate(fitted):
-        if candidate.means is not None:
-            continue
-        agree = candidate.view_coefficients is not None
-        share = 1 / len(candidate.similarities) ** 2 if agree else 1.0
-        for similarity in candidate.similarities:
-            yield _Summand(number, similarity, share * similarity.scale * candidate.coefficients)
-
-
-def _summands_of_unscored(fitted: Sequence[FittedCandidate]) -> Iterator[_Summand]:
-    for number, candidate in enumerate(fitted):
-        if candidate.view_coefficients is None or candidate.means is not None:
-            continue
-        for similarity, coefficients in zip(candidate.similarities, candidate.view_coefficients, strict=True):
-            yield _Summand(number, similarity, similarity.scale * coefficients)
-
-
-def _parts(summands: Iterator[_Summand], points: Encoded) -> Iterator[_Products | _Powers | _ItemEffects]:
+def _parts(summands: Sequence[_Summand], points: Encoded) -> Iterator[_Products | _Powers | _ItemEffects]:
     """Summands of the same kernel and columns together."""
     for (_, kernel), group in groupby(sorted(summands, key=lambda s: s.kernel), key=lambda s: s.kernel):
         if kernel in WIDE_KERNELS:

@@ -25,12 +25,11 @@ from corank.learners.pair_explanation import (
     Contribution,
     Pair,
     PairExplanation,
-    in_blocks,
+    column_values,
     item_contributions,
     matched_rows,
     mixed_rows,
     most_alike,
-    shapley_values,
     summed,
 )
 
@@ -254,10 +253,8 @@ class _PairTerms:
         )
         if not len(players):
             return [], SUM
-        places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
 
-        def value(masks: Mask) -> FloatArray:
-            chosen = masks[:, places]
+        def value(chosen: Mask) -> FloatArray:
             mixed = self.model.encode(mixed_rows(rows, chosen), None)
             mixed |= {
                 name: mixed_rows(self.encoded[name], chosen[:, numbers]) for name, numbers in self.context.items()
@@ -265,7 +262,7 @@ class _PairTerms:
             return self.weights @ (self.raw if additive else self.clipped)(mixed)
 
         width = max(rows.shape[1], self.n_points)
-        shares, columns_by = shapley_values(in_blocks(value, width), len(players), additive=additive)
+        shares, columns_by = column_values(players, columns.owners, value, width, additive=additive)
         return [
             Contribution(columns.names[at], float(share)) for at, share in zip(players, shares, strict=True)
         ], columns_by

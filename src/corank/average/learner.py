@@ -37,6 +37,7 @@ from corank.describe import Summary, summarise
 from corank.encoder import TableEncoder
 from corank.kernels import is_named
 from corank.learners._learner import (
+    WITH_UNSCORED,
     QueryEstimator,
     finite_predictions,
     seed,
@@ -91,7 +92,7 @@ class WeighedCandidate:
 class AverageLearner(Saveable, QueryEstimator):
     """What AutoRanker and AutoRegressor share."""
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
+    __metadata_request__fit = WITH_UNSCORED
     __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
     _learned = "candidates_"
     _ranks: ClassVar[bool]
@@ -394,12 +395,6 @@ class AverageLearner(Saveable, QueryEstimator):
             raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
         return read_link_matrix(links, n, may_be_empty=True)
 
-    def _read(self, X: Any) -> Array:
-        """The features of new rows."""
-        check_is_fitted(self)
-        X = X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
-        return read_features(self, X, reset=False)
-
     def _read_queries(self, qid: Any, n: int) -> Index | None:
         """Query codes, where the model has a use for them."""
         if qid is None:
@@ -544,9 +539,6 @@ class AverageLearner(Saveable, QueryEstimator):
         seen = copy(self)
         seen._training = seen._average = seen._scored_rows = None
         return seen
-
-    def _summary(self) -> dict[str, int]:
-        return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
 
     @property
     def unscored_effect_(self) -> UnscoredEffect | None:

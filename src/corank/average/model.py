@@ -273,18 +273,16 @@ class AverageModel:
     def _posteriors(self) -> dict[int, CandidatePosterior]:
         return {}
 
-    def _posterior(self, number: int) -> CandidatePosterior:
-        if number not in self._posteriors:
-            self._posteriors[number] = CandidatePosterior.of(self.candidates[number], self._space, self.units)
-        return self._posteriors[number]
-
     def _heaviest(self, side: int) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
         """The posteriors that make up the uncertainty, their weights, which sum to 1, and what gives their values."""
         order = sorted(range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side])
         chosen = [number for number in order[:MAX_POSTERIORS] if self.candidates[number].weights[side] > 0]
         used = [self.candidates[number] for number in chosen]
         weights = np.asarray([candidate.weights[side] for candidate in used])
-        posteriors = [self._posterior(number) for number in chosen]
+        for number in chosen:
+            if number not in self._posteriors:
+                self._posteriors[number] = CandidatePosterior.of(self.candidates[number], self._space, self.units)
+        posteriors = [self._posteriors[number] for number in chosen]
         return posteriors, weights / weights.sum(), self._functions(used, side)
 
     def deviations(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
@@ -401,9 +399,6 @@ class CandidatePosterior:
         kernel_mean = kernel @ mean
         return cls(fitted, space, root, kernel_mean, mean, float(mean @ kernel_mean))
 
-    def _cross(self, encoded: Encoded) -> FloatArray:
-        return self.space.cross_kernel(self.fitted, encoded)
-
     def variances(self, encoded: Encoded, points: Distances, unscored: Distances) -> FloatArray:
         """(n,), for the distances of the rows to the points and to the unscored rows."""
         cross = self.space.kernel_to_scored(self.fitted, points, unscored)
@@ -420,7 +415,7 @@ class CandidatePosterior:
 
     def covariance(self, encoded: Encoded) -> FloatArray:
         """(n, n)."""
-        cross = self._cross(encoded)
+        cross = self.space.cross_kernel(self.fitted, encoded)
         prior = self.space.square_kernel(self.fitted, encoded)
         levels = cross @ self.mean
         prior = prior - levels[:, None] - levels[None, :] + self.mean_square
@@ -437,7 +432,7 @@ class CandidatePosterior:
         n = len(square) // 2
         diagonal = np.diag(square)
         prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
-        cross = self._cross(left) - self._cross(right)
+        cross = self.space.cross_kernel(self.fitted, left) - self.space.cross_kernel(self.fitted, right)
         return np.maximum(self._explained(prior, cross), 0.0)
 
 

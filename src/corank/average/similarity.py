@@ -317,7 +317,8 @@ class Space:
     def agreement(self, built: CandidateKernel) -> Agreement:
         """What unscored rows say, at the strength of the candidate. O(u³ M³) once per encoding, kernel and width."""
         similarities = built.similarities
-        contrasts = _contrasts(len(similarities))
+        m = len(similarities)
+        contrasts = np.linalg.qr(np.eye(m) - 1 / m)[0][:, : m - 1]  # orthonormal, each summing to 0
         key = tuple((similarity.sight.name, similarity.kernel, similarity.gamma) for similarity in similarities)
         if key not in self._eigensystems:
             kernels = [self._among_unscored.kernel(similarity) for similarity in similarities]
@@ -409,11 +410,6 @@ def second_order_features(similarities: Sequence[Similarity], means: FloatArray,
     values = values - values.mean(axis=1, keepdims=True) - means + means.mean()
     lengths = np.sqrt(np.sum(values**2, axis=1, keepdims=True))
     return np.asarray(values / np.maximum(lengths, LEAST_DISTANCE))
-
-
-def _contrasts(n_views: int) -> FloatArray:
-    """Orthonormal contrasts between views: (M, M − 1)."""
-    return np.linalg.qr(np.eye(n_views) - 1 / n_views)[0][:, : n_views - 1]
 
 
 def relevance(units: Units, rows: FloatArray) -> FloatArray:

@@ -143,14 +143,10 @@ class ViewBases:
         return every and not (beyond and any(kernel.precomputed for kernel in self.kernels))
 
     def check_columns(self, n_roots: int) -> None:
-        """Refuse the columns as basis where their square matrix is too large and rows are more than columns."""
+        """Refuse the columns of a view as its basis where they are too many."""
         for view, spec in zip(self.views, self.specs, strict=True):
             columns = self.features.shape[1] if view.columns is None else len(view.columns)
-            if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
-                raise ValueError(
-                    f"basis='features' with {columns} columns needs a square matrix of that size; "
-                    "use basis='auto' or a number of basis rows."
-                )
+            check_column_basis(spec, columns, n_roots)
 
     def width_choices(self) -> list[list[float | None]]:
         """The kernel widths to try, one per view; views that are tuned go through theirs together."""
@@ -262,6 +258,15 @@ def asked_bases(learner: Any, views: Sequence[View]) -> list[Any]:
             raise ValueError(f"basis lists rows for {len(learner.basis)} views, but there are {len(views)}.")
         given = list(learner.basis)
     return [spec if view.basis is None else view.basis for view, spec in zip(views, given, strict=True)]
+
+
+def check_column_basis(spec: Any, columns: int, n_roots: int) -> None:
+    """Refuse the columns as basis where their square matrix is too large and rows are more than columns."""
+    if is_named(spec, "features") and n_roots > columns > MAX_COLUMNS:
+        raise ValueError(
+            f"basis='features' with {columns} columns needs a square matrix of that size; "
+            "use basis='auto' or a number of basis rows."
+        )
 
 
 def n_candidates(asked: Sequence[Any]) -> int:

@@ -17,12 +17,12 @@ from corank._arrays import (
     Array,
     FloatArray,
     Index,
-    dtype_name,
     is_foreign,
     is_sparse,
     like,
     namespace,
     runs_of_rows,
+    sum_of,
     take,
     to_numpy,
     with_precision_of,
@@ -33,7 +33,7 @@ from corank.basis import KernelBasis, make_basis
 from corank.kernels import Kernel, finite_values, is_named
 from corank.learners._learner import PRECOMPUTED, Expansion, OneViewLearner, check_choice, comparison_groups, seed
 from corank.learners._suggest import Question, check_question, sample, shortlist
-from corank.rows import read_comparisons, read_features
+from corank.rows import read_comparisons
 from corank.solvers.active_learning import pairs_to_compare, rows_to_score
 from corank.solvers.gp_posterior import GaussianPart, Widths
 from corank.solvers.tuning import Training, kernels_to_try
@@ -72,6 +72,7 @@ class EvidenceLearner(OneViewLearner):
 
     _auto_basis = (2_000, 500)  # items up to which all of them span the function; how many do beyond
     scoring = None  # the evidence takes the place of held-out errors
+    weighting = "size"  # of scores, where they are compared
     _kind: Question  # what it was fitted on
     _n_comparisons: int
     _parts: list[GaussianPart]
@@ -169,7 +170,7 @@ class EvidenceLearner(OneViewLearner):
         if (qid is not None) != self._with_queries:
             how = "with" if self._with_queries else "without"
             raise ValueError(f"qid must be given to update_comparisons as it was to fit: {how} qid.")
-        features = read_features(self, self._encoded(X), reset=False)
+        features = self._read(X)
         n = features.shape[0]
         first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
         comparison_groups(first, second, n, qid)  # refuses those between two queries
@@ -279,15 +280,13 @@ class EvidenceLearner(OneViewLearner):
 
     def _points(self, features: Array) -> Array:
         """The basis points in the library and on the device of the features."""
-        points = self.basis_points_
-        if is_sparse(points) and is_foreign(features):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
-        return points if is_sparse(points) or is_sparse(features) else like(points, features, dtype_name(points))
+        (function,) = self._expansions()
+        return function.basis(features).points  # type: ignore[union-attr]
 
     def _mixed(self, values: list[Array]) -> Array:
         """The sum of one array per Gaussian, by their weights."""
         shares = [gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)]
-        return sum(shares[1:], shares[0])
+        return sum_of(shares)
 
     def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
         """The probability that row i of X_a beats row i of X_b.

@@ -20,7 +20,7 @@ from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, lik
 from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning, available_if, check_is_fitted
 from corank.basis import KernelBasis, check_basis
-from corank.kernels import Kernel
+from corank.kernels import Kernel, is_named
 from corank.learners._bases import ViewBases, check_scanned
 from corank.learners._learner import (
     PRECOMPUTED,
@@ -46,7 +46,7 @@ from corank.learners._suggest import suggest_contested
 from corank.learners._update import CHUNKS, COMPARED, FEDERATED, update_model
 from corank.loss import Loss, Pointwise, WithinQueries
 from corank.model_files.container import all_or_nothing
-from corank.model_files.schema import ONE_VIEW, Contents
+from corank.model_files.schema import ONE_VIEW
 from corank.problem import TIED, ComparedRows, ScoredRows, warn_of_ties
 from corank.rows import (
     Rows,
@@ -180,11 +180,6 @@ class GivenScores:
         rows = replace(self.rows, scores=self.scores[:, column]).lowered(level)
         return self._chosen(rows, self.given[:, column])
 
-    def _scored_anywhere(self, level: float) -> Rows:
-        """The rows that are scored in any view, each with the first of its scores."""
-        first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
-        return self._chosen(replace(self.rows, scores=like(first, self.scores)).lowered(level), self.given.any(axis=1))
-
     def _chosen(self, rows: Rows, mask: Any) -> Rows:
         return rows if mask.all() else rows.take(like(np.flatnonzero(mask), rows.index, "int64"))
 
@@ -210,7 +205,11 @@ class GivenScores:
                 groups.append(queries if mask.all() else queries[mask])
             elif not loss.needs_queries:
                 groups.append(row_numbers)
-        shown = problems[0] if len(by_column) == 1 else ScoredRows(self._scored_anywhere(level), loss, level)
+        shown = problems[0]
+        if len(by_column) > 1:  # the rows that are scored in any view, each with the first of its scores
+            first = to_numpy(self.scores)[np.arange(len(self.given)), np.argmax(self.given, axis=1)]
+            rows = replace(self.rows, scores=like(first, self.scores)).lowered(level)
+            shown = ScoredRows(self._chosen(rows, self.given.any(axis=1)), loss, level)
         return Scored(problems, groups or None, shown, index, level, self.rows.weights)
 
     def _numbered_queries(self) -> Index | None:
@@ -252,7 +251,7 @@ def _has_views(learner: Any) -> bool:
 class _KernelLearner(Learner):
     """Kernel least squares. A learner adds its loss, its parameters and its score."""
 
-    _contents: ClassVar[Contents] = ONE_VIEW
+    _contents = ONE_VIEW
     _own_scoring: ClassVar[Any] = "squared"  # the held-out error where `scoring` is None
     _compared: Any = False  # whether a model with several views was fitted on comparisons
     _evidence: Evidence | None = None  # stays behind when a model is saved
@@ -269,7 +268,7 @@ class _KernelLearner(Learner):
             views = [View(kernel=self.kernel)]
         if not isinstance(views, list | tuple) or len(views) != 1 or not isinstance(views[0], View):
             return False
-        return views[0].columns is None and isinstance(views[0].kernel, str) and views[0].kernel == "precomputed"
+        return views[0].columns is None and is_named(views[0].kernel, "precomputed")
 
     @property
     def _view_list(self) -> list[View]:
@@ -340,7 +339,6 @@ class _KernelLearner(Learner):
 
     def _bases(
         self,
-        views: Sequence[View],
         features: Array,
         weights: Array | None,
         index: Sequence[Index],
@@ -350,7 +348,7 @@ class _KernelLearner(Learner):
         n_scored: int | None = None,
     ) -> ViewBases:
         """The views' kernels and bases, checked against the rows."""
-        kernels, widths = [], []
+        views, kernels, widths = self._view_list, [], []
         for view in views:
             if view.kernel is self.kernel and view.gamma is self.gamma:
                 kernels.append(self._given_kernel)
@@ -382,8 +380,7 @@ class _KernelLearner(Learner):
         settings = self._check_parameters()
         loss = self._comparison()
         check_weights(loss, sample_weight)
-        in_dask = is_collection(X) or is_collection(y) or is_collection(qid)
-        if in_dask or is_collection(unscored) or is_collection(unscored_qid):
+        if any(map(is_collection, (X, y, qid, unscored, unscored_qid))):
             X, y, qid = from_dask(X, y, qid)
             unscored, _, unscored_qid = from_dask(unscored, None, unscored_qid)
         rows = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight, "unscored": unscored}
@@ -471,15 +468,14 @@ class _KernelLearner(Learner):
         with_queries: bool,
     ) -> Self:
         """Fit checked rows."""
-        views = self._view_list
         scored_index = np.unique(np.concatenate(scored.index))
         seen = [problem.features for problem in scored.problems]
         n_roots = scored.problems[0].operator.n_roots
         self._choose_widths(n_roots, settings)
-        bases = self._bases(views, features, scored.weights, scored.index, seen, rows)
+        bases = self._bases(features, scored.weights, scored.index, seen, rows)
         bases.check_columns(n_roots)
         choices = bases.width_choices()
-        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        agreement = settings.agreement if rows.n_rows and len(bases.views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
         splits = None
         if settings.tunes or self._several:
@@ -493,7 +489,7 @@ class _KernelLearner(Learner):
         solution = tune(problem, settings)
         self._n_seen = features.shape[0] + rows.n_rows - n_plain
         self._n_scored, self._n_queries = len(scored_index), scored.problems[0].n_queries
-        self._keep_solution(solution, problem, settings, scored.level, rows, len(choices), with_queries)
+        self._keep_solution(solution, problem, settings, scored.level, rows, with_queries)
         self._keep_training(solution.system, rows, in_memory=bases.in_memory)
         return self
 
@@ -531,14 +527,13 @@ class _KernelLearner(Learner):
         rows = UnscoredRows(())
         if self._several:
             rows = UnscoredRows(tuple(scanned_parts(self, scan, look, features, unscored, labels, passes)))
-        views = self._view_list
-        every = [index for _ in views]
-        bases = self._bases(views, features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
+        every = [index for _ in self._view_list]
+        bases = self._bases(features, None, every, [pool for _ in every], rows, n_scored=look.n_scored)
         check_streamed(self, bases.specs, settings, look.n_scored)
         level = look.level if self._centred else 0.0
         scored = ScoredScan(scan, look, passes, loss, level)
         choices = bases.width_choices()
-        agreement = settings.agreement if rows.n_rows and len(views) > 1 else 0.0
+        agreement = settings.agreement if rows.n_rows and len(bases.views) > 1 else 0.0
         settings = replace(settings, agreement=agreement, compared=len(choices) > 1)
         stand_in = SummedRows(loss, scored.n_queries, scan.reference())
         problem = ScannedProblem(
@@ -553,7 +548,7 @@ class _KernelLearner(Learner):
         apart = [part.n_rows for part in rows.parts if not (hasattr(part, "every") and not part.every)]
         self._n_seen = look.n_rows + sum(apart)
         self._n_scored, self._n_queries = look.n_scored, scored.n_queries
-        self._keep_solution(solution, problem, settings, level, rows, len(choices), scan.has_queries)
+        self._keep_solution(solution, problem, settings, level, rows, scan.has_queries)
         self._keep_training(solution.system, rows, in_memory=False)
         return self
 
@@ -566,7 +561,6 @@ class _KernelLearner(Learner):
         settings: Settings,
         level: float,
         rows: UnscoredRows,
-        n_widths: int,
         with_queries: bool,
     ) -> None:
         """Set the fitted attributes."""
@@ -586,7 +580,7 @@ class _KernelLearner(Learner):
             self._kernels, self.agreement_, self.n_iter_ = kernels, solution.agreement, solution.n_iter
             self._n_unscored = rows.n_rows
             self._effect: UnscoredEffect | None = None
-            if path is not None and n_widths == 1:
+            if path is not None and not settings.compared:  # one width
                 path = replace(path, gamma=np.full(len(path.gamma), np.nan))
         else:
             (self._kernel,) = kernels

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import isfunction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -27,6 +27,7 @@ from corank._arrays import (
     is_sparse,
     like,
     namespace,
+    sum_of,
     take,
     to_numpy,
     with_precision_of,
@@ -226,9 +227,12 @@ class BasisParameters(KernelParameters):
 class WidthParameters(BasisParameters):
     """Parameters of learners with one view, which choose the width of their kernel where scored rows are few."""
 
-    _gamma_words: ClassVar[tuple[str, ...]] = ("auto", "scale", "tune")
+    _gamma_words = ("auto", "scale", "tune")
 
     gamma: Any = "auto"
+
+
+WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}  # what searches hand on to `fit`
 
 
 class QueryEstimator(BaseEstimator):  # type: ignore[misc]
@@ -262,6 +266,15 @@ class QueryEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return summarise(self)
+
+    def _read(self, X: Any) -> Array:
+        """The features of new rows."""
+        check_is_fitted(self)
+        return read_features(self, self._as_features(X), reset=False)
+
+    def _as_features(self, X: Any) -> Any:
+        """A table as the features of a model that has a TableEncoder; anything else as it is."""
+        return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
     def _at_a_glance(self) -> Self:
         """The estimator without what is found out only when it is asked for."""
@@ -306,6 +319,8 @@ class Expansion:
             return FeatureBasis(self.coefficients.shape[0], reference)
         if not is_sparse(points):
             points = like(points, reference, dtype_name(points))
+        elif is_foreign(reference):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return KernelBasis(self.kernel, points, own_whitening=whitening)
 
     def seen(self, features: Array) -> Array:
@@ -314,8 +329,6 @@ class Expansion:
 
     def values(self, features: Array) -> Array:
         """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
-        if is_sparse(self.points) and is_foreign(features):
-            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
         return predict_in_blocks(self.basis(features), like(self.coefficients, features), self.seen(features))
 
     def basis_values(self, features: Array) -> Array:
@@ -384,9 +397,6 @@ class Learner(Saveable, QueryEstimator):
             self._disagreement: Any = disagreement
             self._compared: Any = not scored
 
-    def _summary(self) -> dict[str, int]:
-        return {"rows": self._n_seen, "scored": self._n_scored, "queries": self._n_queries}
-
     # ---------------------------------------------------------------- predict
 
     def predict(self, X: Any) -> Array:
@@ -436,20 +446,11 @@ class Learner(Saveable, QueryEstimator):
     def _values(self, features: Array) -> Array:
         """Scores of checked features."""
         parts = [function.values(features) for function in self._expansions()]
-        return self._scores(sum(parts[1:], parts[0]) / len(parts), features)
-
-    def _read(self, X: Any) -> Array:
-        """The features of new rows."""
-        check_is_fitted(self)
-        return read_features(self, self._encoded(X), reset=False)
+        return self._scores(sum_of(parts) / len(parts), features)
 
     def _scores(self, values: Array, features: Array) -> Array:
         """Values of expansions as scores, with the precision of X."""
         return with_precision_of(features, finite_predictions(values + self.intercept_))
-
-    def _encoded(self, X: Any) -> Any:
-        """A table as the features of a model that was saved with a TableEncoder; anything else as it is."""
-        return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
 
     def explain_pair(self, a: Any, b: Any, *, items: Any = None, names: Any = None) -> PairExplanation:
         """Say why one item is above another: by the items that the model consists of, by view and by column.
@@ -494,10 +495,8 @@ class Learner(Saveable, QueryEstimator):
             raise ValueError(self._why_fixed())
         comparison = self._comparison()
         if (qid is not None) != self._with_queries and comparison.needs_queries:
-            raise ValueError(
-                "qid must be given to update as it was to fit: "
-                + ("the model was fitted with qid." if self._with_queries else "the model was fitted without qid.")
-            )
+            how = "with" if self._with_queries else "without"
+            raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
         check_weights(comparison, sample_weight)
         self._grow(X, y, qid, sample_weight)
         return self
@@ -553,8 +552,6 @@ class OneViewLearner(Learner):
         loss = self._comparison()
         check_weights(loss, sample_weight)
         everything, rows = read_rows(self, X, y, qid, sample_weight)
-        if rows.n_queries == 1:
-            rows = replace(rows, queries=None)
         level = ScoredRows(rows, loss).mean_score if self._centred else 0.0
         rows = rows.lowered(level)
         problem = ScoredRows(rows, loss, level)

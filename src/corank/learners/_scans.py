@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -334,27 +334,27 @@ def whole_queries(learner: Any, scan: Scan, what: str) -> Iterator[tuple[list[St
     closed = ClosedQueries()
     for chunk, values in predicted_chunks(learner, scan, what):
         runs, n = chunk.runs, chunk.n_rows
-        chunk = chunk.with_features(np.empty((n, 0)))  # a query may be as long as the files: features are not kept
+        chunk = replace(chunk, features=np.empty((n, 0)))  # a query may be as long as the files: features are not kept
         found = np.asarray(to_numpy(values), dtype=np.float64)
         if scan.has_queries:
             closed.add(runs, chunk.place)
         if waiting and last != int(runs.ids[0]):
-            yield waiting, _codes(waiting, np.zeros(0, dtype=np.int64))
+            yield waiting, _codes(waiting)
             waiting = []
         final = int(runs.starts[-1])
         if final > 0:
             parts = [*waiting, Stretch(chunk, slice(0, final), found[:final])]
-            yield parts, _codes(waiting, runs.codes(n)[:final])
+            yield parts, np.concatenate([_codes(waiting), runs.codes(n)[:final]])
             waiting = []
         waiting.append(Stretch(chunk, slice(final, n), found[final:]))
         last = int(runs.ids[-1])
     if waiting:
-        yield waiting, _codes(waiting, np.zeros(0, dtype=np.int64))
+        yield waiting, _codes(waiting)
 
 
-def _codes(waiting: Sequence[Stretch], others: Index) -> Index:
-    """The codes of rows that belong to query 0, then those of others."""
-    return np.concatenate([np.zeros(sum(len(part.values) for part in waiting), dtype=np.int64), others])
+def _codes(waiting: Sequence[Stretch]) -> Index:
+    """The codes of rows that belong to query 0."""
+    return np.zeros(sum(len(part.values) for part in waiting), dtype=np.int64)
 
 
 def scored_queries(learner: Any, scan: Scan) -> Iterator[tuple[FloatArray, FloatArray, Index]]:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from corank._arrays import Array, FloatArray, Index, take, to_numpy
-from corank.learners._learner import Expansion, check_choice
+from corank.learners._learner import Expansion, check_choice, is_whole
 from corank.solvers.active_learning import contested_pairs, contested_rows
 
 Question: TypeAlias = Literal["score", "comparison"]
@@ -24,7 +24,7 @@ def check_question(n: Any, m: int, kind: Any) -> None:
     most = m * (m - 1) // 2 if kind == "comparison" else m
     if most == 0:
         raise ValueError("X_pool has one row, and a comparison needs two.")
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or not 1 <= n <= most:
+    if not is_whole(n) or n > most:
         raise ValueError(f"n = {n!r} must lie between 1 and {most}: X_pool has {m} rows, so there are {most} {kind}s.")
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, like, namespace, take
+from corank._arrays import Array, FloatArray, Index, like, namespace, sum_of, take
 from corank._messages import warn_user
 from corank._scikit_learn import check_is_fitted
 from corank.basis import KernelBasis
@@ -20,6 +20,7 @@ from corank.kernels import is_named
 from corank.learners._bases import ViewBases
 from corank.learners._kernel_learner import Scored, _KernelLearner
 from corank.learners._learner import (
+    WITH_UNSCORED,
     Expansion,
     KernelParameters,
     RankerMixin,
@@ -31,7 +32,7 @@ from corank.learners._learner import (
 )
 from corank.learners._scans import is_scan
 from corank.learners.explanation import Explanation
-from corank.model_files.schema import CO_PURSUIT, Contents
+from corank.model_files.schema import CO_PURSUIT
 from corank.rows import read_features, row_labels
 from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
 from corank.solvers.folds import read_splits, same_scores
@@ -70,9 +71,9 @@ class SparseModel:
 class SparseViews(_KernelLearner):
     """What is kept of a pursuit on several views, and what it says. A learner adds how atoms are chosen."""
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = CO_PURSUIT
-    _several: ClassVar[bool] = True
+    __metadata_request__fit = WITH_UNSCORED
+    _contents = CO_PURSUIT
+    _several = True
     _rows = _statistics = None  # nothing is kept that rows could be added to
 
     def _why_fixed(self) -> str:
@@ -103,13 +104,6 @@ class SparseViews(_KernelLearner):
             other = {"atoms": atoms, "coefficients": coefficients, "points": points}
             self._others.append({"objective": path.losses[-1], **other})
         self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
-
-    def _name_atoms(self, labels: Any, n_rows: int) -> None:
-        """Set the names of the atoms of every step and view: rows by their label or number, then those of `unscored`."""
-        self._names = [
-            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
-            for row in np.stack(self.steps_, axis=1).ravel().tolist()
-        ]
 
     @property
     def models_(self) -> list[SparseModel]:
@@ -150,7 +144,7 @@ class SparseViews(_KernelLearner):
             weights = steps.astype(np.float64) @ self._history[:, :, v].T
             path = replace(function, coefficients=like(weights, function.coefficients))
             view_paths.append(path.values(features))
-        return self._scores(sum(view_paths[1:], view_paths[0]) / len(view_paths), features)
+        return self._scores(sum_of(view_paths) / len(view_paths), features)
 
     def predict_solutions(self, X: Any) -> Array:
         """Predictions of every view of each of `models_`.
@@ -190,10 +184,9 @@ class SparseViews(_KernelLearner):
             same = (path.agreement == path.agreement[best]) & np.isclose(path.gamma, path.gamma[best], equal_nan=True)
             errors = dict(zip(path.n_atoms[same].astype(int).tolist(), path.error[same].tolist(), strict=True))
             held_out = np.repeat([errors.get(p + 1, np.nan) for p in range(self.n_atoms_)], m)
-        atoms = np.stack(self.steps_, axis=1).ravel()
         return Explanation(
             names=tuple(self._names),
-            atoms=atoms,
+            atoms=np.stack(self.steps_, axis=1).ravel(),
             weights=self._history[-1].ravel(),
             left=np.repeat(left, m),
             held_out=held_out,
@@ -348,7 +341,11 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if is_scan(X):
             read_features(self, X, reset=True)  # refuses: atoms are rows of X
         self._fit_scores(X, y, qid, sample_weight, unscored, unscored_qid)
-        self._name_atoms(row_labels(X), self._n_seen - self._n_unscored + self._n_plain)
+        labels, n_rows = row_labels(X), self._n_seen - self._n_unscored + self._n_plain
+        self._names = [
+            f"unscored row {row - n_rows}" if row >= n_rows else f"row {row}" if labels is None else str(labels[row])
+            for row in np.stack(self.steps_, axis=1).ravel().tolist()
+        ]
         return self
 
     def _check_parameters(self) -> Any:
@@ -392,7 +389,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         if self.objective == "paper" and not same_scores(scored.problems):
             raise ValueError("objective='paper' has one residual for all views, so y must have one column.")
         seen = [problem.features for problem in scored.problems]
-        bases = self._bases(self.views_, features, scored.weights, scored.index, seen, rows)
+        bases = self._bases(features, scored.weights, scored.index, seen, rows)
         settings, choices = self._pursuit_settings(scored, bases), bases.width_choices()
         couples = rows.n_rows > 0 and len(self.views_) > 1 and settings.agreement != 0.0
         unscored = Unscored(self._unscored_comparison(), rows) if couples else None

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from corank._scikit_learn import RegressorMixin
 from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import BasisParameters, R2Mixin, RankerMixin
-from corank.model_files.schema import SEVERAL_VIEWS, Contents
+from corank.learners._learner import WITH_UNSCORED, BasisParameters, R2Mixin, RankerMixin
+from corank.model_files.schema import SEVERAL_VIEWS
 
 
 class LeastSquaresOnViews(_KernelLearner):
     """Least squares on several views that agree on unscored rows."""
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = SEVERAL_VIEWS
-    _several: ClassVar[bool] = True
+    __metadata_request__fit = WITH_UNSCORED
+    _contents = SEVERAL_VIEWS
+    _several = True
 
     def fit(
         self,
@@ -212,7 +212,7 @@ class CoRankRLS(RankerMixin, BasisParameters, LeastSquaresOnViews):
     max_iter: int = 1000
     tol: float = 1e-8
 
-    _own_scoring: ClassVar[Any] = "rescaled"
+    _own_scoring = "rescaled"
 
     def fit_comparisons(
         self,

@@ -6,6 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from corank._arrays import Array, like, namespace, with_precision_of
 from corank._messages import warn_user
 from corank._scikit_learn import RegressorMixin, check_is_fitted
@@ -19,7 +21,7 @@ from corank.learners._learner import (
     candidates,
     whole_numbers,
 )
-from corank.model_files.schema import COMPONENTS, Contents
+from corank.model_files.schema import COMPONENTS
 from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
 from corank.solvers.tuning import Training
 
@@ -27,7 +29,8 @@ from corank.solvers.tuning import Training
 class ComponentLearner(OneViewLearner):
     """Least squares on components. A learner adds its loss, its intercept and its score."""
 
-    _contents: ClassVar[Contents] = COMPONENTS
+    _contents = COMPONENTS
+    _has_level: ClassVar[bool] = True  # whether the level of the function has a meaning, as it has in regression
     _statistics = _rows = None  # nothing is kept that could grow
     _path_steps: tuple[Array, Array] | None = None  # stays behind when a model is saved
 
@@ -39,7 +42,7 @@ class ComponentLearner(OneViewLearner):
         return ComponentSettings(
             **self._shared_settings(training),
             alpha=(alpha,) if isinstance(alpha, float) else alpha,
-            n_components=_read_numbers(self.n_components, _most_components(training, basis)),
+            n_components=_read_numbers(self.n_components, training, basis),
             basis=basis,
             selection=self.basis_selection,
             centred=self._centred,
@@ -78,11 +81,6 @@ class ComponentLearner(OneViewLearner):
         shifts = self._level + solution.offset + namespace(solution.shifts).cumulative_sum(solution.shifts)
         self._path_steps = solution.steps, shifts if self._has_level else 0.0 * shifts
 
-    @property
-    def _has_level(self) -> bool:
-        """Whether the level of the function has a meaning, as it has in regression."""
-        return True
-
     def predict_path(self, X: Any) -> Array:
         """Scores of the rows of X for every number of components, from one to as many as were made in `fit`.
 
@@ -111,18 +109,14 @@ class ComponentLearner(OneViewLearner):
         return "update cannot add to components, which change with the rows; fit again with all rows."
 
 
-def _most_components(training: Training, basis: Any) -> int:
-    """The largest number of components that a basis can have."""
-    if isinstance(basis, str):
-        columns = training.everything.shape[1]
-        return columns if basis == "features" else len(training.index)
-    return basis if isinstance(basis, int) else len(basis)
-
-
-def _read_numbers(asked: Any, limit: int) -> int | str | tuple[int, ...]:
-    """`n_components`: a number, "tune", or a list of numbers, none of them above the limit."""
+def _read_numbers(asked: Any, training: Training, basis: Any) -> int | str | tuple[int, ...]:
+    """`n_components`: a number, "tune", or a list of numbers, none of them above what the basis can have."""
     numbers = whole_numbers(asked, "n_components")
-    largest = 1 if isinstance(numbers, str) else numbers if isinstance(numbers, int) else numbers[-1]
+    if isinstance(basis, str):
+        limit = training.everything.shape[1] if basis == "features" else len(training.index)
+    else:
+        limit = basis if isinstance(basis, int) else len(basis)
+    largest = 1 if isinstance(numbers, str) else int(np.max(numbers))
     if largest > limit:
         raise ValueError(f"n_components = {largest} must lie between 1 and {limit}, what these rows can carry at most.")
     return numbers
@@ -245,6 +239,4 @@ class KPCRank(RankerMixin, ComparisonMixin, BasisParameters, ComponentLearner):
     _: KW_ONLY
     basis: Any = "auto"
 
-    @property
-    def _has_level(self) -> bool:
-        return False
+    _has_level = False

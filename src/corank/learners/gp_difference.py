@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameter
 from corank.learners._kernel_learner import GivenScores
 from corank.learners._learner import ComparisonMixin, RankerMixin
 from corank.learners._update import update_model
-from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import DIFFERENCE_PROCESS, Contents
-from corank.problem import ComparedRows, ScoredRows
+from corank.model_files.schema import DIFFERENCE_PROCESS
+from corank.problem import ComparedRows
 from corank.solvers.active_learning import pairs_to_measure
 from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
 from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, GaussianPart
@@ -79,10 +78,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     noise: Any = "tune"
     basis: Any = "auto"
 
-    _contents: ClassVar[Contents] = DIFFERENCE_PROCESS
-
-    def _comparison(self) -> Loss:
-        return WithinQueries("size")
+    _contents = DIFFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:
@@ -95,8 +91,11 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         amplitude, noise = self._variance("amplitude"), self._variance("noise")
         basis, rows, widths = self._start(training)
         problem = training.problem
-        tied = isinstance(problem, ScoredRows) and problem.is_tied
-        if tied or (isinstance(problem, ComparedRows) and not problem.margins.any()):
+        if isinstance(problem, ComparedRows):
+            self._kind, compared, tied = "comparison", problem, not problem.margins.any()
+        else:
+            self._kind, compared, tied = "score", None, problem.is_tied
+        if tied:
             amplitude, noise, widths = amplitude or 1.0, noise or 1.0, "given"
         contrasts = Contrasts(problem, basis, amplitude, noise, dual=isinstance(self.basis, str))
         with in_one_thread(problem.reference, wanted=basis.size <= MAX_ONE_THREAD_POINTS):
@@ -105,11 +104,8 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self.amplitude_, self.noise_, self.log_evidence_ = learned.amplitude, learned.noise, learned.log_evidence
         alpha = learned.noise / learned.amplitude
         system = learned.system
-        self._kind = "comparison" if isinstance(problem, ComparedRows) else "score"
-        self._n_comparisons = len(problem.margins) if isinstance(problem, ComparedRows) else 0
-        self._compared = None
-        if isinstance(problem, ComparedRows) and not basis.kernel.precomputed:
-            self._compared = problem
+        self._n_comparisons = 0 if compared is None else len(compared.margins)
+        self._compared = None if basis.kernel.precomputed else compared
         self.alpha_, self.path_ = alpha, None
         self.intercept_ = 0.0
         self._keep_basis(system.views[0].basis, rows)
@@ -137,8 +133,7 @@ class DifferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
         kept = self._compared
         assert kept is not None
-        items, places = joined_items(kept.features, features, np.concatenate([winners, losers]))
-        first, second = places[: len(margins)], places[len(margins) :]
+        items, first, second = joined_items(kept.features, features, winners, losers)
         problem = ComparedRows(
             items,
             np.concatenate([kept.winners, first]),

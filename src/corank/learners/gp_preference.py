@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning
 from corank.basis import KernelBasis
 from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import ComparisonMixin, RankerMixin, seed
-from corank.loss import Loss, WithinQueries
-from corank.model_files.schema import PREFERENCE_PROCESS, Contents
+from corank.learners._learner import ComparisonMixin, RankerMixin, is_whole, seed
+from corank.model_files.schema import PREFERENCE_PROCESS
 from corank.problem import TIED, ComparedRows
 from corank.rows import Rows, read_rows
 from corank.solvers.gp_posterior import GaussianPart
@@ -91,10 +90,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     _: KW_ONLY
     average_width: bool = False
 
-    _contents: ClassVar[Contents] = PREFERENCE_PROCESS
-
-    def _comparison(self) -> Loss:
-        return WithinQueries("size")
+    _contents = PREFERENCE_PROCESS
 
     @property
     def _answer_noise(self) -> float:
@@ -116,9 +112,12 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         """
         _refuse_weights(not_taken, "fit")
         everything, rows = read_rows(self, X, y, qid, None)
-        if rows.n_queries == 1:
-            rows = replace(rows, queries=None)
-        self._fit_training(self._training_of(rows, everything), with_queries=qid is not None)
+        winners, losers = self._pairs_of(rows)
+        ones = np.ones(len(winners))
+        named = rows.queries is not None and len(winners) > 0
+        problem = ComparedRows(rows.features, winners, losers, ones, ones, _query_codes(rows)[winners], named=named)
+        training = Training(problem, to_numpy(rows.index), everything)
+        self._fit_training(training, with_queries=qid is not None)
         self._n_queries, self._kind = rows.n_queries, "score"
         self._rows = None if self._kernel.precomputed else rows
         return self
@@ -126,30 +125,26 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     def _check_answers(self, margins: Any, weights: Any) -> None:
         if margins is not None:
             raise ValueError(MARGINS)
-        _check_counts(weights)
+        if weights is None:
+            return
+        try:
+            values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
+        except (TypeError, ValueError):
+            return  # refused where weights are read, as are other faults
+        if np.any(np.isfinite(values) & (values != np.floor(values))):
+            raise ValueError("weights must be whole numbers that say how often each comparison was made.")
 
     def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
         self._check_answers(margins, weights)
         fitted: Self = super()._fit_comparisons(X, winners, losers, None, weights, qid)
         return fitted
 
-    def _training_of(self, rows: Rows, everything: Array) -> Training:
-        """The problem of the untied pairs of scored rows, at most `max_pairs` of them."""
-        winners, losers = self._pairs_of(rows)
-        ones = np.ones(len(winners))
-        queries = np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
-        named = rows.queries is not None and len(winners) > 0
-        problem = ComparedRows(rows.features, winners, losers, ones, ones, queries[winners], named=named)
-        return Training(problem, to_numpy(rows.index), everything)
-
     def _pairs_of(self, rows: Rows, first_new: int = 0) -> tuple[Index, Index]:
         """Winners and losers among scored rows, at most `max_pairs`, without those of two rows before `first_new`."""
         most = self.max_pairs
-        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+        if not is_whole(most):
             raise ValueError(f"max_pairs must be a whole number greater than 0, got {most!r}.")
-        scores = to_numpy(rows.scores)
-        queries = np.zeros(len(scores), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
-        return untied_pairs(scores, queries, int(most), seed(self.random_state), first_new)
+        return untied_pairs(to_numpy(rows.scores), _query_codes(rows), int(most), seed(self.random_state), first_new)
 
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         problem = training.problem
@@ -227,7 +222,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
     _statistics = None
 
     def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
-        everything, rows = read_rows(self, self._encoded(X), y, qid, None, reset=False)
+        everything, rows = read_rows(self, self._as_features(X), y, qid, None, reset=False)
         rows = rows.beside(self.coef_)
         self._warn_of_nothing_new([rows])
         assert self._rows is not None
@@ -265,6 +260,11 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         self._keep_posterior(data, with_shares(kernels))
 
 
+def _query_codes(rows: Rows) -> Index:
+    """The query of every row (n,), zeros where there is one."""
+    return np.zeros(len(rows), dtype=np.int64) if rows.queries is None else to_numpy(rows.queries)
+
+
 def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
     if not_taken.pop("sample_weight", None) is not None:
         raise ValueError(
@@ -273,15 +273,3 @@ def _refuse_weights(not_taken: dict[str, Any], act: str) -> None:
         )
     if not_taken:
         raise TypeError(f"PreferenceGP.{act}() got an unexpected keyword argument {next(iter(not_taken))!r}")
-
-
-def _check_counts(weights: Any) -> None:
-    """Refuse weights that are not whole numbers; other faults are refused where weights are read."""
-    if weights is None:
-        return
-    try:
-        values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
-    except (TypeError, ValueError):
-        return
-    if np.any(np.isfinite(values) & (values != np.floor(values))):
-        raise ValueError("weights must be whole numbers that say how often each comparison was made.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from numbers import Integral
 from typing import Any
@@ -28,13 +28,13 @@ from corank._arrays import (
     is_sparse,
     like,
     namespace,
+    runs_of_rows,
     take,
     to_numpy,
 )
 from corank._messages import count
 from corank.rows import is_frame, row_labels
 from corank.unscored import stack_rows
-from corank.views import select
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 MAX_MIXED_ROWS = 8_192  # rows with columns of both items, of which predictions are made for sampled orders of columns
@@ -344,10 +344,8 @@ def summed(contributions: Sequence[Contribution], difference: float) -> list[Con
         return sorted(
             [*contributions, Contribution(OTHERWISE, missing)], key=lambda contribution: -abs(contribution.value)
         )
-    return [
-        Contribution(contributions[0].name, contributions[0].value + missing, contributions[0].row),
-        *contributions[1:],
-    ]
+    largest, *others = contributions
+    return [replace(largest, value=largest.value + missing), *others]
 
 
 def most_alike(similarity: FloatArray, contributions: Sequence[Contribution]) -> list[str]:
@@ -432,14 +430,21 @@ def shapley_values(value: Callable[[Mask], FloatArray], n: int, *, additive: boo
     return shares / len(both_ways), SUM if additive and n_steps == n else SAMPLED
 
 
-def in_blocks(value: Callable[[Mask], FloatArray], width: int) -> Callable[[Mask], FloatArray]:
-    """A function of masks that sees at most so many rows at a time that, with `width` columns, they fit into a block."""
+def column_values(
+    players: Index, owners: Index, value: Callable[[Mask], FloatArray], width: int, *, additive: bool = False
+) -> tuple[FloatArray, str]:
+    """Shapley values of columns of a table, and how they were computed.
+
+    players : numbers of the columns; owners : (d,) number of the column that each feature comes from
+    value : of rows by which features (m, d) they have of the first item; with `width` columns they fit into a block
+    """
+    places = np.searchsorted(players, owners).clip(max=len(players) - 1)
     step = max(16, BLOCK_ENTRIES // max(width, 1))
 
     def values(masks: Mask) -> FloatArray:
-        return np.concatenate([value(masks[begin : begin + step]) for begin in range(0, len(masks), step)])
+        return np.concatenate([value(masks[run][:, places]) for run in runs_of_rows(len(masks), step)])
 
-    return values
+    return shapley_values(values, len(players), additive=additive)
 
 
 # ---------------------------------------------------------------- models that are sums of kernels at items
@@ -537,8 +542,7 @@ class _ItemTerms:
                 chosen = [self._points[keys[at]][view] for at in places]
                 function = chosen[0][0]
                 points.append(take(function.points, np.asarray([at for _, at in chosen])))
-                columns = function.columns
-                items.append(self.pair.items if columns is None else select(self.pair.items, columns))
+                items.append(function.seen(self.pair.items))
             rows[places], counts[places] = matched_rows(points, items)
         return rows, counts
 
@@ -567,11 +571,10 @@ def _column_contributions(
     players = np.unique(columns.owners[gap != 0])
     columns_by = SUM
     if others and len(players):
-        places = np.searchsorted(players, columns.owners).clip(max=len(players) - 1)
 
-        def value(masks: Mask) -> FloatArray:
-            return values(mixed_rows(pair.rows, masks[:, places]), others)
+        def value(chosen: Mask) -> FloatArray:
+            return values(mixed_rows(pair.rows, chosen), others)
 
-        shapley, columns_by = shapley_values(in_blocks(value, len(gap)), len(players))
+        shapley, columns_by = column_values(players, columns.owners, value, len(gap))
         shares[players] += shapley
     return [Contribution(columns.names[player], float(shares[player])) for player in players], columns_by

@@ -1,14 +1,14 @@
 """MatchingPursuit and RankingPursuit: functions of a handful of atoms, picked greedily.
 
-First the parameters `n_atoms` and `dictionary`, read and checked, then the function that chosen atoms make up
-(`AtomExpansion`), then `PursuitLearner`, which is what both learners are.
+First the parameter `dictionary`, read and checked, then the function that chosen atoms make up (`AtomExpansion`), then
+`PursuitLearner`, which is what both learners are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from corank.learners._learner import (
     whole_numbers,
 )
 from corank.learners.explanation import Explanation
-from corank.model_files.schema import PURSUIT, Contents
+from corank.model_files.schema import PURSUIT
 from corank.problem import ScoredRows
 from corank.rows import is_frame, read_features, row_labels
 from corank.solvers.dictionary import Atoms
@@ -50,19 +50,6 @@ from corank.solvers.pursuit import REFITS, PursuitSettings, PursuitSolution, not
 from corank.solvers.tuning import Training
 
 KINDS = "None, row indices, a matrix with the columns of X, 'features' or a function"
-
-
-# ---------------------------------------------------------------- n_atoms
-
-
-def check_counts(counts: int | tuple[int, ...] | str, size: int, why: str) -> None:
-    """Refuse more atoms than there are, where each enters once; `why` says where their number comes from."""
-    largest = 0 if isinstance(counts, str) else counts if isinstance(counts, int) else counts[-1]
-    if largest > size:
-        raise ValueError(
-            f"n_atoms = {largest} is more than the dictionary holds: {size} ({why}), each of which "
-            "enters once with refit='back' and 'pre'; use a smaller number."
-        )
 
 
 # ---------------------------------------------------------------- dictionary
@@ -84,7 +71,13 @@ def read_dictionary(estimator: Any, dictionary: Any, training: Training, kernel:
     if not is_sparse(dictionary) and not is_frame(dictionary):
         dictionary = dictionary if is_foreign(dictionary) else _as_array(dictionary)
         if dictionary.ndim == 1:
-            index = read_atom_rows(to_numpy(dictionary), everything.shape[0])
+            rows = to_numpy(dictionary)
+            if rows.size == 0 or rows.dtype.kind not in "iu":
+                raise ValueError(
+                    "dictionary with one dimension must be row indices of X (whole numbers), got "
+                    f"{rows.size} values of type {rows.dtype}."
+                )
+            index = checked_rows(rows, everything.shape[0], "dictionary")
             return Atoms(basis_points(kernel, everything, index), index)
     if kernel.precomputed:
         raise ValueError("dictionary must be None or row indices for kernel='precomputed': its atoms are columns of X.")
@@ -100,16 +93,6 @@ def _as_array(dictionary: Any) -> NumpyArray:
     if array.ndim not in (1, 2):
         raise ValueError(f"dictionary must be {KINDS}, got {dictionary!r:.80} of shape {array.shape}.")
     return array
-
-
-def read_atom_rows(rows: NumpyArray, n_rows: int) -> Index:
-    """Row numbers of X, checked: whole numbers, each at most once."""
-    if rows.size == 0 or rows.dtype.kind not in "iu":
-        raise ValueError(
-            "dictionary with one dimension must be row indices of X (whole numbers), got "
-            f"{rows.size} values of type {rows.dtype}."
-        )
-    return checked_rows(rows, n_rows, "dictionary")
 
 
 def read_points(estimator: Any, points: Any, features: Array) -> Array:
@@ -208,7 +191,7 @@ EXACT_SHARE = 1e-16  # of the loss without atoms: a model that leaves less match
 class PursuitLearner(OneViewLearner):
     """Greedy least squares on a dictionary. A learner adds its loss, its intercept and its score."""
 
-    _contents: ClassVar[Contents] = PURSUIT
+    _contents = PURSUIT
     _statistics = None  # nothing that `update` could add to
     _rows = None
 
@@ -228,11 +211,15 @@ class PursuitLearner(OneViewLearner):
             centred=self._centred,
         )
         atoms = read_dictionary(self, self.dictionary, training, settings.kernel)
-        if settings.refit in ("back", "pre"):
+        largest = 0 if isinstance(settings.n_atoms, str) else int(np.max(settings.n_atoms))
+        if settings.refit in ("back", "pre") and largest > atoms.size:
             rows, columns = training.problem.features.shape
             are_columns = atoms.points is None and atoms.function is None
             why = f"n_features = {columns}" if are_columns else f"n_samples = {rows}"
-            check_counts(settings.n_atoms, atoms.size, why)
+            raise ValueError(
+                f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each of which "
+                "enters once with refit='back' and 'pre'; use a smaller number."
+            )
         solution = pursue(training, settings, atoms)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(training, atoms, solution)
@@ -350,7 +337,9 @@ class PursuitLearner(OneViewLearner):
         Explanation
         """
         check_is_fitted(self)
-        entries = self._entries()
+        entries = np.arange(self.n_atoms_)
+        if self._refit != "basic":  # the steps at which an atom came in
+            entries = np.sort(np.unique(self.steps_, return_index=True)[1])
         place = {int(atom): number for number, atom in enumerate(self.atoms_)}
         lines = [place[int(atom)] for atom in self.steps_[entries]]
         if self._refit == "basic":
@@ -365,13 +354,6 @@ class PursuitLearner(OneViewLearner):
             left=self.training_loss_[1:][entries] / start,
             held_out=self._held_out(entries + 1),
         )
-
-    def _entries(self) -> Index:
-        """The steps that an explanation shows: all, or unless refit is "basic" those at which an atom came in."""
-        if self._refit == "basic":
-            return np.arange(self.n_atoms_)
-        _, first = np.unique(self.steps_, return_index=True)
-        return np.sort(first)
 
     def _held_out(self, numbers: Index) -> FloatArray | None:
         """The held-out error of each number of steps at the width that was chosen; NaN where it was not looked at."""

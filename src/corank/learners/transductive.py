@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
 from corank._messages import warn_user
 from corank.kernels import Kernel, is_named
-from corank.learners._bases import MAX_COLUMNS
+from corank.learners._bases import check_column_basis
 from corank.learners._learner import (
+    WITH_UNSCORED,
     BasisParameters,
     OneViewLearner,
     RankerMixin,
     candidates,
 )
-from corank.model_files.schema import TRANSDUCTIVE, Contents
+from corank.model_files.schema import TRANSDUCTIVE
 from corank.problem import ScoredRows, warn_of_ties
 from corank.rows import encode_queries, read_rows, read_unscored
 from corank.solvers.folds import read_splits
@@ -103,8 +104,8 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     basis: Any = "auto"
     weighting: Any = "query"
 
-    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"unscored": True, "unscored_qid": True}
-    _contents: ClassVar[Contents] = TRANSDUCTIVE
+    __metadata_request__fit = WITH_UNSCORED
+    _contents = TRANSDUCTIVE
 
     def _summary(self) -> dict[str, int]:
         return {**super()._summary(), "unscored": self._n_unscored}
@@ -143,7 +144,6 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             raise TypeError(f"fit got an unexpected argument {next(iter(not_taken))!r}.")
         comparison, pull = self._comparison(), read_pull(self.pull)
         features, rows = read_rows(self, X, y, qid, None)
-        rows = replace(rows, queries=None) if rows.n_queries == 1 else rows
         problem = ScoredRows(rows, comparison)
         warn_of_ties(problem)
         more, more_queries = self._read_more(features, unscored, unscored_qid)
@@ -164,12 +164,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
     def _settings(self, training: Training) -> TransductionSettings:
         """The parameters, checked against the rows."""
         spec = self._basis_rows(training)
-        columns = training.everything.shape[1]
-        if is_named(spec, "features") and training.problem.operator.n_roots > columns > MAX_COLUMNS:
-            raise ValueError(
-                f"basis='features' with {columns} columns needs a square matrix of that size; "
-                "use basis='auto' or a number of basis rows."
-            )
+        check_column_basis(spec, training.everything.shape[1], training.problem.operator.n_roots)
         return TransductionSettings(
             **self._shared_settings(training),
             alpha=candidates(self.alpha, "alpha", ("tune",)),
@@ -222,10 +217,10 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             splits = read_splits(self.cv, training.problem, training.index, training.everything.shape[0])
         fitted = fit_scored(training, settings, splits)
         pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
-        nothing = fitted.coefficients[:0]
-        basis, rows = fitted.view.basis, fitted.view.rows
+        coefficients, view = fitted.coefficients, fitted.view
+        completed = Completed(coefficients[:0], coefficients, view.basis, view.rows, fitted.alpha, pull, fitted.path)
         self._keep_counts(training, with_queries=with_queries, level=0.0)
-        self._keep_completed(Completed(nothing, fitted.coefficients, basis, rows, fitted.alpha, pull, fitted.path), 0)
+        self._keep_completed(completed, 0)
         self._warn(settings, pull)
         return self
 

@@ -27,6 +27,7 @@ from corank._arrays import (
     inverse_where,
     like,
     namespace,
+    sum_of,
     take,
     take_columns,
     to_numpy,
@@ -109,7 +110,10 @@ class ViewAtoms:
         scored = [finite_values(view.basis.features(view.problem.features)) for view in views]
         if unscored is None or unscored.rows.n_rows == 0 or len(views) == 1:
             return cls(views, scored, None, numbers)
-        return cls(views, scored, unscored_sums(views, unscored), numbers)
+        bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
+        columns = [view.columns for view in views]
+        sums = sum_unscored(unscored, JointFeatures(bases), columns, views[0].problem.reference)
+        return cls(views, scored, finite_values(sums.features), numbers)
 
     @property
     def problems(self) -> list[ScoredRows]:
@@ -130,24 +134,6 @@ class ViewAtoms:
     def largest(self) -> list[float]:
         """The largest absolute kernel value of every view."""
         return [float(namespace(values).max(namespace(values).abs(values))) for values in self.scored]
-
-    def costs(self, lengths: Sequence[Array], floors: Sequence[float], agreement: float) -> Costs:
-        """The costs of steps, for atoms of squared lengths dᵀ L d on the scored rows."""
-        if self.unscored is None or agreement == 0:
-            return Costs(lengths, None, {}, 0.0, floors)
-        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.ends)]
-        diagonal = namespace(self.unscored).linalg.diagonal(self.unscored)
-        m = len(spans)
-        shared = {(v, u): self.unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
-        return Costs(lengths, [diagonal[span] for span in spans], shared, agreement, floors)
-
-
-def unscored_sums(views: Sequence[ViewData], unscored: Unscored) -> Array:
-    """D̄ᵀ L̄ D̄ of all dictionaries side by side, in one pass over any number of rows. O(m (Σ N_v)²)."""
-    reference = views[0].problem.reference
-    bases = [replace(view.basis, own_whitening=UNWHITENED) for view in views if isinstance(view.basis, KernelBasis)]
-    columns = [view.columns for view in views]
-    return finite_values(sum_unscored(unscored, JointFeatures(bases), columns, reference).features)
 
 
 class KeptScores:
@@ -193,7 +179,14 @@ class KeptScores:
         for problem, largest in zip(self.problems, self.atoms.largest, strict=True):
             within = problem.operator.within
             floors.append(CONSTANT_SHARE * largest**2 * problem.operator.weight * float(namespace(within).max(within)))
-        return self.atoms.costs(self.lengths, floors, agreement)
+        unscored = self.atoms.unscored
+        if unscored is None or agreement == 0:
+            return Costs(self.lengths, None, {}, 0.0, floors)
+        spans = [slice(int(begin), int(end)) for begin, end in pairwise(self.atoms.ends)]
+        diagonal = namespace(unscored).linalg.diagonal(unscored)
+        m = len(spans)
+        shared = {(v, u): unscored[spans[v], spans[u]] for v in range(m) for u in range(v + 1, m)}
+        return Costs(self.lengths, [diagonal[span] for span in spans], shared, agreement, floors)
 
     @property
     def loss(self) -> float:
@@ -271,25 +264,20 @@ class GreedyPath:
         fitted = [entered.fitted(self._running[:, v]) for v, entered in enumerate(self._entered)]
         exact = self.settings.objective == "exact"
         if not exact:  # one residual for all views, whatever they disagree about already
-            fitted = [sum(fitted[1:], fitted[0]) / len(fitted)] * len(fitted)
+            fitted = [sum_of(fitted) / len(fitted)] * len(fitted)
         residuals = [entered.target - values for entered, values in zip(self._entered, fitted, strict=True)]
         views = range(len(residuals))
         promises = list(in_order(lambda v: self.scores.products(v, residuals[v]), views, residuals[0]))
         coupling = self._coupling if exact and self.labels else None
         if coupling is None:
             return promises
-        gaps = self._gaps(coupling[0])
-        return [promise - 2 * self.agreement * gap for promise, gap in zip(promises, gaps, strict=True)]
-
-    def _gaps(self, rows: Array) -> list[Array]:
-        """d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom, from the sums `rows` of `_coupling`: (N_v,) per view."""
-        p, m = self._running.shape
-        products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in range(m)]
-        total = sum(products[1:], products[0])
-        spans = pairwise(self.scores.atoms.ends)
-        return [
-            m * product[begin:end] - total[begin:end] for product, (begin, end) in zip(products, spans, strict=True)
-        ]
+        (p, m), (rows, _) = self._running.shape, coupling
+        products = [like(self._running[:, v], rows) @ rows[v * p : (v + 1) * p, :] for v in views]
+        total = sum_of(products)
+        for v, (begin, end) in enumerate(pairwise(self.scores.atoms.ends)):
+            gaps = m * products[v][begin:end] - total[begin:end]  # d̄ᵀ L̄ Σ_u (h_v − h_u) of every atom
+            promises[v] = promises[v] - 2 * self.agreement * gaps
+        return promises
 
     def allowed(self) -> list[Mask]:
         """Which atoms of every view may enter: where weights are fitted again, none comes twice."""
@@ -422,11 +410,6 @@ def alternatives(model: GreedyPath, n_atoms: int, n_solutions: int) -> list[Gree
     return sorted(paths[1:], key=lambda path: path.losses[-1])
 
 
-def max_tuned_atoms(sizes: Sequence[int]) -> int:
-    """The largest number of atoms that "tune" tries, for dictionaries of N_v atoms."""
-    return min(MAX_TUNED_ATOMS, *sizes)
-
-
 def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
     """The given agreements, or a grid around where disagreement weighs as much as the loss on the scored rows."""
     unscored = scores.atoms.unscored
@@ -444,7 +427,7 @@ def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
 def _untuned_number(atoms: ViewAtoms, settings: CoPursuitSettings) -> int:
     """The number of atoms where nothing can be held out: the last of a list."""
     if isinstance(settings.n_atoms, str):
-        return min(UNTUNED_COLUMNS, max_tuned_atoms(atoms.sizes))
+        return min(UNTUNED_COLUMNS, *atoms.sizes)
     return int(np.atleast_1d(settings.n_atoms)[-1])
 
 
@@ -465,14 +448,12 @@ class _CoPursuitFold:
 
     def errors(self, path: GreedyPath, scoring: Scoring) -> list[FoldErrors]:
         """Errors of the model so far: of the mean of the views, or of each where scores are its own."""
-        predictions = [self._predictions(path, v) for v in self.judged]
+        predictions = []
+        for v in self.judged:
+            values = path.scores.atoms.scored[v]
+            columns = take_columns(values, [labels[v] for labels in path.labels])
+            predictions.append(take(columns @ like(path.weights[:, v : v + 1], values), self.left[v]))
         return view_errors(self.problems, self._folding, predictions, np.zeros(1), scoring, together=self.together)
-
-    def _predictions(self, path: GreedyPath, view: int) -> Array:
-        """A view's function on its rows that are held out: (n_left, 1)."""
-        values = path.scores.atoms.scored[view]
-        columns = take_columns(values, [labels[view] for labels in path.labels])
-        return take(columns @ like(path.weights[:, view : view + 1], values), self.left[view])
 
 
 def _folds(atoms: ViewAtoms, settings: CoPursuitSettings) -> list[_CoPursuitFold]:
@@ -513,12 +494,11 @@ def _path(atoms: ViewAtoms, settings: CoPursuitSettings, agreements: FloatArray)
         errors.append(held_out.errors)
         sizes = held_out.sizes
     every, n_atoms = HeldOut(np.concatenate(errors, axis=1), sizes), np.concatenate(numbers).astype(np.float64)
-    problems: list[ScoredRows] = atoms.problems[:1] if same_scores(atoms.problems) else atoms.problems
     return Path.of(
         every,
         best_position(every.mean, -n_atoms),
         settings.scoring,
-        constant_error(problems, 0.0, settings.scoring),
+        constant_error(atoms.problems, 0.0, settings.scoring),
         alpha=0.0,
         gamma=None,
         agreement=np.repeat(agreements, [len(tried) for tried in numbers]),
@@ -535,7 +515,7 @@ def _held_out(folds: Sequence[_CoPursuitFold], settings: CoPursuitSettings, agre
     """The numbers of atoms tried and their errors at one agreement; all folds advance together."""
     paths = [GreedyPath(fold.scores, settings, agreement) for fold in folds]
     tunes = isinstance(settings.n_atoms, str)
-    last = max_tuned_atoms(folds[0].scores.atoms.sizes) if tunes else int(np.max(settings.n_atoms))
+    last = min(MAX_TUNED_ATOMS, *folds[0].scores.atoms.sizes) if tunes else int(np.max(settings.n_atoms))
     candidates = set(range(1, last + 1) if tunes else np.atleast_1d(settings.n_atoms).tolist())
     numbers: list[int] = []
     columns: list[HeldOut] = []

@@ -16,7 +16,6 @@ from corank._arrays import (
     Array,
     FloatArray,
     Index,
-    device,
     inverse_where,
     like,
     namespace,
@@ -87,7 +86,7 @@ def _spread(rows: Array, kept: Index, n: int) -> Array:
     if len(kept) == n:
         return rows
     xp = namespace(rows)
-    zero = xp.zeros((1, rows.shape[1]), dtype=rows.dtype, device=device(rows))
+    zero = zeros_beside((1, rows.shape[1]), rows)
     places = np.full(n, len(kept), dtype=np.int64)
     places[kept] = np.arange(len(kept))
     return take(xp.concat([rows, zero], axis=0), places)
@@ -201,8 +200,8 @@ def _recursion(cube: Array, residuals: Array, z: Array, tried: Index) -> Array:
     """`left_out` for b blocks of m rows: cube (b, m, p) of Q, residuals (b, m, t) → (b, m, len(tried), t)."""
     xp = namespace(cube)
     b, m, _ = cube.shape
-    inverse = xp.zeros((b, m, m), dtype=cube.dtype, device=device(cube)) + like(np.eye(m), cube)[None, :, :]
-    trace = xp.zeros((b,), dtype=cube.dtype, device=device(cube)) + float(m)
+    inverse = zeros_beside((b, m, m), cube) + like(np.eye(m), cube)[None, :, :]
+    trace = zeros_beside(b, cube) + float(m)
     path = []
     for j in range(int(tried[-1]) + 1):
         if j in tried:

@@ -189,7 +189,11 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
 
     O(n r (r + d) + r³).
     """
-    statistics = whitened_statistics(_one_query(problem), basis)
+    features, n = problem.features, problem.features.shape[0]
+    weights = problem.rows.weights if isinstance(problem, ScoredRows) else None
+    zeros = like(np.zeros(n), problem.reference)
+    rows = Rows(features, zeros, None, 1, weights, like(np.arange(n), zeros, "int64"))
+    statistics = whitened_statistics(ScoredRows(rows, WithinQueries("size")), basis)  # centred as one query
     (moments,) = statistics.parts
     assert moments is not None
     values, vectors = eigh(statistics.total().features)
@@ -201,15 +205,6 @@ def summed_components(problem: Problem, basis: Basis, count: int) -> ComponentBa
     white = basis.whitening.matrix  # its columns are orthogonal
     centre = white @ (means / xp.sum(white * white, axis=0))
     return ComponentBasis(basis, white @ vectors, values, centre)
-
-
-def _one_query(problem: Problem) -> ScoredRows:
-    """The rows of a problem as one query, which is what components are centred on."""
-    features, n = problem.features, problem.features.shape[0]
-    weights = problem.rows.weights if isinstance(problem, ScoredRows) else None
-    zeros = like(np.zeros(n), problem.reference)
-    rows = Rows(features, zeros, None, 1, weights, like(np.arange(n), problem.reference, "int64"))
-    return ScoredRows(rows, WithinQueries("size"))
 
 
 def _rounding(n: int) -> float:
@@ -519,7 +514,7 @@ def _folding(
     folds = split_codes(problem, given)
     if folds is not None and (by_rows or int(folds.max()) < MAX_FOLDS_WITH_SUMS):
         return folds, None
-    return None, fold_splits(given) if isinstance(given, np.ndarray) else given
+    return None, fold_splits(given)
 
 
 def _errors(

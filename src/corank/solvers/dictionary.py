@@ -28,6 +28,7 @@ from corank._arrays import (
     namespace,
     runs_of_rows,
     segment_sum,
+    sum_of,
     take,
     take_columns,
 )
@@ -262,7 +263,7 @@ class StreamedKernels(InBlocks):
         """V D for one run of points, on a device that likes large blocks."""
         chunks = _runs(self.features, CHUNK_ROWS)
         products = [vectors[:, rows] @ basis.features(self.features[rows, :]) for rows in chunks]
-        return sum(products[1:], products[0])
+        return sum_of(products)
 
     def _of_tiles(self, number: int, first: int, vectors: NumpyArray) -> tuple[Array, Array]:
         """V D for one run of points over a job's tiles of rows, and what those tiles give for points that are their rows.
@@ -346,9 +347,9 @@ class Atoms:
         """N."""
         return int(self.points.shape[0] if self.points is not None else self.values.shape[1])  # type: ignore[union-attr]
 
-    def at(self, rows: Index) -> Index | None:
-        """Numbers of the atoms at these rows of X; None where no atom is a row of X."""
-        return None if self.index is None else np.flatnonzero(np.isin(self.index, rows))
+    def at(self, rows: Index) -> Index:
+        """Numbers of the atoms at these rows of X."""
+        return np.flatnonzero(np.isin([] if self.index is None else self.index, rows))
 
     def dictionary(self, kernel: Kernel, features: Array) -> Dictionary:
         """The dictionary at the scored rows, with features (n, d), in a form that fits into memory."""

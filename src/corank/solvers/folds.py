@@ -88,8 +88,10 @@ def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
     return [order[begin:end] for begin, end in pairwise(bounds)]
 
 
-def fold_splits(codes: Index) -> Splits:
-    """(train, test) unit numbers of every fold."""
+def fold_splits(codes: Index | Splits) -> Splits:
+    """(train, test) unit numbers of every fold; splits as they are."""
+    if not isinstance(codes, np.ndarray):
+        return codes
     everything = np.arange(len(codes))
     return [(np.setdiff1d(everything, block), block) for block in fold_blocks(codes) if len(block)]
 
@@ -269,7 +271,7 @@ def given_folding(problems: Sequence[Problem], splits: Index | Splits, *, items:
     """What `read_splits` read as folds of all views, or as splits where it is none."""
     codes = split_codes(problems[0], splits) if same_scores(problems) else None
     if codes is None:
-        return fold_splits(splits) if isinstance(splits, np.ndarray) else splits
+        return fold_splits(splits)
     return Folding([codes for _ in problems], items)
 
 

@@ -216,14 +216,15 @@ class Ascent:
         self.task, self.search, self.kernel = task, search, task.basis.kernel
         self.n_columns = task.data.features.shape[1]
         self.n_widths = {"given": 0, "one": 1, "each": self.n_columns}[search.widths]
-        self.size = int(search.amplitude is None) + self.n_widths
+        self.n_amplitudes = int(search.amplitude is None)
+        self.size = self.n_amplitudes + self.n_widths
         self.variance = 1.0 if self.kernel.name == "rbf" else _usual_variance(task)
         self.sites: Sites | None = None
         self.sweeps = 0
         low, high = (float(np.log(end)) for end in AMPLITUDE_RANGE)
         reach = float(np.log(MAX_WIDTH_FACTOR))
         self.bounds: list[tuple[float, float]] = [
-            *[(low, high)] * (self.size - self.n_widths),
+            *[(low, high)] * self.n_amplitudes,
             *[(-reach, reach)] * self.n_widths,
         ]
 
@@ -296,7 +297,7 @@ class Ascent:
         if self.kernel.name == "rbf":
             return width_slopes(self.task, fitted, each=self.search.widths == "each")
         slopes = []
-        for position in range(self.size - self.n_widths, self.size):
+        for position in range(self.n_amplitudes, self.size):
             step = np.zeros(self.size)
             step[position] = SLOPE_STEP
             above, below = (self.fitted(parameters + sign * step).posterior.log_evidence for sign in (1, -1))
@@ -313,7 +314,7 @@ class Ascent:
         best: dict[float, tuple[float, FloatArray]] = {}
         for width in widths:
             for amplitude in amplitudes:
-                there = np.concatenate([[amplitude] * (self.size - self.n_widths), [width] * self.n_widths])
+                there = np.concatenate([[amplitude] * self.n_amplitudes, [width] * self.n_widths])
                 fitted = self.fitted(there, tolerance=ROUGH_TOLERANCE)
                 value = fitted.posterior.log_evidence + self._prior(fitted.amplitude)[0]
                 if value > best.get(amplitude, (-np.inf, there))[0]:
@@ -327,7 +328,7 @@ class Ascent:
         below, above = parameters < low + 1e-6, parameters > high - 1e-6
         if self.search.widths == "each":  # a column that plays no part is no reason to warn
             below[-self.n_widths :] &= below[-self.n_widths :].all()
-        names = ["amplitude"] * (self.size - self.n_widths) + ["gamma"] * self.n_widths
+        names = ["amplitude"] * self.n_amplitudes + ["gamma"] * self.n_widths
         return tuple(dict.fromkeys(name for name, out in zip(names, below | above, strict=True) if out))
 
 

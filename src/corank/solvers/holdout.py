@@ -32,6 +32,7 @@ from corank._arrays import (
     like,
     namespace,
     segment_sum,
+    sum_of,
     take,
     take_columns,
     to_numpy,
@@ -40,7 +41,7 @@ from corank._arrays import (
 from corank.basis import Basis, KernelBasis
 from corank.gram import BLOCK_ENTRIES, Statistics
 from corank.problem import Problem, ScoredRows
-from corank.solvers.co_kernel import CoKernel, grouped_by_ratio
+from corank.solvers.co_kernel import CoKernel, Spectrum, grouped_by_ratio
 from corank.solvers.folds import (
     MAX_UNIT_FEATURES,
     UNITS_PER_FEATURE,
@@ -243,7 +244,7 @@ def view_errors(
 ) -> list[FoldErrors]:
     """Errors of the mean of the views where all have the same scores (`together`), else of every view by itself."""
     if together and len(predictions) > 1:
-        predictions = [sum(predictions[1:], predictions[0]) / len(predictions)]
+        predictions = [sum_of(predictions) / len(predictions)]
     return [
         errors_of(problem, values, codes, scoring, offsets)
         for problem, codes, values in zip(problems, folding.codes, predictions, strict=False)
@@ -393,22 +394,20 @@ def _solve_blocks(cube: Array, weights: Array, right: Array, complement: bool) -
 
 def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArray) -> list[Array]:
     """Held-out predictions from the kernel between units: (n_v, pairs) per view."""
-    blocks = folding.blocks()
     groups = grouped_by_ratio(grid.alphas, grid.agreements)
 
     def residuals_at(group: tuple[float, Index]) -> Array:
         ratio, pairs = group
-        spectrum = cokernel.spectrum(ratio)
-        alphas = grid.alphas_of(pairs)
-        if folding.items:
-            return _items_left_out(cokernel.problems, spectrum.values, spectrum.vectors, alphas, blocks)
-        left = leave_out(spectrum.vectors, inverse_weights(spectrum.values, alphas), cokernel.targets, blocks)
-        return without_offsets(left, blocks, offsets, int(cokernel.ends[-1]))
+        return _left_out_of_dual(cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets)
 
     residuals = list(in_order(residuals_at, groups, cokernel.targets))
+    return _predictions_of(cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items)
+
+
+def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
+    """Columns (n, k) of every group of pairs as one matrix (n, pairs)."""
     order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-    stacked = take_columns(namespace(residuals[0]).concat(residuals, axis=1), order)
-    return _predictions_of(cokernel.problems, stacked, items=folding.items)
+    return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
 
 
 def inverse_weights(values: Array, alphas: FloatArray) -> Array:
@@ -485,7 +484,7 @@ def _left_out_per_agreement(
             system.all_unit_features  # noqa: B018
 
     def residuals_at(agreement: float) -> Array:
-        return left_at(system, float(agreement), folding, grid.alphas, offsets)
+        return left_at(system, system.spectrum(float(agreement)), folding, grid.alphas, offsets)
 
     residuals = list(in_order(residuals_at, grid.agreements, system.problems[0].targets))
     stacked = namespace(residuals[0]).concat(residuals, axis=1)
@@ -493,11 +492,11 @@ def _left_out_per_agreement(
 
 
 def _left_out_of_dual(
-    system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
-    """From the decomposition of the whole, restricted to the units."""
-    spectrum, n = system.spectrum(agreement), system.targets.shape[0]
-    vectors, blocks = spectrum.vectors[:n, :], folding.blocks()
+    """From the decomposition of the whole, or of the kernel between units, restricted to the units."""
+    n, blocks = system.targets.shape[0], folding.blocks()
+    vectors = spectrum.vectors[:n, :]
     if folding.items:
         return _items_left_out(system.problems, spectrum.values, vectors, alphas, blocks)
     left = leave_out(vectors, inverse_weights(spectrum.values, alphas), system.targets, blocks)
@@ -505,10 +504,9 @@ def _left_out_of_dual(
 
 
 def _left_out_of_primal(
-    system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
     """From the decomposition of the sums, in a second pass over the units. O(n r (r + d + m a))."""
-    spectrum = system.spectrum(agreement)
     projected = system.projected_targets(spectrum.vectors)
     weights = inverse_weights(spectrum.values, alphas)
     blocks = folding.blocks()
@@ -552,10 +550,10 @@ def _unit_roots(system: PrimalSystem, vectors: Array, units: Sequence[Index]) ->
 
 
 def _items_left_out_of_primal(
-    system: Any, agreement: float, folding: Folding, alphas: FloatArray, offsets: FloatArray
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
 ) -> Array:
     """I − V Vᵀ orthogonal to the levels: the levels are taken out like directions without a penalty."""
-    spectrum, blocks = system.spectrum(agreement), folding.blocks()
+    blocks = folding.blocks()
     every = [np.arange(len(codes)) for codes in folding.codes]
     rows, targets = _unit_roots(system, spectrum.vectors, every)
     levels = _levels(system.problems)
@@ -736,9 +734,7 @@ def _refitted_predictions(
     if system.few_units:
         groups = grouped_by_ratio(grid.alphas, grid.agreements)
         found = [system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset) for r, pairs in groups]
-        order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
-        columns = [xp.concat([part[v] for part in found], axis=1) for v in range(len(views))]
-        return [take_columns(values, order) for values in columns]
+        return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
     restricted = [_restricted(view, units, system) for view, units in zip(views, kept, strict=True)]
     again: DualSystem | PrimalSystem
     if isinstance(system, DualSystem):

@@ -34,7 +34,7 @@ from corank._arrays import (
     zeros_beside,
 )
 from corank.basis import Basis, FeatureBasis, FeatureMap
-from corank.gram import Accumulator, Gram, Statistics
+from corank.gram import N_TARGETS, Accumulator, Gram, Statistics
 from corank.kernels import Kernel, finite_values
 from corank.loss import Loss, QueryLoss
 from corank.problem import Problem
@@ -228,7 +228,11 @@ class PrimalSystem(System):
     def gather(self, folding: Folding) -> None:
         """Keep sums for every fold; of all views side by side where their mean is judged."""
         if len(self.views) > 1 and self.same_scores:
-            self._statistics = [self._joint_statistics(_every_fold(folding.codes[0], folding.n_folds))]
+            rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
+            features = JointFeatures([view.basis for view in self.views])
+            problem = self.views[0].problem.with_features(rows)
+            folds = _every_fold(folding.codes[0], folding.n_folds)
+            self._statistics = [features.whitened(problem.statistics(features, features.size, folds))]
         else:
             self._statistics = [
                 _with_folds(
@@ -236,12 +240,6 @@ class PrimalSystem(System):
                 )
                 for view, codes in zip(self.views, folding.codes, strict=True)
             ]
-
-    def _joint_statistics(self, folds: Index) -> Statistics:
-        problem = self.views[0].problem
-        rows = SideBySide(tuple((view.problem.features, None) for view in self.views))
-        features = JointFeatures([view.basis for view in self.views])
-        return features.whitened(problem.with_features(rows).statistics(features, features.size, folds))
 
     def view_statistics(self) -> list[Statistics]:
         """The sums over every view's scored rows, folds together."""
@@ -371,8 +369,13 @@ class PrimalSystem(System):
         """
         grams = [statistics.without(fold) for statistics in self.statistics]
         if len(grams) < len(self.views):
-            grams = [_features_of(grams[0], span) for span in self.spans]
-        offset = _mean_score(grams) if centred else 0.0
+            (joint,), end = grams, self.size + N_TARGETS
+            chosen = [np.r_[span.start : span.stop, self.size : end] for span in self.spans]
+            grams = [replace(joint, matrix=block_of(joint.matrix, rows, rows)) for rows in chosen]
+        offset = 0.0
+        if centred:  # the mean of all scores that were summed, where single rows count
+            total, weight = (sum(float(gram.matrix[row, -1]) for gram in grams) for row in (-2, -1))
+            offset = total / weight if weight > 0 else 0.0
         scored, right = block_diagonal(self._blocks(grams)), self._rights(grams, offset)
         paths = []
         for agreement in agreements:
@@ -394,8 +397,8 @@ class PrimalSystem(System):
 
     def projected_targets(self, vectors: Array) -> Array:
         """Vᵀ Φᵀ Jᵀ (J s, J 1) for eigenvectors V of `matrix`: (k, 2)."""
-        scores, constant = self.right(0.0), self.right(0.0) - self.right(1.0)
-        return vectors.T @ namespace(vectors).concat([scores, constant], axis=1)
+        scores = self.right()
+        return vectors.T @ namespace(vectors).concat([scores, scores - self.right(1.0)], axis=1)
 
     @property
     def few_units(self) -> bool:
@@ -435,19 +438,6 @@ def _with_folds(statistics: Statistics, n_folds: int) -> Statistics:
     return Statistics(
         statistics.comparison, (*statistics.queries, *[empty] * missing), (*statistics.parts, *[None] * missing)
     )
-
-
-def _features_of(gram: Gram, span: slice) -> Gram:
-    """The sums of the features of one view."""
-    size = gram.matrix.shape[0] - 2
-    chosen = np.r_[span.start : span.stop, size, size + 1]
-    return replace(gram, matrix=block_of(gram.matrix, chosen, chosen))
-
-
-def _mean_score(grams: Sequence[Gram]) -> float:
-    """The mean of all scores that were summed, where single rows count."""
-    total, weight = (sum(float(gram.matrix[row, -1]) for gram in grams) for row in (-2, -1))
-    return total / weight if weight > 0 else 0.0
 
 
 def sum_unscored(unscored: Unscored, features: JointFeatures, columns: Sequence[Any], reference: Array) -> Gram:
@@ -520,7 +510,7 @@ class DualSystem(System):
             self._add_unscored()
 
     def _kernel_blocks(self) -> list[Array]:
-        """Kernel values between every view's scored rows: (n_v, n_v)."""
+        """Kernel values between every view's scored rows over its penalty: (n_v, n_v)."""
         blocks = []
         for view in self.views:
             basis, features = view.basis, view.problem.features

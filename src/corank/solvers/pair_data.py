@@ -102,7 +102,7 @@ class PairData:
         if not isinstance(rows, np.ndarray):
             column = like(weights, rows)[:, None]
             step = max(1, block_entries(rows, BLOCK_ENTRIES) // max(1, len(self)))
-            spans = [slice(begin, begin + step) for begin in range(0, rows.shape[1], step)]
+            spans = runs_of_rows(rows.shape[1], step)
             return namespace(rows).concat(
                 [self.transposed(column * self.apply(rows[:, span])) for span in spans], axis=1
             )
@@ -112,12 +112,11 @@ class PairData:
         product: Array = np.empty(rows.shape)
         step = max(1, PRODUCT_ENTRIES // max(1, rows.shape[1]))
 
-        def write(begin: int) -> None:
-            span = slice(begin, begin + step)
+        def write(span: slice) -> None:
             np.multiply(degrees[span, None], rows[span], out=product[span])
             product[span] -= adjacency[span] @ rows
 
-        for _ in in_order(write, range(0, self.n_items, step), rows):
+        for _ in in_order(write, runs_of_rows(self.n_items, step), rows):
             pass
         return product
 
@@ -150,8 +149,7 @@ class PairData:
 
     def extended(self, features: Array, winners: Index, losers: Index, counts: FloatArray) -> PairData:
         """With more comparisons, between items (m, d) that may be among those that are there."""
-        items, places = joined_items(self.features, features, np.concatenate([winners, losers]))
-        first, second = places[: len(winners)], places[len(winners) :]
+        items, first, second = joined_items(self.features, features, winners, losers)
         return PairData.merged(
             items,
             np.concatenate([self.winners, first]),
@@ -160,12 +158,12 @@ class PairData:
         )
 
 
-def joined_items(items: Array, features: Array, rows: Index) -> tuple[Array, Index]:
-    """Items (n, d) with those `rows` (k,) of other items (m, d) that are not among them, and the places of the rows (k,).
+def joined_items(items: Array, features: Array, winners: Index, losers: Index) -> tuple[Array, Index, Index]:
+    """Items (n, d) with those compared rows (p,) of other items (m, d) that are not among them, and the places of both.
 
     Items with equal features are one item.
     """
-    used, ends = np.unique(rows, return_inverse=True)
+    used, ends = np.unique(np.concatenate([winners, losers]), return_inverse=True)
     features = take(features, used)
     if is_sparse(items) != is_sparse(features):
         features = sparse.csr_array(features) if is_sparse(items) else features.toarray()
@@ -181,7 +179,7 @@ def joined_items(items: Array, features: Array, rows: Index) -> tuple[Array, Ind
         places[row] = numbers[key]
     if new_rows:
         items = stack_rows([items, take(features, np.asarray(new_rows))])
-    return items, places[ends]
+    return items, places[ends[: len(winners)]], places[ends[len(winners) :]]
 
 
 def _keys(features: Array) -> list[bytes]:

@@ -20,7 +20,7 @@ from corank.kernels import Kernel
 from corank.problem import ScoredRows
 from corank.solvers.column_path import NEGLIGIBLE_SHARE, UNTUNED_COLUMNS, GrowingColumns
 from corank.solvers.dictionary import Atoms, Dictionary, RowSet
-from corank.solvers.folds import Splits, default_codes, fold_splits, read_splits
+from corank.solvers.folds import default_codes, fold_splits, read_splits
 from corank.solvers.holdout import FoldErrors, HeldOut, Scoring, chosen_position, errors_of, pooled
 from corank.solvers.tuning import (
     KernelSettings,
@@ -199,29 +199,6 @@ def scattered_sums(values: Array, rows: Index, n: int) -> Array:
     return segment_sum(values[:, None], like(rows, values, "int64"), n)[:, 0]
 
 
-def start_runs(
-    dictionary: Dictionary,
-    sets: Sequence[RowSet],
-    targets: Sequence[Array],
-    watched: Sequence[Index | None],
-    refit: Refit,
-    barred: Sequence[Index | None],
-    *,
-    alike: bool,
-) -> list[PursuitRun]:
-    """One run per set of rows, of which the first is all of them; `barred` atoms may not enter. One pass over D."""
-    n, lengths = sets[0].operator.n_rows, dictionary.squared_lengths(sets)
-    free = np.ones((len(sets), dictionary.size))
-    for number, atoms in enumerate(barred):
-        if atoms is not None:
-            free[number, atoms] = 0.0
-    lengths = lengths * like(free, lengths)
-    return [
-        PursuitRun(rows, n, target, lengths[number, ...], refit, seen, alike=alike)
-        for number, (rows, target, seen) in enumerate(zip(sets, targets, watched, strict=True))
-    ]
-
-
 def advance(dictionary: Dictionary, runs: Sequence[PursuitRun], n_steps: int) -> None:
     """Take every run to `n_steps` steps, or to its end. One product with D per step: O(n N) for all runs together."""
     while active := [run for run in runs if not run.ended and len(run.steps) < n_steps]:
@@ -316,15 +293,19 @@ def pursue(training: Training, settings: PursuitSettings, atoms: Atoms) -> Pursu
 
     def trial(kernel: Kernel) -> _PursuitTrial:
         dictionary = atoms.dictionary(kernel, problem.features)
-        runs = start_runs(
-            dictionary,
-            [RowSet(problem.operator), *(fold.kept for fold in folds)],
-            [target, *(fold.target for fold in folds)],
-            [None, *(fold.rows for fold in folds)],
-            settings.refit,
-            [None, *(atoms.at(training.index[fold.rows]) for fold in folds)],
-            alike=atoms.points is not None,
-        )
+        whole = RowSet(problem.operator)
+        lengths = dictionary.squared_lengths([whole, *(fold.kept for fold in folds)])
+        free = np.ones(lengths.shape)
+        for number, fold in enumerate(folds, start=1):
+            free[number, atoms.at(training.index[fold.rows])] = 0.0  # such atoms may not enter
+        lengths = lengths * like(free, lengths)
+
+        def start(number: int, rows: RowSet, goal: Array, watched: Index | None) -> PursuitRun:
+            n, alike = whole.operator.n_rows, atoms.points is not None
+            return PursuitRun(rows, n, goal, lengths[number, ...], settings.refit, watched, alike=alike)
+
+        runs = [start(0, whole, target, None)]
+        runs += [start(number, fold.kept, fold.target, fold.rows) for number, fold in enumerate(folds, start=1)]
         return _trial(dictionary, runs, folds, kernel, settings, rank)
 
     trials = [trial(kernel) for kernel in _kernels(training, settings, atoms, tuned=bool(folds))]
@@ -433,31 +414,19 @@ def _path(trial: _PursuitTrial, scoring: Scoring, constant: float) -> Path:
 
 def _folds(training: Training, settings: PursuitSettings) -> list[_PursuitFold]:
     """Every split as what is kept and what is held out; none where no error can be told on what is held out."""
-    splits = _splits(training, settings)
-    if splits is None:
-        return []
     problem = training.problem
     assert isinstance(problem, ScoredRows)
-    bare = without_features(problem)
-    folds = [_fold(bare, train, test, settings.centred) for train, test in splits]
+    given = read_splits(settings.cv, problem, training.index, training.everything.shape[0])
+    if given is None:  # at most ten folds of queries, items or rows
+        given = default_codes(problem, settings.seed, n_features=0)
+    if given is None:
+        return []
+    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
+    bare = replace(problem, rows=replace(problem.rows, features=nothing))  # kernels come from the dictionary
+    folds = [_fold(bare, train, test, settings.centred) for train, test in fold_splits(given)]
     constants = [0.0 * fold.held_out.reference[:, None] for fold in folds]
     tables = [fold.errors(constant, settings.scoring) for fold, constant in zip(folds, constants, strict=True)]
     return folds if len(pooled(tables).sizes) else []
-
-
-def _splits(training: Training, settings: PursuitSettings) -> Splits | None:
-    """The splits of `cv`, else at most ten folds of queries, items or rows; None where there are too few."""
-    problem = training.problem
-    given = read_splits(settings.cv, problem, training.index, training.everything.shape[0])
-    if given is None:
-        given = default_codes(problem, settings.seed, n_features=0)
-    return fold_splits(given) if isinstance(given, np.ndarray) else given
-
-
-def without_features(problem: ScoredRows) -> ScoredRows:
-    """A problem whose rows have no columns, so that folds of it copy no features: kernels come from the dictionary."""
-    nothing = zeros_beside((len(problem.rows), 0), problem.reference)
-    return replace(problem, rows=replace(problem.rows, features=nothing))
 
 
 def _fold(problem: ScoredRows, train: Index, test: Index, centred: bool) -> _PursuitFold:

@@ -29,7 +29,6 @@ from corank.solvers.tuning import (
     KernelSettings,
     Path,
     Settings,
-    Solution,
     Training,
     constant_error,
     joined_path,
@@ -202,13 +201,6 @@ class _Inductive:
     alpha: float
     path: Path | None
 
-    @classmethod
-    def of(cls, solution: Solution, kernel: Kernel) -> _Inductive:
-        """From the solution with a kernel, whose width is that of the chosen basis."""
-        (view,), (coefficients,) = solution.views, solution.coefficients
-        path = None if solution.path is None else replace(solution.path, agreement=None)
-        return cls(getattr(view.basis, "kernel", kernel), view, coefficients, solution.alpha, path)
-
 
 def fit_scored(
     training: Training, settings: TransductionSettings, splits: Index | Splits | None, pool: Training | None = None
@@ -222,7 +214,11 @@ def fit_scored(
         splits=splits,
     )
     asked = Settings(settings.alpha, scoring=settings.scoring, seed=settings.seed, compared=len(kernels) > 1)
-    return _Inductive.of(tune(problem, asked), kernels[0])
+    solution = tune(problem, asked)
+    (view,), (coefficients,) = solution.views, solution.coefficients
+    path = None if solution.path is None else replace(solution.path, agreement=None)
+    kernel = getattr(view.basis, "kernel", kernels[0])  # with the width of the chosen basis
+    return _Inductive(kernel, view, coefficients, solution.alpha, path)
 
 
 def _view(training: Training, settings: TransductionSettings, kernel: Kernel, pool: Training) -> ViewData:

@@ -22,7 +22,15 @@ from corank.loss import Loss
 from corank.model_files.packing import storable
 from corank.problem import Problem
 from corank.solvers.coordinate_descent import descend
-from corank.solvers.folds import N_FOLDS, Folding, Splits, default_folding, given_folding, has_item_form
+from corank.solvers.folds import (
+    N_FOLDS,
+    Folding,
+    Splits,
+    default_folding,
+    given_folding,
+    has_item_form,
+    same_scores,
+)
 from corank.solvers.holdout import (
     EQUAL,
     MAX_FOLDS_WITH_SUMS,
@@ -126,11 +134,14 @@ class Path:
 
 
 def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> float:
-    """The error of a constant: ‖J (s − offset)‖² over the rank of the loss, or one half of the pairs."""
+    """The error of a constant: ‖J (s − offset)‖² over the rank of the loss, or one half of the pairs.
+
+    From the scored rows of all views; of one view where all have the same scores.
+    """
     if scoring == "disagreement":
         return 0.5
     loss = size = 0.0
-    for problem in problems:
+    for problem in problems[:1] if same_scores(problems) else problems:
         targets = problem.targets
         loss += float(namespace(targets).sum((targets[:, 0] - offset * targets[:, 1]) ** 2))
         size += problem.freedom()
@@ -207,7 +218,6 @@ class Settings:
     centred : whether the mean score is taken out first and put back (an intercept)
     compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by them
     solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
-    way : how held-out errors are found; see `held_out`
     """
 
     alpha: Candidates
@@ -270,8 +280,8 @@ class HeldProblem:
         return default_folding(system.problems, system.groups, seed, n_features=n_features)
 
     def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
-        """From the scored rows; of one view where all have the same scores."""
-        return constant_error(system.problems[:1] if system.same_scores else system.problems, offset, scoring)
+        """From the scored rows."""
+        return constant_error(system.problems, offset, scoring)
 
     def evidence(self, trial: Trial, settings: Settings) -> Evidence:
         """The kernel between units where they are few, else the errors, or the system as long as it is small."""

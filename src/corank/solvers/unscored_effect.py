@@ -94,11 +94,13 @@ class Evidence:
     ) -> dict[str, HeldOut] | None:
         cokernel.matrix(0.0)  # made once, before threads need it
 
-        def round_errors(folds: Index) -> dict[str, HeldOut]:
-            return self._round_errors(cokernel, folding, folds, grid, procedures, judge)
-
         rounds = [folds for folds in fold_blocks(self._rounds(folding.n_folds)) if len(folds)]
-        results = [errors for errors in in_order(round_errors, rounds, cokernel.targets) if errors]
+        every_round = in_order(
+            lambda folds: self._round_errors(cokernel, folding, folds, grid, procedures, judge),
+            rounds,
+            cokernel.targets,
+        )
+        results = [errors for errors in every_round if errors]
         if not results:
             return None
         joined = {

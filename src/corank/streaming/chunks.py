@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank._arrays import Array, Index, Mask, NumpyArray, to_numpy
+from corank._arrays import Array, Index, Mask, NumpyArray, runs_of_rows, to_numpy
 from corank.rows import LARGEST_SIZE
 from corank.tables import TableError, is_number, is_text, plain, plain_type
 
@@ -58,10 +58,6 @@ class Runs:
         rises = pc.all(pc.greater(self.labels[1:], self.labels[:-1])).as_py() is not False
         return (self.labels[0].as_py(), self.labels[-1].as_py()) if rises else None
 
-    def name(self, run: int) -> str:
-        """The label of a run, for messages."""
-        return repr(self.labels[run].as_py())
-
     def codes(self, n_rows: int) -> Index:
         """The number of the run of every row: (n_rows,)."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, n_rows)))
@@ -94,10 +90,6 @@ class Chunk:
         """Which rows have a score: (n,)."""
         return np.zeros(self.n_rows, dtype=bool) if self.scores is None else ~np.isnan(to_numpy(self.scores))
 
-    def with_features(self, features: Array) -> Chunk:
-        """The chunk with other features."""
-        return replace(self, features=features)
-
 
 def feature_type(kinds: Sequence[pa.DataType]) -> type:
     """float32 where no column holds more than that, else float64."""
@@ -109,8 +101,7 @@ def feature_matrix(table: pa.Table, names: Sequence[str], dtype: type, place: Pl
     """Columns of a table as a matrix (n, d); NaN and infinity are refused, with file and row."""
     columns = [numbers_of(table.column(name), name, place) for name in names]
     result: NumpyArray = np.empty((table.num_rows, len(names)), dtype=dtype)
-    for begin in range(0, len(result), TRANSPOSED_ROWS):
-        rows = slice(begin, begin + TRANSPOSED_ROWS)
+    for rows in runs_of_rows(len(result), TRANSPOSED_ROWS):
         for position, values in enumerate(columns):
             result[rows, position] = values[rows]
     check_finite(result, names, place)
@@ -224,7 +215,7 @@ class ClosedQueries:
         if len(repeated):
             run = first + int(repeated[0])
             raise TableError(
-                f"the query {runs.name(run)} comes back after other queries, in {place.of(int(runs.starts[run]))}; the "
+                f"the query {runs.labels[run].as_py()!r} comes back after other queries, in {place.of(int(runs.starts[run]))}; the "
                 "rows of a query must follow each other, also over chunks and files: sort the files by query, or use "
                 "scan(..., shuffle_queries=True)"
             )

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import to_numpy
+from corank._arrays import runs_of_rows, to_numpy
 from corank.rows import as_labels, is_collection, is_frame
-from corank.streaming.chunks import Cursor, Place, check_finite, check_scores, one_run, runs_of
+from corank.streaming.chunks import Chunk, Cursor, Place, check_finite, check_scores, one_run, runs_of
 from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
 from corank.tables import TableError
@@ -68,45 +68,38 @@ class CollectionSource:
 
     def read(self, unit: Unit, roles: Roles, chunk_rows: int) -> Iterator[RawRows]:
         """The rows of a partition in chunks, made in this process."""
-        partition = self.partitions[self.units.index(unit)]
-        arrays = import_module("dask").compute(partition.features, partition.scores, partition.labels)
-        yield from partition_rows(Partition(*arrays), self.names, roles, chunk_rows, unit.file.path)
+        partition, path = self.partitions[self.units.index(unit)], unit.file.path
+        values, scores, labels = import_module("dask").compute(partition.features, partition.scores, partition.labels)
+        values = values.to_numpy() if is_frame(values) else values
+        try:
+            matrix = to_numpy(values)
+            matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TableError(f"{path} should hold numbers: {error}") from error
+        columns = None if roles.features is None else [self.names.index(name) for name in roles.features]
+        scores = None if scores is None else np.asarray(to_numpy(scores), np.float64).reshape(-1)
+        labels = None if labels is None else pa.array(as_labels(labels, QUERY), from_pandas=True)
+        for given, name in ((scores, SCORE), (labels, QUERY)):
+            if given is not None and len(given) != len(matrix):
+                raise ValueError(
+                    f"{name} has {len(given)} rows and X {len(matrix)} in {path}; partition both in the same way."
+                )
+        if roles.score is None:
+            scores = None
+        elif scores is not None:
+            check_scores(scores, SCORE, Place(path))
+        all_columns = columns is None or columns == list(range(len(self.names)))
+        for rows in runs_of_rows(len(matrix), chunk_rows):
+            place = Place(path, rows.start)
+            features = matrix[rows] if all_columns else matrix[rows][:, columns]
+            check_finite(features, self.names, place)
+            runs = one_run() if labels is None else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
+            yield RawRows(len(features), features, None if scores is None else scores[rows], runs, place, None)
 
     def only(self, number: int, partition: Partition) -> CollectionSource:
         """The source with one partition, in memory, and none of the others: for a worker."""
         empty = Partition(None)
         return replace(self, partitions=[partition if k == number else empty for k in range(len(self.partitions))])
-
-
-def partition_rows(
-    partition: Partition, names: Sequence[str], roles: Roles, chunk_rows: int, path: str
-) -> Iterator[RawRows]:
-    """Rows of a partition in memory, in chunks."""
-    values = partition.features.to_numpy() if is_frame(partition.features) else partition.features
-    try:
-        matrix = to_numpy(values)
-        matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TableError(f"{path} should hold numbers: {error}") from error
-    columns = None if roles.features is None else [names.index(name) for name in roles.features]
-    scores = None if partition.scores is None else np.asarray(to_numpy(partition.scores), np.float64).reshape(-1)
-    labels = None if partition.labels is None else pa.array(as_labels(partition.labels, QUERY), from_pandas=True)
-    for given, name in ((scores, SCORE), (labels, QUERY)):
-        if given is not None and len(given) != len(matrix):
-            raise ValueError(
-                f"{name} has {len(given)} rows and X {len(matrix)} in {path}; partition both in the same way."
-            )
-    if roles.score is None:
-        scores = None
-    elif scores is not None:
-        check_scores(scores, SCORE, Place(path))
-    all_columns = columns is None or columns == list(range(len(names)))
-    for begin in range(0, len(matrix), chunk_rows):
-        rows, place = slice(begin, begin + chunk_rows), Place(path, begin)
-        features = matrix[rows] if all_columns else matrix[rows][:, columns]
-        check_finite(features, names, place)
-        runs = one_run() if labels is None else runs_of(pa.chunked_array([labels[rows]]), QUERY, place)
-        yield RawRows(len(features), features, None if scores is None else scores[rows], runs, place, None)
 
 
 def collection_scan(X: Any, y: Any, qid: Any) -> Scan:
@@ -247,13 +240,11 @@ def joined(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
     return left[0].merged(right[0]), left[1] + right[1]
 
 
-def unit_offsets(scan: Scan) -> list[int]:
-    """The number of rows before every unit; counted by the workers where the files do not say it."""
-    counts = [unit.n_rows for unit in scan.source.units]
-    if None in counts:
-        counts = unit_results(scan, unit_rows)
-    ends = accumulate((int(count or 0) for count in counts), initial=0)
-    return list(ends)[: len(counts)]
+def chunk_results(chunks: Generator[Chunk, None, None], job: Any) -> Generator[tuple[Any, Cursor, int], None, None]:
+    """Partial result, cursor behind it and rows of one chunk after the other, in this process."""
+    with closing(chunks):
+        for chunk in chunks:
+            yield job(chunk), chunk.cursor, chunk.n_rows
 
 
 def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tuple[Any, Cursor, int], None, None]:
@@ -262,12 +253,13 @@ def batches(scan: Scan, job: Any, start: Cursor, first_row: int) -> Generator[tu
     A unit that was begun elsewhere, before `first_row`, is completed here: workers take whole units.
     """
     client = scan.client
-    offsets = unit_offsets(scan)
+    counts = [unit.n_rows for unit in scan.source.units]
+    if None in counts:  # the files do not say it
+        counts = unit_results(scan, unit_rows)
+    offsets = list(accumulate((int(count or 0) for count in counts), initial=0))  # rows before every unit
     first, skipped = start
     if skipped:
-        with closing(scan.unit_chunks(first, first_row, skipped=skipped)) as chunks:
-            for chunk in chunks:
-                yield job(chunk), chunk.cursor, chunk.n_rows
+        yield from chunk_results(scan.unit_chunks(first, first_row, skipped=skipped), job)
         first += 1
     with reachable(client):
         tasks, sent_job = UnitTasks(scan), sent(client, job)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,9 +61,10 @@ def _divide(scan: Scan, folder: Path, n_buckets: int) -> None:
     """Write every row to one of the buckets, by its query."""
     writers: dict[int, Any] = {}
     schema: pa.Schema | None = None
+    every_row = (rows for unit in scan.source.units for rows in scan.source.read(unit, scan.roles, scan.chunk_rows))
     with progress_bar("grouping queries", scan.n_rows) as advance:
         try:
-            for rows in _raw_rows(scan):
+            for rows in every_row:
                 table = _table(rows, scan)
                 schema = schema or table.schema
                 table = cast_like(table, schema)
@@ -78,11 +78,6 @@ def _divide(scan: Scan, folder: Path, n_buckets: int) -> None:
         finally:
             for writer in writers.values():
                 writer.close()
-
-
-def _raw_rows(scan: Scan) -> Iterator[RawRows]:
-    for unit in scan.source.units:
-        yield from scan.source.read(unit, scan.roles, scan.chunk_rows)
 
 
 def _table(rows: RawRows, scan: Scan) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -20,7 +20,7 @@ from corank.model_files.container import ModelFileError
 from corank.model_files.packing import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint
 from corank.streaming.chunks import Chunk, Cursor
-from corank.streaming.dask import batches
+from corank.streaming.dask import batches, chunk_results
 from corank.streaming.scan import Scan
 
 
@@ -89,11 +89,10 @@ class Passes:
             self._readings[id(scan.source)] += scan.read_share  # type: ignore[assignment]
         try:
             with progress_bar(what, total, state.rows) as advance:
-                steps = (
-                    _chunk_results(scan, job, state)
-                    if scan.client is None
-                    else batches(scan, job, state.cursor, state.rows)
-                )
+                if scan.client is None:
+                    steps = chunk_results(scan.chunks(state.cursor, state.rows), job)
+                else:
+                    steps = batches(scan, job, state.cursor, state.rows)
                 with closing(steps):
                     for result, cursor, rows in steps:
                         state = state.after(result, cursor, rows)  # at once: an interruption finds the old or the new
@@ -136,13 +135,6 @@ class Passes:
         result = packer.pack(state.result.beside(np.empty(0)), "result")
         about = {"job": job.digest(), "cursor": list(state.cursor), "rows": state.rows, "done": done}
         self.checkpoint.save(name, {**about, "result": result}, packer.arrays)
-
-
-def _chunk_results(scan: Scan, job: Job, state: State) -> Generator[tuple[Any, Cursor, int], None, None]:
-    """Partial result, cursor behind it and rows of one chunk after the other, in this process."""
-    with closing(scan.chunks(state.cursor, state.rows)) as chunks:
-        for chunk in chunks:
-            yield job(chunk), chunk.cursor, chunk.n_rows
 
 
 @contextmanager

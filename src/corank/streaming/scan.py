@@ -428,6 +428,10 @@ class Scan:
         maps = [getattr(f, "__qualname__", type(f).__qualname__) for f in self.maps]
         if maps:  # a name does not tell what a scaler has learned: the first rows do
             maps.append(digest(self._first_mapped[0]))
+        encoder = None
+        if self.encoder is not None:
+            header, arrays = self.encoder.to_state()
+            encoder = digest(header, *arrays.values())
         return {
             "files": [[file.path, file.size, file.changed, *file.keys] for file in self.files],
             "shuffle_queries": self.kept is not None,
@@ -435,15 +439,10 @@ class Scan:
             "score": self.roles.score,
             "query": self.roles.query,
             "chunk_rows": self.chunk_rows,
-            "encoder": None if self.encoder is None else _encoder_digest(self.encoder),
+            "encoder": encoder,
             "maps": maps,
             "device": self.device,
         }
-
-
-def _encoder_digest(encoder: TableEncoder) -> str:
-    header, arrays = encoder.to_state()
-    return digest(header, *arrays.values())
 
 
 def read_ahead(make: Callable[[], Iterator[Item]]) -> Generator[Item, None, None]:
@@ -512,19 +511,12 @@ def sampled_table(paths: Any, n_rows: int, text: Sequence[str]) -> Any:
     tables: list[Any] = [next(source.read(unit, roles, -(-n_rows // len(units)))).features for unit in units]
     for unit, table in zip(units, tables, strict=True):
         for column in table.schema:
-            first = tables[0].schema.field(column.name).type
-            if not _can_be_one(column.type, first):
-                places = f"{unit.file.path} and {first} in {units[0].file.path}"
+            first = tables[0].schema.field(column.name)
+            try:
+                pa.unify_schemas([pa.schema([column]), pa.schema([first])], promote_options="permissive")
+            except pa.ArrowException:
+                places = f"{unit.file.path} and {first.type} in {units[0].file.path}"
                 raise TableError(
                     f"column {column.name!r} holds {column.type} in {places}; use one type everywhere, or leave it out"
-                )
+                ) from None
     return pa.concat_tables(tables, promote_options="permissive")
-
-
-def _can_be_one(kind: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of two types can stand in one column."""
-    try:
-        pa.unify_schemas([pa.schema([("", kind)]), pa.schema([("", other)])], promote_options="permissive")
-    except pa.ArrowException:
-        return False
-    return True

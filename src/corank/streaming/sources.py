@@ -245,7 +245,11 @@ class TableSource(ABC):
         key_names = {tuple(name for name, _ in file.keys) for file in files}
         if len(key_names) > 1:
             raise TableError(f"the folders of {files[0].path} and of other files name different columns")
-        self._key_types = {name: self._key_type(name) for name in key_names.pop()}
+        self._key_types = {}
+        for name in key_names.pop():
+            values = [dict(file.keys)[name] for file in files]
+            whole = all(value is None or INT64_TEXT.fullmatch(value) for value in values)
+            self._key_types[name] = pa.int64() if whole else pa.string()
         self._positions = {file.path: position for position, file in enumerate(files)}
         self._feature_types: dict[tuple[str, ...], type] = {}
 
@@ -256,11 +260,6 @@ class TableSource(ABC):
     @abstractmethod
     def _tables(self, unit: Unit, names: list[str], roles: Roles, chunk_rows: int) -> Iterator[pa.Table]:
         """The given columns of a unit, in tables of any length."""
-
-    def _key_type(self, name: str) -> pa.DataType:
-        values = [dict(file.keys)[name] for file in self.files]
-        whole = all(value is None or INT64_TEXT.fullmatch(value) for value in values)
-        return pa.int64() if whole else pa.string()
 
     @property
     def names(self) -> list[str]:
@@ -382,19 +381,18 @@ class ParquetSource(TableSource):
 
     def bundle(self, chunk_rows: int) -> None:
         """Make units of row groups that follow each other and have at most `chunk_rows` rows, or of single ones."""
-        self.units = [unit for position in range(len(self.files)) for unit in self._bundles(position, chunk_rows)]
-
-    def _bundles(self, position: int, chunk_rows: int) -> Iterator[Unit]:
-        file, rows, first = self.files[position], 0, 0
-        bundle: list[int] = []
-        for group, count in enumerate(self._group_rows[position]):
-            if bundle and rows + count > chunk_rows:
-                yield Unit(file, tuple(bundle), rows, first)
-                bundle, rows, first = [], 0, first + rows
-            bundle.append(group)
-            rows += count
-        if rows:
-            yield Unit(file, tuple(bundle), rows, first)
+        self.units = units = []
+        for file, group_rows in zip(self.files, self._group_rows, strict=True):
+            rows, first = 0, 0
+            bundle: list[int] = []
+            for group, count in enumerate(group_rows):
+                if bundle and rows + count > chunk_rows:
+                    units.append(Unit(file, tuple(bundle), rows, first))
+                    bundle, rows, first = [], 0, first + rows
+                bundle.append(group)
+                rows += count
+            if rows:
+                units.append(Unit(file, tuple(bundle), rows, first))
 
     def read_rows(self, unit: Unit, roles: Roles, rows: Index) -> RawRows:
         """Rows of a unit by their places in it, rising; rows behind the last of them are not decoded."""

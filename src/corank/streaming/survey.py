@@ -287,8 +287,8 @@ def _with_features(survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: 
     n_scored, n_unscored = survey.n_scored, survey.n_rows - survey.n_scored
     if survey.n_rows > MAX_EVEN_ROWS:
         scored, unscored = (
-            job.first_number + _spread_rows(survey, seen, job, kind) if wanted else np.zeros(0, dtype=np.int64)
-            for kind, wanted in (("scored", survey.held is None), ("unscored", job.unscored))
+            job.first_number + _spread_rows(survey, seen, job, is_scored) if wanted else np.zeros(0, dtype=np.int64)
+            for is_scored, wanted in ((True, survey.held is None), (False, job.unscored))
         )
     held = None if survey.held is None or not survey.held.pieces else survey.held.joined()
     wanted = np.unique(np.concatenate([scored, unscored, *([] if held is None else [held[3]])]))
@@ -318,9 +318,8 @@ def _with_features(survey: Survey, scan: Scan, seen: Scan, passes: Passes, job: 
     )
 
 
-def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, kind: str) -> Index:
+def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, scored: bool) -> Index:
     """Row numbers in the scan of candidates out of the scored, or unscored, rows: from a few stretches of them."""
-    scored = kind == "scored"
     sizes = np.asarray([chunk.scored if scored else chunk.rows - chunk.scored for chunk in survey.chunks])
     ends = np.cumsum(sizes)
     count = int(ends[-1])
@@ -332,16 +331,11 @@ def _spread_rows(survey: Survey, seen: Scan, job: SurveyJob, kind: str) -> Index
         chunk, first = survey.chunks[position], int(ends[position] - sizes[position])
         places = ranks[slice(*np.searchsorted(ranks, (first, first + int(sizes[position]))))] - first
         if sizes[position] < chunk.rows:
-            places = np.flatnonzero(_is_scored(seen, chunk.cursor) == scored)[places]
+            unit, end = chunk.cursor
+            with closing(seen.unit_chunks(unit, skipped=end - 1)) as chunks:
+                places = np.flatnonzero(next(chunks).is_scored == scored)[places]
         numbers.append(begins[position] + places)
     return np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
-
-
-def _is_scored(seen: Scan, cursor: Cursor) -> Mask:
-    """Which rows of the chunk before a cursor have a score: (n,)."""
-    unit, position = cursor
-    with closing(seen.unit_chunks(unit, skipped=position - 1)) as chunks:
-        return next(chunks).is_scored
 
 
 @storable("PickedRows")
