@@ -108,17 +108,17 @@ def _option(help: str, *names: str, **more: Any) -> Any:
 CoordinatorFile = Annotated[Path, typer.Argument(help="coordinator.toml", show_default=False)]
 SiteFile = Annotated[Path, typer.Argument(help="site.toml", show_default=False)]
 ItemTable = Annotated[Path, typer.Argument(help=f"Table of items to score: {TABLE}.", show_default=False)]
-PartyFolder = Annotated[Path, typer.Argument(help="Where to make it all; one folder per party.", show_default=False)]
+PartyFolder = Annotated[Path, typer.Argument(help="Folder in which to make one folder per party.", show_default=False)]
 LogFile = Annotated[Path | None, _option("Also write a log here, one JSON object per line.", "--log")]
-Serve = Annotated[bool, _option("Stay, and score new items for corank federated predict.", "--serve")]
+Serve = Annotated[bool, _option("Stay connected, and score new items for corank federated predict.", "--serve")]
 ScoredOut = Annotated[
-    Path, _option("Where to write them with their scores: .csv, .tsv, .parquet or .jsonl; - prints them.", "--out")
+    Path, _option("Where to write the items and their scores: .csv, .tsv, .parquet or .jsonl; - prints them.", "--out")
 ]
 ItemColumn = Annotated[str, _option("Column that names the items.", "--id", "--item", show_default=True)]
-OnlyIds = Annotated[bool, _option("Send the ids alone; every site has its own table of these items.", "--only-ids")]
+OnlyIds = Annotated[bool, _option("Send only the ids; every site has its own table of these items.", "--only-ids")]
 SiteNames = Annotated[list[str], _option("Name of a site; once for each.", "--site")]
 Host = Annotated[str, _option("Where sites find the coordinator.", "--host", show_default=True)]
-Port = Annotated[int, _option("Its port.", "--port", min=1, max=65535, show_default=True)]
+Port = Annotated[int, _option("Port of the coordinator.", "--port", min=1, max=65535, show_default=True)]
 RunName = Annotated[str, _option("Name of the run.", "--run", show_default=True)]
 Days = Annotated[int, _option("How long certificates are valid.", "--days", min=1, max=3650, show_default=True)]
 
@@ -392,7 +392,7 @@ def predict(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask every site to score new items, and write the mean of what they say.
+    """Ask every site to score new items, and write the mean of their scores.
 
     The items are sent to the sites, which must run corank federated join --serve.
     """

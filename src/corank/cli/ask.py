@@ -51,7 +51,7 @@ class PageOptions:
     question: Word = option("The question in your words, such as 'Which would you rather read?'.", metavar="TEXT")
     show: Words = option("Columns to show, in this order. Default: all.", metavar="NAMES")
     host: str = option("Address to listen on; 0.0.0.0 lets others in your network in.", default=LOCAL[0], shown=True)
-    port: int = option("Its port.", default=0, min=0, max=65535, shown="any that is free")
+    port: int = option("Port to listen on.", default=0, min=0, max=65535, shown="any that is free")
     browser: bool = option("Open the page in the browser.", default=True, shown=True)
 
 

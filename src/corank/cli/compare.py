@@ -88,7 +88,9 @@ class ProtocolOptions:
 def compare(
     context: typer.Context,
     *,
-    file: File = argument(f"Table of items: {TABLE}. Default: the built-in jokes.", default=None),
+    file: File = argument(
+        f"Table of items: {TABLE}. Default: the built-in jokes, which wheels do not contain.", default=None
+    ),
     roles: RoleOptions,
     unlabelled: Unlabelled = None,
     compared: MethodOptions,

@@ -44,8 +44,8 @@ COMMANDS = {  # name → the first line of its help; the file of that name is im
     "update": "Add newly scored rows, or comparisons, to a model.",
     "evaluate": "Say how well a model ranks rows whose scores are known, or predicts comparisons.",
     "compare": "Say which method is best on a table, by how much, and whether unscored rows help.",
-    "inspect": "Show what a model is and how it was fitted; a small one item by item.",
-    "info": "Show what is installed.",
+    "inspect": "Show what a model is and how it was fitted; small models are shown item by item.",
+    "info": "Show versions, devices, and how fast the devices multiply matrices.",
 }
 WITHOUT_FITS = (
     "rank",

@@ -40,7 +40,7 @@ def inspect(
     data: File = option("Table with scores, such as that of the fit, to find out which columns matter."),
     as_json: AsJson = False,
 ) -> None:
-    """Show what a model is and how it was fitted; a small one item by item.
+    """Show what a model is and how it was fitted; small models are shown item by item.
 
     With --data also which columns matter: by how much the error on held-out
     rows grows if a column is shuffled, and for which of its values
@@ -115,7 +115,7 @@ def _atoms_table(atoms: dict[str, list[Any]]) -> Any:
 
 
 def info(as_json: AsJson = False) -> None:
-    """Show what is installed."""
+    """Show versions, devices, and how fast the devices multiply matrices."""
     devices, speeds = _devices()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     versions = {package: _installed_version(package) for package in PACKAGES}

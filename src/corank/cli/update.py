@@ -68,8 +68,8 @@ def update(
 
     A single learner keeps its settings; an average weighs its models again.
     Rows and questions without an answer are left out, and so are answers
-    that the model has already learned from. A corrected score counts beside
-    the old one: fit again to replace it.
+    that the model has already learned from. A corrected score counts in
+    addition to the old one: fit again to replace it.
     """
     tables = OpenedTables.open(context, model, answers, common, links, items)
     check_model_output(out, *tables.paths, force=common.force)
