@@ -382,15 +382,15 @@ class AnswersFile(AnswersInMemory):
     def _write(self, line: bytes) -> None:
         """Write bytes at the end of the file, and on to the disk."""
         unwritten = b"\n" + line if self._cut else line
-        n_bytes, was_cut, descriptor = len(unwritten), self._cut, self._file.fileno()
+        n_bytes, was_cut = len(unwritten), self._cut
         self._cut = True  # until all is written
         while unwritten:
             unwritten = unwritten[self._file.write(unwritten) or 0 :]
         try:
-            os.fsync(descriptor)
+            os.fsync(self._file.fileno())
         except OSError:  # the line may be lost, and its answer is refused: it must not come back
             with suppress(OSError):
-                os.ftruncate(descriptor, os.fstat(descriptor).st_size - n_bytes)
+                os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - n_bytes)
                 self._cut = was_cut
             raise
         self._cut = False
