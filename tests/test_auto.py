@@ -402,3 +402,12 @@ def test_without_unscored_rows_means_that_they_do_not_encode_the_table_either(tm
     assert model.unscored_effect_.error_without == pytest.approx(alone.held_out_error_, rel=1e-9)
     AutoRegressor().fit(table, scores).save(tmp_path / "unasked.corank")
     assert corank.load(tmp_path / "unasked.corank").unscored_effect_ is None
+
+
+@pytest.mark.parametrize("learner", [AutoRegressor(), AutoRanker()])
+def test_scored_rows_of_a_table_that_are_all_alike_are_no_reason_to_fail(learner):
+    table = pd.DataFrame(
+        {"kind": ["a"] * 12 + ["b", "c"] * 14, "text": ["one text"] * 12 + ["quite another text"] * 28}
+    )
+    scores = np.where(np.arange(40) < 12, np.arange(40) % 5, np.nan)
+    assert learner.fit(table, scores).unscored_effect_ is None

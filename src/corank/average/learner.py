@@ -545,7 +545,8 @@ class AverageLearner(Saveable, QueryEstimator):
         """Whether unscored rows helped: the same average with and without them, on folds that chose nothing.
 
         Computed when first asked for, which takes one more fit; None where nothing can be told: no unscored rows, fewer
-        than four scores, comparisons, or a model from a file that was saved before it was asked for.
+        than four scores, comparisons, a table whose scored rows are all alike, or a model from a file that was saved
+        before it was asked for.
         """
         check_is_fitted(self)
         training = getattr(self, "_training", None)  # is not in a file
@@ -569,8 +570,11 @@ class AverageLearner(Saveable, QueryEstimator):
         if encoder is not None and self._scored_rows is not None and not by_number:
             from sklearn.base import clone
 
-            with catch_warnings(action="ignore"):  # of columns that hold less without the other rows
-                encoder = clone(encoder).fit(self._scored_rows)
+            try:
+                with catch_warnings(action="ignore"):  # of columns that hold less without the other rows
+                    encoder = clone(encoder).fit(self._scored_rows)
+            except ValueError:  # without the other rows no column varies: there is no such model to compare with
+                return None
             alone = replace(alone, features=as_numbers(encoder.transform(self._scored_rows)))
         _, plain = fit_table(alone, self._read_settings(encoder))
         if plain is None:
