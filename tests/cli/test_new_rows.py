@@ -319,3 +319,11 @@ def test_features_that_no_row_of_an_svmlight_file_names_are_counted(tmp_path, mo
     assert "4 of the 6 features" in run("rank", "m.corank", "few.txt").stderr
     fit = run("fit", "all.txt", "--unscored", "few.txt", "--out", "u.corank")
     assert "the scores in few.txt are not learned from" in fit.stderr
+
+
+def test_names_of_wide_letters_are_not_cut(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shop().assign(sku=[f"東京都新宿区{number}" for number in range(N)]).to_csv("wide.csv", index=False)
+    run("fit", "wide.csv", "--score", "rating", "--id", "sku", "--drop", "title", "--out", "m.corank")
+    screen = run("rank", "m.corank", "wide.csv", "--id", "sku", "--top", str(N)).stdout
+    assert all(f"東京都新宿区{number} " in screen for number in range(N))

@@ -21,6 +21,7 @@ from unicodedata import category
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
 from rich.table import Table
@@ -437,7 +438,10 @@ def grid(
 ) -> Table:
     """A table with a header; `right` names the columns of numbers, which are never cut, `last` a column of text after them."""
     table, rows = Table(title=visible(title), box=box.SIMPLE_HEAD, **_LOOK), list(rows)
-    longest = [max(len(str(entry)) for entry in (head, *(row[at] for row in rows))) for at, head in enumerate(columns)]
+    longest = [
+        max(cell_len(visible(str(entry))) for entry in (head, *(row[at] for row in rows)))
+        for at, head in enumerate(columns)
+    ]
     widths = [length if head in right else min(length, MAX_CELL) for head, length in zip(columns, longest, strict=True)]
     excess = sum(widths) + GAP * len(widths) + 1 - width_of_screen()
     texts = [at for at, head in enumerate(columns) if head not in right and widths[at] > LEAST_CELL]
