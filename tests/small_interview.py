@@ -88,6 +88,9 @@ class SmallInterview:
         self.shown += 1
         return self.next()
 
+    def ensure_saved(self):
+        pass
+
     def refresh(self):
         self.refreshed = len(self.log.answers)
         return True

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from contextlib import suppress
 
 import pandas as pd
 import pytest
@@ -23,7 +24,19 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def answered(monkeypatch):
+def interruptions():
+    """What happens while the page is shown, by the number of answers before it."""
+    return {}
+
+
+@pytest.fixture
+def between(interruptions):
+    """`between(n, act)`: act after n answers."""
+    return interruptions.__setitem__
+
+
+@pytest.fixture
+def answered(monkeypatch, interruptions):
     """`answered(n)`: while the page is shown, n questions are answered, the item of the lower number always better."""
     if INSTALLED:
         pytest.skip("the page is answered in this process")
@@ -32,10 +45,14 @@ def answered(monkeypatch):
     def prepare(number):
         def answer_questions(server):
             page = server._page
-            for _ in range(number):
+            for answers in range(number + 1):
+                interruptions.pop(answers, lambda: None)()
+                if answers == number:
+                    break
                 question = page.interview.next()
                 word = "first" if question.rows[0] < question.rows[1] else "second"
-                page.reply({"action": "answer", "number": question.number, "answer": word})
+                with suppress(ValueError):  # the page shows it
+                    page.reply({"action": "answer", "number": question.number, "answer": word})
             server._socket.close()
 
         monkeypatch.setattr(PageServer, "run", answer_questions)
@@ -60,6 +77,25 @@ def test_answers_are_taken_up_where_they_end(folder, answered):
     assert "11 answers in answers.csv, 3 of them new" in second
     assert len(read_answers("answers.csv").answers) == 11
     assert "item-" in run("rank", "model.corank", "items.csv", "--out", "-").stdout
+
+
+def test_answers_are_in_the_file_that_is_named_although_it_was_deleted(folder, answered, between):
+    answered(8)
+    between(5, (folder / "answers.csv").unlink)
+    assert "8 answers in answers.csv, 8 of them new" in words_of(*ASK)
+    assert [answer.number for answer in read_answers("answers.csv").answers] == [*range(1, 9)]
+    answered(2)
+    between(2, (folder / "answers.csv").unlink)  # after the last one
+    assert "10 answers in answers.csv, 2 of them new" in words_of(*ASK)
+    assert len(read_answers("answers.csv").answers) == 10
+
+
+def test_a_file_that_was_changed_is_told_when_the_page_ends(folder, answered, between):
+    answered(8)
+    between(5, lambda: (folder / "answers.csv").write_text("mine"))
+    assert "answers-kept-1.csv" in run(*ASK, code=2).stderr
+    assert (folder / "answers.csv").read_text() == "mine"
+    assert len(read_answers("answers-kept-1.csv").answers) == 5
 
 
 def test_a_page_without_answers_says_so_and_saves_no_model(folder, answered):

@@ -2,13 +2,16 @@
 
 import errno
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from corank.interview import Answer, AnswersFile, AnswersInUse, is_answers_file, read_answers
+from corank.interview import Answer, AnswersChanged, AnswersFile, AnswersInUse, is_answers_file, read_answers
 from corank.interview.answers import HEADER
 from corank.tables import TableError
 
@@ -208,28 +211,293 @@ def test_names_that_could_not_be_read_again_are_refused_before_anything_is_writt
         assert file.append("compare", "ab", "first").number == 1
 
 
-class FullDisk:
-    """A file on a disk that becomes full in the middle of a line."""
+# ---- a file that others delete, replace or change while it is open
 
-    def __init__(self, file):
-        self.file = file
+
+def five_answers(file):
+    return [file.append("compare", (f"a{number}", "b"), "first") for number in range(5)]
+
+
+def test_a_file_that_was_deleted_is_written_again_whole(path):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        undone = file.undo()
+        path.unlink()
+        given[-1:] = [file.append("compare", "cd", "second")]
+        assert file.log.answers == given
+        with pytest.raises(AnswersInUse):
+            AnswersFile(path)
+    log = read_answers(path)
+    assert (log.answers, log.taken_back, log.broken) == (given, [undone], [])
+
+
+def test_a_file_that_was_moved_leaves_a_whole_one_at_its_path(path, tmp_path):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        path.rename(tmp_path / "moved.csv")
+        given.append(file.append("compare", "cd", "second"))
+    assert read_answers(path).answers == given
+    assert read_answers(tmp_path / "moved.csv").answers == given[:-1]
+
+
+def test_a_file_that_was_deleted_after_the_last_answer_is_written_again_when_asked_for(path):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        path.unlink()
+        file.ensure_saved()
+    assert read_answers(path).answers == given
+
+
+def test_a_file_that_is_written_again_is_as_private_as_before(path):
+    with AnswersFile(path) as file:
+        path.chmod(0o600)
+        path.unlink()
+        file.append("compare", "ab", "first")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link_when_its_file_was_deleted(path, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "target.csv"
+    path.symlink_to(target)
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        target.unlink()
+        given.append(file.append("compare", "cd", "first"))
+    assert path.is_symlink()
+    assert read_answers(target).answers == given
+
+
+def replace(path, content):
+    other = path.with_suffix(".new")
+    other.write_bytes(content)
+    other.replace(path)
+
+
+def rewrite(path, content):
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [replace, rewrite])
+def test_identical_contents_are_gone_on_with(path, change):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        change(path, path.read_bytes())
+        given.append(file.append("compare", "cd", "second"))
+        with pytest.raises(AnswersInUse):
+            AnswersFile(path)
+    assert read_answers(path).answers == given
+
+
+EDITS = {
+    "an older file": lambda content: content[:200],
+    "an empty file": lambda content: b"",
+    "without its header": lambda content: content.partition(b"\n")[2],
+    "another cell of the same length": lambda content: content.replace(b"a3", b"x3"),
+    "a line without its end": lambda content: content + compare(6).encode(),
+    "a line of another program": lambda content: content + compare(6).encode() + b"\n",
+    "saved by a spreadsheet": lambda content: content.replace(b"\n", b"\r\n"),
+    "another file": lambda content: b"winner,loser\na,b\n",
+}
+
+
+@pytest.mark.parametrize("change", [replace, rewrite])
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_what_others_have_written_stays_and_no_answer_is_lost(path, change, edit):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        before = path.read_bytes()
+        change(path, edit(before))
+        for _ in range(2):
+            with pytest.raises(AnswersChanged, match=r"answers\.csv was changed by another program.* [Ss]tart again"):
+                file.append("compare", "cd", "second")
+            with pytest.raises(AnswersChanged):
+                file.undo()
+        assert file.log.answers == given
+        assert path.read_bytes() == edit(before)
+    kept = [other for other in path.parent.iterdir() if other != path]
+    if edit(before).startswith(before):
+        assert kept == []
+    else:
+        assert [other.name for other in kept] == ["answers-kept-1.csv"]
+        assert read_answers(kept[0]).answers == given
+
+
+def test_the_copy_of_the_answers_is_named_and_replaces_nothing(path):
+    path.with_name("answers-kept-1.csv").write_text("mine")
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        path.write_text("")
+        with pytest.raises(AnswersChanged, match=r"answers-kept-2\.csv"):
+            file.ensure_saved()
+    assert path.with_name("answers-kept-1.csv").read_text() == "mine"
+    assert read_answers(path.with_name("answers-kept-2.csv")).answers == given
+
+
+def test_lines_that_others_have_added_are_no_loss_at_the_end(path):
+    with AnswersFile(path) as file:
+        five_answers(file)
+        rewrite(path, path.read_bytes() + compare(6).encode())
+        file.ensure_saved()
+    with AnswersFile(path) as file:
+        file.append("compare", "cd", "first")
+    assert [answer.number for answer in read_answers(path).answers] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_answers_go_on_once_the_file_is_put_back(path):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        whole = path.read_bytes()
+        replace(path, b"")
+        with pytest.raises(AnswersChanged):
+            file.append("compare", "cd", "second")
+        replace(path, whole)
+        given.append(file.append("compare", "cd", "second"))
+    assert read_answers(path).answers == given
+
+
+def test_a_folder_that_vanished_is_told_and_taken_up_when_it_is_back(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with AnswersFile(folder / "answers.csv") as file:
+        given = five_answers(file)
+        shutil.rmtree(folder)
+        with pytest.raises(FileNotFoundError, match=r"folder .* does not exist"):
+            file.append("compare", "cd", "second")
+        folder.mkdir()
+        given.append(file.append("compare", "cd", "second"))
+    assert read_answers(folder / "answers.csv").answers == given
+
+
+def test_a_folder_in_place_of_the_file_loses_no_answer(path):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(AnswersChanged, match="answers-kept-1"):
+            file.append("compare", "cd", "second")
+    assert read_answers(path.with_name("answers-kept-1.csv")).answers == given
+
+
+def test_a_file_that_another_process_has_put_there_and_writes_to_is_left_alone(path):
+    with AnswersFile(path) as file:
+        whole = path.read_bytes()
+        path.unlink()
+        path.write_bytes(whole)
+        with AnswersFile(path) as other:
+            with pytest.raises(AnswersInUse, match="another process"):
+                file.append("compare", "cd", "second")
+            assert other.append("compare", "ab", "first").number == 1
+        assert [answer.items for answer in read_answers(path).answers] == [("a", "b")]
+
+
+def test_a_file_made_read_only_takes_what_its_writer_says(path):
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        path.chmod(0o400)
+        given.append(file.append("compare", "cd", "second"))
+    assert read_answers(path).answers == given
+
+
+def test_another_working_folder_changes_nothing(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with AnswersFile(Path("answers.csv")) as file:
+        given = five_answers(file)
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")
+        given.append(file.append("compare", "cd", "second"))
+    assert list((tmp_path / "other").iterdir()) == []
+    assert read_answers(path).answers == given
+
+
+# ---- disks that are full
+
+
+class FullDisk:
+    """A file on a disk that becomes full within a line."""
+
+    def __init__(self, file, n_bytes):
+        self._file, self._n_bytes = file, n_bytes
 
     def write(self, line):
-        self.file.write(line[:20])
-        raise OSError(errno.ENOSPC, "No space left on device")
+        if self._n_bytes == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written, self._n_bytes = line[: self._n_bytes], 0
+        return self._file.write(written)
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
 
 
-def test_after_an_answer_that_could_not_be_written_the_next_one_can(path):
+def fill_disk(file, n_bytes=0):
+    """Room for so many bytes is left for an open file of answers; returns a function that makes more."""
+    disk, file._file = file._file, FullDisk(file._file, n_bytes)
+
+    def clear():
+        file._file = disk
+
+    return clear
+
+
+LINE = len(compare(2)) + 1
+
+
+@pytest.mark.parametrize("n_bytes", [0, 20, LINE - 1], ids=["at once", "within a line", "before its end"])
+@pytest.mark.parametrize("end", ["\n", ""], ids=["after whole lines", "after a line without its end"])
+def test_an_answer_that_could_not_be_written_leaves_nothing(path, n_bytes, end):
+    whole = write(path, compare(1), end=end).read_bytes()
     with AnswersFile(path) as file:
-        file.append("compare", "ab", "first")
-        disk, file._file = file._file, FullDisk(file._file)
+        clear = fill_disk(file, n_bytes + (not end))
         with pytest.raises(OSError, match="space"):
             file.append("compare", "cd", "first")
-        file._file = disk
+        assert path.read_bytes() == whole
+        assert [answer.number for answer in read_answers(path).answers] == [1]  # what a restart would find
+        clear()
         given = file.append("compare", "cd", "second")
         assert file.log.answers[1:] == [given]
     log = read_answers(path)
-    assert (log.answers[1:], log.broken) == ([given], [3])
+    assert (log.answers[1:], log.broken) == ([given], [])
+
+
+def test_an_answer_that_could_not_even_be_removed_is_removed_before_the_next(path, monkeypatch):
+    with AnswersFile(path) as file:
+        file.append("compare", "ab", "first")
+        clear = fill_disk(file, LINE - 1)
+
+        def truncate(descriptor, length):
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "ftruncate", truncate)
+            with pytest.raises(OSError, match="space"):
+                file.append("compare", "cd", "first")
+            clear()
+            with pytest.raises(OSError, match="Input/output"):
+                file.append("compare", "cd", "first")
+        given = file.append("compare", "cd", "second")
+    log = read_answers(path)
+    assert (log.answers[1:], log.broken) == ([given], [])
+
+
+def test_a_file_that_could_not_be_written_again_is_not_there_by_half(path, monkeypatch):
+    def fsync(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with AnswersFile(path) as file:
+        given = five_answers(file)
+        path.unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fsync)
+            with pytest.raises(OSError, match="space"):
+                file.append("compare", "cd", "first")
+            assert not path.exists()
+            path.write_text("")
+            with pytest.raises(AnswersChanged, match=r"no copy .* could be written"):
+                file.append("compare", "cd", "first")
+            assert list(path.parent.iterdir()) == [path]
+            path.unlink()
+        given.append(file.append("compare", "cd", "second"))
+    assert read_answers(path).answers == given
 
 
 # ---- one writer, and what is left when it is killed

@@ -1,5 +1,6 @@
 """The page as a widget in a notebook: messages in both directions, and imports that wait until they are needed."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ import pytest
 from small_interview import small_page
 
 import corank
-from corank.interview import AnswersInUse
+from corank.interview import AnswersInUse, read_answers
 from corank.interview.widget import AskWidget
 
 
@@ -65,6 +66,34 @@ def test_a_frame_is_asked_about(tmp_path):
             corank.ask(frame, id="name", answers=tmp_path / "answers.csv")
     finally:
         shown.close()
+
+
+def test_answers_stay_in_the_file_that_is_named(tmp_path, monkeypatch):
+    sent = []
+    monkeypatch.setattr(AskWidget, "send", lambda self, content, buffers=None: sent.append(content))
+    frame = pd.DataFrame({"name": ["a", "b", "c", "d"], "size": [1, 2, 3, 4]})
+    path = tmp_path / "answers.csv"
+    shown = corank.ask(frame, id="name", answers=path)
+    try:
+        answer_first(shown)
+        path.unlink()
+        answer_first(shown)
+        given = shown.interview.log.answers
+        assert read_answers(path).answers == given
+        path.write_text("mine")
+        answer_first(shown)
+        assert re.search(r"not saved: .*answers\.csv was changed .*answers-kept-1\.csv", sent[-1]["error"])
+        assert path.read_text() == "mine"
+        assert read_answers(tmp_path / "answers-kept-1.csv").answers == shown.interview.log.answers == given
+        path.unlink()
+    finally:
+        shown.close()
+    assert read_answers(path).answers == given
+
+
+def answer_first(widget):
+    number = widget.interview.next().number
+    widget._handle_custom_msg({"action": "answer", "number": number, "answer": "first"}, [])
 
 
 def test_without_anywidget_there_is_a_sentence(monkeypatch):

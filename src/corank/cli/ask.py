@@ -119,6 +119,7 @@ def ask(
         if shown.browser:  # in a thread, as a browser in the terminal would not come back
             threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()
         server.run()
+        interview.ensure_saved()
         with working() as step:
             if interview.log.answers:
                 step("learning from the last answers")

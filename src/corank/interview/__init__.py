@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from corank.interview.answers import (
     Answer,
     AnswerLog,
+    AnswersChanged,
     AnswersFile,
     AnswersInUse,
     is_answers_file,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "AnswerLog",
+    "AnswersChanged",
     "AnswersFile",
     "AnswersInUse",
     "Interview",

@@ -12,11 +12,13 @@ import io
 import math
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import combinations
+from io import FileIO
+from itertools import combinations, count
 from pathlib import Path
 from typing import Any, Self
 
@@ -177,6 +179,10 @@ class AnswersInUse(ValueError):
     """Another process writes to the file of answers."""
 
 
+class AnswersChanged(OSError):
+    """Another program has changed the file of answers while it was open."""
+
+
 # ---- reading
 
 
@@ -317,12 +323,18 @@ class AnswersInMemory:
     def _write_line(self, answer: Answer, undoes: str = "") -> None:
         """Memory has no lines."""
 
+    def ensure_saved(self) -> None:
+        """Memory has no file."""
+
     def close(self) -> None:
         """Nothing is open."""
 
 
 class AnswersFile(AnswersInMemory):
     """A file of answers to write to: created, or taken up where it ends. One process at a time may have it open.
+
+    Other programs may delete or change the file in the meantime. One that is gone is written again, whole; one that was
+    changed is left as it is, and takes no more answers.
 
     Attributes
     ----------
@@ -332,22 +344,26 @@ class AnswersFile(AnswersInMemory):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._place = path.absolute()  # the working folder may change
         check_target(path, overwrite=True)
         self._file = path.open("a+b", buffering=0)  # unbuffered: what failed to be written is not written later
-        self._cut = False  # whether the last line has no end
+        self._content = bytearray()  # what the file must hold: every answer that was confirmed
+        self._unconfirmed = b""  # what a write that failed may have left behind it
+        self._copy: Path | None = None  # of the contents, where another program has changed the file
         try:
-            self._take()
+            self._take(self._file)
             self._complete_header()
+            self._left = _state(os.fstat(self._file.fileno()))  # before it is read, so that no later change is missed
             self.log = read_answers(path)
-            self._file.seek(-1, os.SEEK_END)
-            self._cut = self._file.read(1) != b"\n"
+            self._file.seek(0)
+            self._content = bytearray(self._file.read())
         except BaseException:
             self._file.close()
             raise
 
-    def _take(self) -> None:
+    def _take(self, file: FileIO) -> None:
         try:
-            lock(self._file)
+            lock(file)
         except OSError as error:
             if error.errno in _IN_USE:  # others: some file systems have no locks
                 raise AnswersInUse(
@@ -360,7 +376,8 @@ class AnswersFile(AnswersInMemory):
         self._file.seek(0)
         beginning = self._file.read(len(header))
         if len(beginning) < len(header) and header.startswith(beginning):
-            self._write(header[len(beginning) :])
+            self._content = bytearray(beginning)
+            self._add(header[len(beginning) :])
 
     def _write_line(self, answer: Answer, undoes: str = "") -> None:
         names = (*answer.items, *("",) * (len(POSITIONS) - len(answer.items)))
@@ -377,23 +394,138 @@ class AnswersFile(AnswersInMemory):
                 "names of items and people must be one line of text each, without NUL and of less than 100,000 "
                 f"characters, got {beginnings}"
             )
-        self._write(line)
+        self._check_unchanged()
+        self._add(line if self._content.endswith(b"\n") else b"\n" + line)
 
-    def _write(self, line: bytes) -> None:
-        """Write bytes at the end of the file, and on to the disk."""
-        unwritten = b"\n" + line if self._cut else line
-        n_bytes, was_cut = len(unwritten), self._cut
-        self._cut = True  # until all is written
-        while unwritten:
-            unwritten = unwritten[self._file.write(unwritten) or 0 :]
+    def _add(self, addition: bytes) -> None:
+        """Write bytes at the end of the file and on to the disk; all of them or, with an OSError, none."""
+        self._unconfirmed = addition
         try:
-            os.fsync(self._file.fileno())
-        except OSError:  # the line may be lost, and its answer is refused: it must not come back
+            _write_whole(self._file, addition)
+        except OSError:  # what is not confirmed must not count when the file is taken up again
             with suppress(OSError):
-                os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - n_bytes)
-                self._cut = was_cut
+                self._cut_back()
             raise
-        self._cut = False
+        self._content += addition
+        self._confirm()
+
+    def _cut_back(self) -> None:
+        """Remove from the end of the file what was never confirmed."""
+        os.ftruncate(self._file.fileno(), len(self._content))
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """Remember how the file is left: it holds the contents, and nothing else."""
+        self._left = _state(os.fstat(self._file.fileno()))
+        self._unconfirmed = b""
+        self._copy = None
+
+    # ---- what other programs do to the file
+
+    def ensure_saved(self) -> None:
+        """Make sure that the file at the path holds every answer, as other programs may have deleted or changed it.
+
+        Raises
+        ------
+        AnswersChanged
+            If it was changed, so that it lacks answers; they are in a copy beside it, then.
+        """
+        self._check_unchanged(may_be_longer=True)
+
+    def _check_unchanged(self, *, may_be_longer: bool = False) -> None:
+        """Refuse to write to a file that another program has changed; write one that is gone again."""
+        try:
+            if _state(self._place.stat()) == self._left:
+                return
+        except OSError:
+            pass  # the reason comes below
+        if not self._place.exists():
+            check_target(self._place, overwrite=True)  # whether its folder is still there
+            self._write_again()
+            return
+        try:
+            check_target(self._place, overwrite=True)
+            present = FileIO(self._place, "r+", opener=_appending)
+        except OSError:  # a folder, or a file that nobody may write to
+            raise self._change(has_all=False) from None
+        try:
+            if self._is_open_file(present):
+                present.close()
+                present = self._file
+            self._compare(present, may_be_longer=may_be_longer)
+        finally:
+            if present is not self._file:
+                present.close()
+
+    def _compare(self, present: FileIO, *, may_be_longer: bool) -> None:
+        """Go on with the file at the path where it holds what it must; else refuse to write to it."""
+        is_other = present is not self._file
+        in_use = None
+        if is_other:
+            try:
+                self._take(present)
+            except AnswersInUse as error:
+                in_use = error
+        present.seek(0)
+        has_all = present.read(len(self._content)) == self._content
+        rest = present.read(len(self._unconfirmed) + 1)
+        if has_all and rest and not is_other and self._unconfirmed.startswith(rest):
+            self._cut_back()
+        elif has_all and may_be_longer:
+            return
+        elif not has_all or rest:
+            raise self._change(has_all=has_all)
+        elif in_use is not None:
+            raise in_use
+        else:
+            self._go_on_with(present)
+
+    def _is_open_file(self, file: FileIO) -> bool:
+        return os.path.samestat(os.fstat(file.fileno()), os.fstat(self._file.fileno()))
+
+    def _go_on_with(self, file: FileIO) -> None:
+        """Write to another file from now on, which has the same contents."""
+        before, self._file = self._file, file
+        if before is not file:
+            before.close()
+        self._confirm()
+
+    def _write_again(self) -> None:
+        """Write all contents to a new file at the path; where it is a link, to the file that it names."""
+        self._go_on_with(self._new_file(Path(os.path.realpath(self._place))))
+
+    def _new_file(self, path: Path) -> FileIO:
+        """A file of its own with all contents, open and as private as the one before it."""
+        mode = stat.S_IMODE(os.fstat(self._file.fileno()).st_mode)
+        file = FileIO(path, "x+", opener=lambda name, flags: os.open(name, flags | os.O_APPEND, mode))
+        try:
+            self._take(file)
+            _write_whole(file, self._content)
+        except BaseException:
+            file.close()
+            path.unlink(missing_ok=True)
+            raise
+        return file
+
+    def _change(self, *, has_all: bool) -> AnswersChanged:
+        """What to say of a file that another program has changed; answers that it lacks are written to a copy."""
+        change = f"{self.path} was changed by another program while it was open here"
+        if not has_all:
+            try:
+                change += f"; what was in it before is in {self._copied().name}"
+            except OSError as error:
+                change += f", and no copy of what was in it before could be written: {error}"
+        return AnswersChanged(f"{change}. Start again to go on with {self.path.name} as it is now")
+
+    def _copied(self) -> Path:
+        """A file with all contents beside the one at the path, written once per change."""
+        numbers = count(1)
+        while self._copy is None or not self._copy.exists():
+            copy = self._place.with_stem(f"{self._place.stem}-kept-{next(numbers)}")
+            with suppress(FileExistsError):
+                self._new_file(copy).close()
+                self._copy = copy
+        return self._copy
 
     def close(self) -> None:
         """Close the file, and let another process write to it."""
@@ -404,6 +536,23 @@ class AnswersFile(AnswersInMemory):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    """By what it is seen whether a file is the same one, unchanged."""
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _appending(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_APPEND)
+
+
+def _write_whole(file: FileIO, content: bytes | bytearray) -> None:
+    """Write all bytes to an open file, and on to the disk."""
+    unwritten = memoryview(content)
+    while unwritten:
+        unwritten = unwritten[file.write(unwritten) or 0 :]
+    os.fsync(file.fileno())
 
 
 def _now() -> str:

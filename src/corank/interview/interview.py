@@ -608,6 +608,17 @@ class Interview:
         with self._lock:
             return self._answers.log
 
+    def ensure_saved(self) -> None:
+        """Make sure that the file holds every answer: where another program has deleted it, it is written again.
+
+        Raises
+        ------
+        AnswersChanged
+            If another program has changed the file, so that it lacks answers; they are in a copy beside it, then.
+        """
+        with self._lock:
+            self._answers.ensure_saved()
+
     def close(self) -> None:
         """Let another process write to the file of answers."""
         self._answers.close()

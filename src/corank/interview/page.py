@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from corank.interview.answers import AnswersInUse
 from corank.interview.cards import Cards
 from corank.interview.interview import Interview, Question, StaleQuestion
 from corank.tables.write import finite
@@ -136,7 +137,7 @@ class Page:
             raise ValueError(f"score must be a finite number up to {MAX_SCORE:g}")
         try:
             following = self.interview.answer(answer, worst, None if score is None else float(score), number=number)
-        except OSError as error:
+        except (OSError, AnswersInUse) as error:
             raise ValueError(f"This answer could not be written, so it is not saved: {error}") from error
         except StaleQuestion:
             note = "That question is not open any more, perhaps because of another page."
@@ -147,7 +148,7 @@ class Page:
     def _undone(self) -> dict[str, Any]:
         try:
             question = self.interview.undo()
-        except OSError as error:
+        except (OSError, AnswersInUse) as error:
             raise ValueError(f"This could not be written, so nothing was taken back: {error}") from error
         if question is None:
             return {"note": "There is nothing to undo."}

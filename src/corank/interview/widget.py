@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import anywidget
 
+from corank.interview.answers import AnswersInUse
 from corank.interview.cards import Cards
 from corank.interview.interview import Interview
 from corank.interview.page import Page, page_file
@@ -58,5 +60,7 @@ class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]
     def close(self) -> None:
         """Stop learning, and let another process write to the file of answers."""
         self._page.end()
+        with suppress(OSError, AnswersInUse):  # what it lacks is in a copy, and refused answers were told
+            self.interview.ensure_saved()
         self.interview.close()
         super().close()
