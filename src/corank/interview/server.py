@@ -6,12 +6,16 @@ nor may they use its cookie, and Host and Origin tell them apart.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import ipaddress
 import json
+import logging
 import re
 import secrets
 import socket
+from collections import Counter
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -23,12 +27,21 @@ from starlette.requests import ClientDisconnect, Request, cookie_parser
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from corank.interview.cards import PICTURE_TYPES
 from corank.interview.page import Page, page_file
 from corank.tables import spreadsheet_safe, write_to
 
 MAX_BODY = 64_000  # bytes of a message
+STRANGER_SECONDS = 10.0  # after which a connection ends on which the token was not shown
+MAX_STRANGERS = 400  # connections on which the token was not shown yet
+MAX_PER_ADDRESS = 300  # of them, from one address
+BACKLOG = 100  # connections that begin at a time: far fewer, so that the owner shows the token before giving way
+ADMIT = "corank.admit"  # of the state of a request: what to call when it has the token
+SILENT = logging.getLogger("corank.strangers")  # nobody else may write to the terminal of the owner
+SILENT.setLevel(logging.CRITICAL + 1)
 FILES = {"page.js": "text/javascript", "page.css": "text/css"}
 NUMBER = re.compile("[0-9]{1,9}")  # of a row or a column
 HTTP_PORT = 80  # is not named in addresses
@@ -79,24 +92,26 @@ class Guard:
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
-        request = Request(scope, receive)
-        refusal = self._refusal(request)
-        await (self._app if refusal is None else refusal)(scope, receive, send_safely)
+        await self._answering(Request(scope, receive))(scope, receive, send_safely)
 
-    def _refusal(self, request: Request) -> Response | None:
-        """What is answered in place of the page, or None."""
+    def _answering(self, request: Request) -> ASGIApp:
+        """What answers a request: the page, its entry or a refusal."""
         headers = request.headers
         if not self._is_own_host(headers):
-            return PlainTextResponse("The Host header names another server.\n", 421)
+            return _refusal("The Host header names another server.\n", 421)
         if request.method not in ("GET", "HEAD"):
             same_origin = headers.get("origin") == f"http://{headers['host']}"
             if not same_origin or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-                return PlainTextResponse("Only the page itself may send messages.\n", 403)
+                return _refusal("Only the page itself may send messages.\n", 403)
         token = request.query_params.get("token")
-        if token is not None and request.scope["path"] == "/" and request.method == "GET":
-            return self._entry() if self._is_token(token) else PlainTextResponse(STRANGER, 403)
-        cookies = cookie_parser(headers.get("cookie", ""))
-        return None if self._is_token(cookies.get(self._cookie, "")) else PlainTextResponse(STRANGER, 403)
+        is_entry = token is not None and request.scope["path"] == "/" and request.method == "GET"
+        shown = token if is_entry else cookie_parser(headers.get("cookie", "")).get(self._cookie)
+        if not self._is_token(shown or ""):
+            return _refusal(STRANGER, 403)
+        admit = request.scope.get("state", {}).get(ADMIT)
+        if admit is not None:  # the server is a `Connection`
+            admit()
+        return self._entry() if is_entry else self._app
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
@@ -124,6 +139,11 @@ class Guard:
         response = Response(ENTRY, media_type="text/html")
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
         return response
+
+
+def _refusal(text: str, status: int) -> Response:
+    """What a stranger is told, as the last thing on a connection."""
+    return PlainTextResponse(text, status, {"Connection": "close"})
 
 
 def _is_address(name: str) -> bool:
@@ -206,6 +226,46 @@ def build_app(page: Page, token: str, host: str, port: int) -> ASGIApp:
     return Guard(Starlette(routes=routes), token, host, port, remote_pictures=page.cards.has_remote_pictures)
 
 
+class Connection(H11Protocol):
+    """A connection to the page. Until the token is shown on it, it is a stranger's: short, silent and one of a few.
+
+    On this machine strangers and the owner have the same address, so the oldest stranger gives way to a new connection;
+    one on which the token was shown never does.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, ADMIT: self._admit}, _loop)
+        self._terminal, self.logger = self.logger, SILENT
+        self._is_stranger = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, and end the oldest of the strangers where they are too many."""
+        super().connection_made(transport)
+        self._address = "" if self.client is None else self.client[0]
+        self._deadline = self.loop.call_later(STRANGER_SECONDS, transport.abort)
+        strangers = [other for other in self.connections if isinstance(other, Connection) and other._is_open_stranger()]
+        strangers.sort(key=lambda stranger: stranger._deadline.when())  # the oldest first
+        address, most = Counter(stranger._address for stranger in strangers).most_common(1)[0]
+        if most > MAX_PER_ADDRESS or len(strangers) > MAX_STRANGERS:
+            next(stranger for stranger in strangers if stranger._address == address).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _is_open_stranger(self) -> bool:
+        return self._is_stranger and not self.transport.is_closing()
+
+    def _admit(self) -> None:
+        """Let the connection stay: the token was shown on it."""
+        self._is_stranger = False
+        self._deadline.cancel()
+        self.logger = self.cycle.logger = self._terminal  # for mistakes of the page
+
+
 class PageServer:
     """A server for one page. It listens when it is made, and answers while it runs.
 
@@ -230,13 +290,15 @@ class PageServer:
         self.address = f"http://{shown}:{port}/?token={token}"
         config = uvicorn.Config(
             build_app(page, token, host, port),
+            loop="asyncio",
+            http=Connection,
             lifespan="off",
-            log_level="warning",
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
             ws="none",
-            limit_concurrency=200,
+            backlog=BACKLOG,
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(config)
