@@ -7,11 +7,13 @@ reads, or an odd table of items that is asked about. `fuzz/corpus/ask` keeps req
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -24,12 +26,12 @@ import pyarrow as pa
 from typer.testing import CliRunner
 
 from corank.cli import app
-from corank.interview.answers import COLUMNS, HEADER, N_ITEMS, POSITIONS, UNDO, AnswersFile, read_answers
+from corank.interview.answers import COLUMNS, HEADER, N_ITEMS, POSITIONS, UNDO, AnswersFile, AnswersInUse, read_answers
 from corank.interview.cards import Cards
 from corank.interview.interview import KINDS, Interview
 from corank.interview.page import Page
 from corank.interview.server import build_app
-from corank.tables import write_table
+from corank.tables import TableError, write_table
 from fuzz import tables
 from fuzz.mutations import Rng, changed_bytes, changed_json
 from fuzz.watch import finding_of
@@ -209,8 +211,25 @@ def ask_about(rng: Rng, folder: Path) -> list[str]:
     return [f"corank {' '.join(words)}: {finding}" for finding in findings]
 
 
-ACTS: tuple[Callable[[Rng, Path], list[str]], ...] = (visit, take_up, learn, ask_about)
-ACT_SHARES = (0.4, 0.3, 0.15, 0.15)
+def disturb(rng: Rng, folder: Path) -> list[str]:
+    """Other programs that change the file of answers while it is written to, and disks that are full."""
+    path = folder / "answers.csv"
+    with AnswersFile(path) as file:
+        for _ in range(int(rng.integers(1, MOST_ANSWERS))):
+            if rng.random() < 0.4:
+                _change_file(rng, path, file._content)
+            finding = finding_of(partial(_finding_at_answer, rng, file), ())
+            if finding is not None:
+                return [finding]
+        with suppress(OSError, AnswersInUse):
+            file.ensure_saved()
+        said = file._content
+    is_kept = any(other.read_bytes().startswith(said) for other in folder.iterdir() if other.is_file())
+    return [] if is_kept else ["what was confirmed is in no file"]
+
+
+ACTS: tuple[Callable[[Rng, Path], list[str]], ...] = (visit, take_up, learn, ask_about, disturb)
+ACT_SHARES = (0.35, 0.25, 0.15, 0.15, 0.1)
 
 
 # ---- requests
@@ -489,6 +508,53 @@ def answers_examined(path: Path, kind: str, rng: Rng) -> list[str]:
     if not path.read_bytes().startswith(old):
         findings.append("what was in the file of answers is gone")
     return findings
+
+
+def _change_file(rng: Rng, path: Path, content: bytes) -> None:
+    """What another program may do to the file of answers, which held `content` once."""
+    cut = content[: int(rng.integers(len(content) + 1))]
+    changed = _pick(
+        rng, (content, content, content, cut, changed_bytes(rng, content), content + changed_bytes(rng, cut))
+    )
+    match int(rng.integers(4)):
+        case 0:
+            path.unlink(missing_ok=True)
+        case 1:
+            if path.exists():
+                path.rename(path.with_name("moved.csv"))
+        case 2:
+            path.write_bytes(changed)
+            later = path.stat().st_mtime_ns + 10**9  # clocks of file systems tick in milliseconds
+            os.utime(path, ns=(later, later))
+        case _:
+            other = path.with_name("other.csv")
+            other.write_bytes(changed)
+            other.replace(path)
+
+
+def _finding_at_answer(rng: Rng, file: AnswersFile) -> str | None:
+    """What is wrong after an answer or an undo, for which the disk may be full."""
+    before, log = file.path.read_bytes() if file.path.exists() else None, file.log
+    is_undo = rng.random() < 0.2
+    full = OSError(errno.ENOSPC, "No space left on device")
+    try:
+        with patch("os.fsync", side_effect=full) if rng.random() < 0.2 else nullcontext():
+            if is_undo:
+                file.undo()
+            else:
+                file.append("compare", ("i0", "i1"), _pick(rng, ("first", "tie", "skip")))
+    except (OSError, AnswersInUse):
+        after = file.path.read_bytes() if file.path.exists() else None
+        if file.log is not log:
+            return "an answer that was refused is kept"
+        return None if after == before else "an answer that was refused changes the file"
+    if is_undo and file.log is log:
+        return None
+    try:
+        written = read_answers(file.path).answers
+    except TableError:
+        written = []
+    return None if written == file.log.answers else "an answer that was confirmed is not in the file"
 
 
 def _taken_up(path: Path, kind: str, rng: Rng) -> str | None:

@@ -1,5 +1,6 @@
 """The fuzzers run, say what they find, and what they once found stays mended."""
 
+import logging
 import shlex
 import shutil
 from importlib import import_module
@@ -12,7 +13,7 @@ from corank import RankRLS
 from corank.interview.answers import AnswersFile
 from corank.interview.interview import KINDS
 from corank.interview.server import Guard
-from fuzz import ask, models, tables
+from fuzz import ask, connections, models, tables
 from fuzz.__main__ import block, fuzzers, main
 from fuzz.watch import finding_of
 
@@ -49,13 +50,13 @@ def test_answers_that_were_findings(path, kind, tmp_path):
     assert ask.answers_examined(tmp_path / "answers.csv", kind, np.random.default_rng(0)) == []
 
 
-@pytest.mark.parametrize(("fuzzer", "count"), [(ask, 24), (models, 60), (tables, 8)])
+@pytest.mark.parametrize(("fuzzer", "count"), [(ask, 24), (connections, 60), (models, 60), (tables, 8)])
 def test_a_few_cases(fuzzer, count):
     assert fuzzer.run(31_000, count) == []
 
 
 def test_every_fuzzer_has_a_run():
-    assert {"ask", "messages", "models", "tables"} == set(fuzzers())
+    assert {"ask", "connections", "messages", "models", "tables"} == set(fuzzers())
     assert all(callable(import_module(f"fuzz.{name}").run) for name in fuzzers())
 
 
@@ -72,7 +73,7 @@ def test_a_case_can_be_repeated_alone(tmp_path):
 
 
 def test_the_fuzzer_finds_a_door_that_stands_open(monkeypatch):
-    monkeypatch.setattr(Guard, "_refusal", lambda self, request: None)
+    monkeypatch.setattr(Guard, "_answering", lambda self, request: self._app)
     assert "is let in" in "".join(ask.run(31_000, 24))
 
 
@@ -80,10 +81,21 @@ def test_the_fuzzer_finds_answers_that_are_lost(monkeypatch):
     def write(file, line):
         file.path.write_bytes(line)
 
-    monkeypatch.setattr(AnswersFile, "_write", write)
+    monkeypatch.setattr(AnswersFile, "_add", write)
+    monkeypatch.setattr(AnswersFile, "_check_unchanged", lambda file: None)
     findings = "".join(ask.run(31_000, 24))
     assert "is gone" in findings
     assert "changes what is in the file of answers" in findings
+
+
+def test_the_fuzzer_finds_answers_that_go_nowhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(AnswersFile, "_check_unchanged", lambda file, may_be_longer=False: None)
+    assert "is not in the file" in "".join(ask.disturb(np.random.default_rng(0), tmp_path))
+
+
+def test_the_fuzzer_finds_what_strangers_write_to_the_terminal(monkeypatch):
+    monkeypatch.setattr("corank.interview.server.SILENT", logging.getLogger("uvicorn.error"))
+    assert "is told on the terminal" in "".join(connections.run(100, 60))
 
 
 def raised(error):

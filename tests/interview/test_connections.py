@@ -182,6 +182,7 @@ REQUESTS = {
     "endless headers": b"GET / HTTP/1.1\r\nHost: HERE\r\nX: " + b"x" * 200_000,
     "two hosts": b"GET / HTTP/1.1\r\nHost: HERE\r\nHost: HERE\r\n\r\n",
     "chunks that are none": b"POST / HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+    "chunks of a request that has no body": b"HEAD / HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
     "a length that is none": b"POST / HTTP/1.1\r\nHost: HERE\r\nContent-Length: -1\r\n\r\n",
     "something after an answer": b"GET / HTTP/1.1\r\nHost: HERE\r\n\r\n\x00\x00\x00\r\n\r\n",
     "continue?": b"POST / HTTP/1.1\r\nHost: HERE\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
@@ -190,7 +191,7 @@ REQUESTS = {
 }
 
 
-def test_nothing_that_a_stranger_sends_is_on_the_terminal(capfd, limits):
+def test_nothing_that_a_stranger_sends_is_on_the_terminal(capfd, caplog, limits):
     limits(seconds=0.2)
     with serving() as port:
         for sent in REQUESTS.values():
@@ -198,6 +199,7 @@ def test_nothing_that_a_stranger_sends_is_on_the_terminal(capfd, limits):
                 connection.sendall(sent.replace(b"HERE", f"127.0.0.1:{port}".encode()))
                 ended(connection)
     assert capfd.readouterr() == ("", "")
+    assert caplog.messages == []  # of asyncio, which are on the terminal outside of tests
 
 
 def test_a_mistake_of_the_page_is_on_the_terminal(capfd, monkeypatch):

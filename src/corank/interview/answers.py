@@ -347,7 +347,7 @@ class AnswersFile(AnswersInMemory):
         self._place = path.absolute()  # the working folder may change
         check_target(path, overwrite=True)
         self._file = path.open("a+b", buffering=0)  # unbuffered: what failed to be written is not written later
-        self._content = bytearray()  # what the file must hold: every answer that was confirmed
+        self._content = b""  # what the file must hold: every answer that was confirmed
         self._unconfirmed = b""  # what a write that failed may have left behind it
         self._copy: Path | None = None  # of the contents, where another program has changed the file
         try:
@@ -356,7 +356,7 @@ class AnswersFile(AnswersInMemory):
             self._left = _state(os.fstat(self._file.fileno()))  # before it is read, so that no later change is missed
             self.log = read_answers(path)
             self._file.seek(0)
-            self._content = bytearray(self._file.read())
+            self._content = self._file.read()
         except BaseException:
             self._file.close()
             raise
@@ -376,7 +376,7 @@ class AnswersFile(AnswersInMemory):
         self._file.seek(0)
         beginning = self._file.read(len(header))
         if len(beginning) < len(header) and header.startswith(beginning):
-            self._content = bytearray(beginning)
+            self._content = beginning
             self._add(header[len(beginning) :])
 
     def _write_line(self, answer: Answer, undoes: str = "") -> None:
@@ -547,7 +547,7 @@ def _appending(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_APPEND)
 
 
-def _write_whole(file: FileIO, content: bytes | bytearray) -> None:
+def _write_whole(file: FileIO, content: bytes) -> None:
     """Write all bytes to an open file, and on to the disk."""
     unwritten = memoryview(content)
     while unwritten:

@@ -18,6 +18,7 @@ from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -255,6 +256,13 @@ class Connection(H11Protocol):
         """End."""
         self._deadline.cancel()
         super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Hear what came. An error of uvicorn, where nonsense cannot be answered, would be told on the terminal."""
+        try:
+            super().handle_events()
+        except h11.LocalProtocolError:
+            self.transport.abort()
 
     def _is_open_stranger(self) -> bool:
         return self._is_stranger and not self.transport.is_closing()
