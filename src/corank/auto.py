@@ -59,8 +59,9 @@ class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[mi
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows up to 300; more rows are weighed by a sample. Beyond 2,000 rows the
-    heaviest five candidates are fitted in a basis of 500 rows. Rows must be in memory: a scan goes to `RLS`.
+    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows, beyond 2,000 rows of
+    1,000, where only the heaviest candidates, at most eight, are fitted to all rows. Beyond 5,000 rows at
+    most four of them are fitted in a basis of 2,000 rows. Rows must be in memory: a scan goes to `RLS`.
 
     Examples
     --------
@@ -146,8 +147,9 @@ class AutoRanker(RankerMixin, AverageLearner):
 
     Notes
     -----
-    O(C n³) for C candidates and n scored rows up to 300; more rows are weighed by a sample of queries. Beyond 2,000 rows
-    the heaviest five candidates are fitted in a basis of 500 rows. Rows must be in memory: a scan goes to `RankRLS`.
+    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of 300 rows, beyond 2,000
+    rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all rows. Beyond 5,000 rows at
+    most four of them are fitted in a basis of 2,000 rows. Rows must be in memory: a scan goes to `RankRLS`.
 
     Examples
     --------

@@ -180,6 +180,8 @@ def test_a_sparse_matrix_that_would_become_too_large_is_refused(monkeypatch):
 def small_basis(monkeypatch):
     """Sixty scored rows count as so many that 15 of them span the model."""
     monkeypatch.setattr("corank.average.fitting.MAX_WEIGHED", 20)
+    monkeypatch.setattr("corank.average.fitting.MAX_WEIGHED_OF_MANY", 20)
+    monkeypatch.setattr("corank.average.fitting.MANY_ROWS", 25)
     monkeypatch.setattr("corank.average.fitting.MAX_DUAL", 30)
     monkeypatch.setattr("corank.average.fitting.N_BASIS", 15)
 

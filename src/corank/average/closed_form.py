@@ -55,6 +55,11 @@ class Units:
     def __len__(self) -> int:
         return len(self.scores)
 
+    @property
+    def size(self) -> int:
+        """Rows of the largest matrix between units or between points."""
+        return max(len(self), self.n_points)
+
     def take(self, units: Index) -> Units:
         """The chosen units; points keep their numbers."""
         return replace(

@@ -1,8 +1,8 @@
 """Fit the average: weigh candidates, fit those that carry weight, and say how large the error on new rows is.
 
-Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More than MAX_WEIGHED rows:
-candidates are weighed on a sample of them, then fitted on all rows with their alphas. More than MAX_DUAL rows: the
-heaviest candidates are fitted on all rows in a basis of some of them.
+Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More rows: candidates are
+weighed on a sample of them, then fitted on all rows with their alphas, each exactly. More than MANY_ROWS: the sample
+is larger, and only the heaviest candidates are fitted. More than MAX_DUAL rows: they are fitted in a basis.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from corank.average.similarity import CandidateKernel, Distances, Space, second_
 from corank.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
 from corank.model_files.packing import storable
 
-MAX_WEIGHED = 300  # rows by which candidates are weighed: the weights of more rows are the same but for noise
-MAX_DUAL = 2_000  # rows that are all points of the model
+MANY_ROWS = 2_000  # beyond which a fit takes seconds
+MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
 FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
-N_BASIS = 500  # rows that span the model beyond
-MAX_BASIS_CANDIDATES = 5  # that see all rows beyond
+MAX_DUAL = 5_000  # rows that are all points of the model
+N_BASIS = 2_000  # rows that span the model beyond
+MAX_HEAVIEST, MAX_IN_BASIS = 8, 4  # candidates that are fitted to many rows; each with a basis adds 64 MB to a file
+MAX_BASIS_WORK = 100_000  # rows times candidates that are read in a basis, but for one candidate per side
 NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
 PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added to those that were observed
 BASIS_BLOCK_ENTRIES = 2**18  # kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
@@ -119,11 +121,15 @@ def fit_average(
     points = np.arange(units.n_points)
     if sampled is units:
         fitted = [fits.closed(number, space) for number in chosen]
-    elif units.n_points <= MAX_DUAL:
-        fitted = fits.all_dual(chosen, space)
+    elif not _are_many(units):
+        fitted = fits.all_dual(chosen.tolist(), space)
+    elif units.size <= MAX_DUAL:
+        fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
     else:
-        points = np.sort(np.random.default_rng([seed, 2]).choice(units.n_points, N_BASIS, replace=False))
-        fitted = fits.on_basis(_heaviest(mixtures, chosen), space, points)
+        if units.n_points > N_BASIS:
+            points = np.sort(np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False))
+        count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
+        fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
     totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
     table = [
         (judgement.candidate, float(weight), float(error))
@@ -150,18 +156,24 @@ def base_score(units: Units) -> float:
     return float(weights @ units.scores / weights.sum())
 
 
+def _are_many(units: Units) -> bool:
+    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by more rows."""
+    return units.size > MANY_ROWS
+
+
 def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
     """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of all rows."""
-    if len(units) <= MAX_WEIGHED:
+    most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
+    if len(units) <= most:
         return units, space
     rng = np.random.default_rng([seed, 1])
     order = rng.permutation(int(units.folds.max()) + 1)
     sizes = np.bincount(units.folds)[order]
-    whole = order[np.cumsum(sizes) <= MAX_WEIGHED]
+    whole = order[np.cumsum(sizes) <= most]
     if len(whole) >= min(len(order), 8):
         chosen = np.flatnonzero(np.isin(units.folds, whole))
     else:
-        chosen = np.sort(rng.choice(len(units), MAX_WEIGHED, replace=False))
+        chosen = np.sort(rng.choice(len(units), most, replace=False))
     sample = units.take(chosen)
     rows = np.unique(sample.first if sample.second is None else np.concatenate([sample.first, sample.second]))
     return sample.renumbered(rows), space.take(rows)
@@ -198,10 +210,11 @@ def _carriers(mixtures: Sequence[Mixture]) -> Index:
     return chosen[np.argsort(-mixtures[0].weights[chosen], kind="stable")]
 
 
-def _heaviest(mixtures: Sequence[Mixture], chosen: Index) -> list[int]:
-    """The few candidates that see all rows, heaviest first, at least one of them for every side."""
+def _heaviest(mixtures: Sequence[Mixture], chosen: Index, count: int) -> list[int]:
+    """So many of the chosen candidates, heaviest first, and at least the heaviest one of every side."""
     first = dict.fromkeys(int(np.argmax(mixture.weights)) for mixture in mixtures)
-    few = [*first, *(int(number) for number in chosen if int(number) not in first)][:MAX_BASIS_CANDIDATES]
+    others = [int(number) for number in chosen if int(number) not in first]
+    few = [*first, *others[: max(count - len(first), 0)]]
     return sorted(few, key=lambda number: -mixtures[0].weights[number])
 
 
@@ -290,18 +303,18 @@ class _Fits:
         kernel = space.kernel(judgement)
         return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
 
-    def all_dual(self, chosen: Index, space: Space) -> list[FittedCandidate]:
+    def all_dual(self, chosen: Sequence[int], space: Space) -> list[FittedCandidate]:
         """Fit candidates on all rows, those that are functions of the same distances one after the other."""
 
         def distances(number: int) -> list[tuple[str, str]]:
             return [(similarity.sight.name, similarity.kernel) for similarity in self.judged[number].similarities]
 
         fitted = {}
-        for _, numbers in groupby(sorted(chosen.tolist(), key=distances), key=distances):
+        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
             shared = space.emptied()
             for number in numbers:
                 fitted[number] = self._dual(number, shared)
-        return [fitted[number] for number in chosen.tolist()]
+        return [fitted[number] for number in chosen]
 
     def _dual(self, number: int, space: Space) -> FittedCandidate:
         """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""

@@ -44,6 +44,7 @@ from corank.views import View
 MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
 MAX_KEPT = 20_000  # scored rows that are kept for an update
 MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
+MAX_POSTERIOR_ENTRIES = 75_000_000  # of their matrices together, 600 MB: three of 5,000 points
 BLOCK_ENTRIES = 2**16  # kernel values at a time: 512 KB, which stay in a cache
 MIN_BLOCK_ROWS = 64
 LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
@@ -276,7 +277,9 @@ class AverageModel:
     def _heaviest(self, side: int) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
         """The posteriors that make up the uncertainty, their weights, which sum to 1, and what gives their values."""
         order = sorted(range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side])
-        chosen = [number for number in order[:MAX_POSTERIORS] if self.candidates[number].weights[side] > 0]
+        n_points = len(self.candidates[0].coefficients)
+        count = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
+        chosen = [number for number in order[:count] if self.candidates[number].weights[side] > 0]
         used = [self.candidates[number] for number in chosen]
         weights = np.asarray([candidate.weights[side] for candidate in used])
         for number in chosen:
@@ -378,7 +381,7 @@ class CandidatePosterior:
     @classmethod
     def of(cls, fitted: FittedCandidate, space: Space, units: Units | None) -> CandidatePosterior:
         """Factorise the system of a fitted candidate again. O(r³)."""
-        kernel = space.kernel(fitted)
+        kernel = space.new_kernel(fitted)
         r = len(kernel)
         if fitted.basis is not None:
             gram, directions = fitted.basis
