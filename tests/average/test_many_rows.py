@@ -5,6 +5,7 @@ import pytest
 
 from corank import AutoRanker, AutoRegressor, Candidate
 from corank.average import fitting
+from corank.average.weighing import convex_weights
 
 NARROW = [Candidate(kernel="rbf", width=0.5), Candidate(kernel="laplacian", width=2.0)]
 
@@ -34,6 +35,28 @@ def test_queries_beyond_2000_rows_do_not_make_the_order_worse():
         model = AutoRanker(candidates=NARROW, random_state=0).fit(X[:n], y[:n], qid=queries[:n])
         scores.append(model.score(X[2_100:], y[2_100:], qid=queries[2_100:]))
     assert scores[1] >= scores[0] - 0.005
+
+
+def test_convex_weights_have_the_least_squared_error():
+    rng = np.random.default_rng(5)
+    truth = rng.standard_normal(60)
+    predictions = np.stack([truth + noise * rng.standard_normal(60) for noise in (0.5, 0.7, 1.0, 4.0)])
+    weights = convex_weights(predictions, truth)
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1)
+    least = np.sum((truth - weights @ predictions) ** 2)
+    others = rng.dirichlet(np.full(4, 0.7), 20_000)
+    assert least <= np.min(np.sum((truth - others @ predictions) ** 2, axis=1))
+
+
+def test_one_good_model_keeps_its_weight_among_many_that_explain_nothing():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((2_100, 12))
+    y = np.sin(3 * X[:, 0]) * np.sign(X[:, 1]) + 0.8 * rng.standard_normal(2_100)
+    narrow = Candidate(kernel="laplacian", width=0.5)
+    blind = [Candidate(kernel="rbf", width=float(width)) for width in np.geomspace(4, 64, 30)]
+    model = AutoRegressor(candidates=[*blind, narrow], random_state=0).fit(X, y)
+    assert next(line.weight for line in model.candidates_ if line.candidate == narrow) > 0.45
 
 
 @pytest.fixture

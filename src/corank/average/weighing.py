@@ -1,4 +1,7 @@
-"""What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors (ranking)."""
+"""What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors (ranking).
+
+With few units every candidate is weighed by its own error; with many, regression weighs candidates as they go together.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.special import logsumexp, softmax
 
 from corank._arrays import FloatArray, Index, Mask
@@ -19,6 +23,8 @@ MANY_UNITS = 150
 LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
 ALMOST_RIGHT = 0.2  # of the variance of the scores: an error with which the order is right; what is below it is chance
 ROUNDING = 1e-9  # relative difference of errors that says nothing
+STACKED_UNITS = 500  # from which held-out errors tell which candidates go well together, and not each by itself alone
+SUM_TO_ONE = 1e3  # how much heavier the sum of weights counts than all predictions
 BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
 
 
@@ -149,13 +155,17 @@ def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | 
     least = np.asarray([c.errors[c.best] for c in judged])
     marks = len(np.unique(units.scores)) <= 2  # yes and no: their noise is not that of the evidence
     floor = ALMOST_RIGHT * _variance(units) if marks else 0.0
-    by_error = _error_weights(judged, least + floor, units, mask)
+    held_out = np.stack([c.held_out[:, c.best] for c in judged])
+    if len(units) >= STACKED_UNITS:
+        by_error = np.zeros(len(judged))
+        by_error[mask] = convex_weights(held_out[mask], units.truth)
+    else:
+        by_error = _error_weights(judged, least + floor, units, mask)
     log_evidence = np.stack([c.form.log_evidence for c in judged])
     log_evidence[~mask] = -np.inf
     shares = (0.0 if marks else 0.5) * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
     for number, candidate in enumerate(judged):
         shares[number, candidate.best] += (1.0 if marks else 0.5) * by_error[number]
-    held_out = np.stack([c.held_out[:, c.best] for c in judged])
     squares = (units.truth - held_out) ** 2
     shares *= _belief(judged, squares, least, units, shares.sum(axis=1), mask)[:, None]
     return Mixture(shares, np.ones(len(judged)), least)
@@ -195,6 +205,15 @@ def _error_weights(judged: Sequence[Judged], errors: FloatArray, units: Units, m
     exponent = np.sqrt(int(units.folds.max()) + 1)
     logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST_SCALE))
     return softmax(np.where(mask, logarithms, -np.inf))
+
+
+def convex_weights(predictions: FloatArray, truth: FloatArray) -> FloatArray:
+    """argmin ‖truth − Σ w_c predictions_c‖² over weights (C,) from 0 whose sum is 1, for predictions (C, N)."""
+    size = SUM_TO_ONE * max(float(np.linalg.norm(predictions)), LEAST_SCALE)
+    ones = np.full(len(predictions), size)
+    weights, _ = nnls(np.column_stack([predictions, ones]).T, np.append(truth, size))
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
 
 
 def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatArray:
