@@ -55,7 +55,7 @@ def digest(*values: Any) -> str:
         if is_sparse(value):
             arrays = [value.data, value.indices, value.indptr]
         elif array_api_compat.is_array_api_obj(value):
-            arrays = [to_numpy(value)]
+            arrays = [to_numpy(value), *([np.ma.getmaskarray(value)] if is_masked(value) else [])]
         else:
             arrays = []
             result.update(repr(value).encode())
@@ -73,6 +73,27 @@ def is_sparse(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether `x` is an array of a library other than NumPy (torch, array-api-strict, …)."""
     return bool(array_api_compat.is_array_api_obj(x)) and not array_api_compat.is_numpy_array(x) and not is_sparse(x)
+
+
+def is_masked(x: Any) -> bool:
+    """Whether entries of a NumPy masked array are masked, or of such arrays in a list."""
+    if isinstance(x, list | tuple):
+        return any(isinstance(entry, np.ma.MaskedArray) and is_masked(entry) for entry in x)
+    return isinstance(x, np.ma.MaskedArray) and bool(np.any(np.ma.getmaskarray(x)))
+
+
+def masked_as_nan(x: Any) -> Any:
+    """`x` with NaN for its masked entries, which as integers and texts cannot be NaN; as it is where none is masked."""
+    if not is_masked(x):
+        return x
+    given = x
+    if not isinstance(x, np.ma.MaskedArray):
+        masks = [np.ma.getmaskarray(entry) for entry in x]
+        given = np.ma.array([np.ma.getdata(entry) for entry in x], mask=masks)
+    dtype = np.result_type(given.dtype, np.float64) if given.dtype.kind in "biufc" else np.dtype(object)
+    values = np.full(given.shape, np.nan, dtype=dtype)
+    values[~np.ma.getmaskarray(given)] = given.compressed()
+    return values
 
 
 def namespace(x: Any) -> Any:

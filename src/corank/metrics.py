@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, take, to_numpy
-from corank.rows import encode_queries
+from corank._arrays import FloatArray, Index, Mask, NumpyArray, masked_as_nan, run_starts, take, to_numpy
+from corank.rows import encode_queries, refuse_masked
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
 
@@ -55,7 +55,7 @@ def disagreement_error(
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        True scores, higher is better. Rows with NaN are left out.
+        True scores, higher is better. Rows with NaN, or masked, are left out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -103,7 +103,7 @@ def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, avera
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        Gains, not negative. Rows with NaN are left out.
+        Gains, not negative. Rows with NaN, or masked, are left out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -154,7 +154,7 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        1 or True where a row is relevant, 0 or False where not. Rows with NaN are left out.
+        1 or True where a row is relevant, 0 or False where not. Rows with NaN, or masked, are left out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -195,7 +195,7 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        1 or True where it came true, 0 or False where not. Rows with NaN are left out.
+        1 or True where it came true, 0 or False where not. Rows with NaN, or masked, are left out.
     y_prob : array-like of shape (n,)
         Predicted probabilities.
     n_bins : int
@@ -331,6 +331,9 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
 
 
 def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArray:
+    if name == "y_true":
+        values = masked_as_nan(values)
+    refuse_masked(values, name, "give every row a number")
     column: NumpyArray = to_numpy(values)
     if column.dtype.kind == "O":
         try:  # pandas has missing marks of its own

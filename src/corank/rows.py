@@ -23,8 +23,10 @@ from corank._arrays import (
     first_appearance,
     float64,
     is_foreign,
+    is_masked,
     is_sparse,
     like,
+    masked_as_nan,
     namespace,
     take,
     to_numpy,
@@ -36,6 +38,10 @@ from corank.model_files.packing import storable
 LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
 SMALLEST_SIZE = 1e-60  # … and must not become zero
 SCALE_ROWS, MAX_SCALE_RATIO = 1_000, 1e3  # rows by which ranges of columns are known; how much they may differ
+MASKED_FEATURES = (
+    "fill in or drop such entries first; AutoRanker, AutoRegressor and TableEncoder take them as the missing cells of a "
+    "table, as in pandas.DataFrame(X)"
+)
 LOST_SHARE = 1e-12  # differences of scores below that share of the scores themselves drown in rounding
 
 
@@ -140,6 +146,7 @@ def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
     NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay in their library.
     """
     _refuse_scan(estimator, X)
+    refuse_masked(X, "X", MASKED_FEATURES)
     if is_foreign(X):
         return _read_foreign_features(estimator, X, reset=reset)
     _refuse_text_columns(X)
@@ -183,6 +190,18 @@ def refuse_extreme_size(values: Array, name: str, *, small: bool = True) -> None
             f"compute with; {act} all of them by the same number, so that they lie between {SMALLEST_SIZE:g} and "
             f"{LARGEST_SIZE:g}."
         )
+
+
+def refuse_masked(values: Any, name: str, act: str) -> None:
+    """Refuse masked entries, whose numbers count for nothing; `act`: what to do about them."""
+    if not is_masked(values):
+        return
+    if isinstance(values, np.ma.MaskedArray):
+        first = [int(numbers[0]) for numbers in np.nonzero(np.ma.getmaskarray(values))]
+    else:
+        first = [next(row for row, entry in enumerate(values) if is_masked(entry))]
+    where = "".join(f", {axis} {number}" for axis, number in zip(("row", "column"), first, strict=False))
+    raise ValueError(f"{name} has masked entries, first in{where.removeprefix(',')}; {act}.")
 
 
 def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = True) -> Array:
@@ -309,7 +328,8 @@ def _refuse_text_columns(X: Any) -> None:
 
 
 def read_scores(y: Any, n_rows: int, reference: Array) -> Array:
-    """Check scores: (n,) float64 beside `reference`, NaN = unscored."""
+    """Check scores: (n,) float64 beside `reference`, NaN = unscored, as masked ones are."""
+    y = masked_as_nan(y)
     values = y if is_foreign(y) else _as_floats(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         warn_user(
@@ -378,6 +398,7 @@ def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str
         return None
     if isinstance(sample_weight, Number):
         sample_weight = np.full(n_rows, sample_weight)
+    refuse_masked(sample_weight, name, "give a number for each of them, or drop them")
     values = sample_weight if is_foreign(sample_weight) else _as_floats(sample_weight, name)
     if values.ndim != 1:
         need = "sample weights must be 1D array or scalar" if name == "sample_weight" else "one number each is needed"
@@ -425,6 +446,7 @@ def encode_queries(qid: Any, n_rows: int, name: str = "qid") -> tuple[Array, int
 
 def as_labels(qid: Any, name: str) -> NumpyArray:
     """Labels (n,), one per row: an object array where NumPy has no type for them. Missing labels are refused."""
+    refuse_masked(qid, name, "give every row a query label or drop it")
     if isinstance(qid, Sequence) and any(isinstance(label, tuple) for label in qid):
         labels = np.empty(len(qid), dtype=object)
         labels[:] = qid
@@ -519,6 +541,7 @@ def read_comparisons(
 
 
 def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> NumpyArray:
+    refuse_masked(values, name, "drop such comparisons")
     array = to_numpy(values)
     labels = row_labels(table)
     if labels is not None and array.ndim == 1 and array.size and array.dtype.kind not in "iuf":

@@ -18,6 +18,7 @@ from scipy import sparse
 from corank._arrays import Array, NumpyArray, is_foreign, is_sparse, namespace, take, take_columns, to_numpy
 from corank._messages import did_you_mean, warn_user
 from corank.model_files.packing import storable
+from corank.rows import refuse_masked
 
 Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
 
@@ -265,6 +266,9 @@ def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[Vi
     >>> X.shape, [view.columns for view in views]
     ((5, 5), [slice(0, 2, None), slice(2, 5, None)])
     """
+    arrays = list(arrays)
+    for position, X in enumerate(arrays):
+        refuse_masked(X, f"arrays[{position}]", "fill in or drop such entries first")
     blocks = [X if is_sparse(X) or is_foreign(X) else np.asarray(X) for X in arrays]
     if not blocks:
         raise ValueError("arrays is empty: give one array per view.")

@@ -17,6 +17,7 @@ READING = {
     "rmse": "root mean squared error of the scores: 0 is perfect",
 }
 WITHIN = ", each query less its mean"
+RANGES = {"disagreement": (0.0, 1.0), "ndcg": (0.0, 1.0), "rmse": (0.0, np.inf)}  # the least and the largest value
 LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
 
 

@@ -16,7 +16,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._arrays import Array, Index, Mask, first_appearance, is_foreign, like, namespace, take, to_numpy
+from corank._arrays import (
+    Array,
+    Index,
+    Mask,
+    first_appearance,
+    is_foreign,
+    like,
+    masked_as_nan,
+    namespace,
+    take,
+    to_numpy,
+)
 from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning, available_if, check_is_fitted
 from corank.basis import KernelBasis, check_basis
@@ -226,6 +237,7 @@ class GivenScores:
 
 def _read_score_columns(y: Any, n: int, reference: Array) -> Array:
     """(n, t): one column, or one per view."""
+    y = masked_as_nan(y)
     array = y if is_foreign(y) else y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if array.ndim == 2 and array.shape[1] > 1:
         columns = [read_scores(array[:, k], n, reference) for k in range(array.shape[1])]

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, to_numpy
+from corank._arrays import Array, FloatArray, Index, masked_as_nan, to_numpy
 from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning
 from corank.basis import KernelBasis
@@ -128,7 +128,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         if weights is None:
             return
         try:
-            values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
+            values: FloatArray = np.asarray(to_numpy(masked_as_nan(weights)), dtype=np.float64)
         except (TypeError, ValueError):
             return  # refused where weights are read, as are other faults
         if np.any(np.isfinite(values) & (values != np.floor(values))):

@@ -33,7 +33,7 @@ from corank._arrays import (
     to_numpy,
 )
 from corank._messages import count
-from corank.rows import is_frame, row_labels
+from corank.rows import is_frame, refuse_masked, row_labels
 from corank.unscored import stack_rows
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
@@ -278,6 +278,7 @@ def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
     elif is_foreign(row):
         row = row if row.ndim == 2 else namespace(row).reshape(row, (1, -1))
     elif not is_sparse(row):
+        refuse_masked(row, name, "fill in or leave out such entries")
         row = np.atleast_2d(np.asarray(row))
     features = float64(model._read(row))
     if features.shape[0] != 1:

@@ -53,6 +53,7 @@ MAX_TUNED_ATOMS = 100  # that "tune" tries per view: a sparse model with more is
 DEPENDENT_SHARE = 1e-24  # of the squared length of a column
 MIN_SINGULAR_SHARE = 1e-10  # of the largest singular value: smaller ones are dropped when weights are fitted again
 EIGENVALUE_ROUNDING = 1e-14  # share of the largest eigenvalue of sums: smaller ones are zero but for rounding
+NEGLIGIBLE_LOSS = 1e-20  # share of F at the start: models that leave less of it all fit exactly, but for rounding
 CONSTANT_SHARE = 1e-24  # of squared kernel values: an atom that varies by less within queries is constant there
 
 UNWHITENED = Whitening(np.empty((0, 0)), 1.0, trivial=True)  # atoms are summed one by one
@@ -362,6 +363,7 @@ def joint_weights(entered: Sequence[EnteredAtoms], among: FloatArray | None, agr
 class CoPursuitSolution:
     """A fitted pursuit: its steps, those of its alternatives, and how the parameters came about.
 
+    model : the one with the least F of all that were found
     asked : the number of steps that were to be taken
     """
 
@@ -384,17 +386,17 @@ def pursue_views(atoms: ViewAtoms, settings: CoPursuitSettings) -> CoPursuitSolu
         assert path.agreement is not None
         assert path.n_atoms is not None
         n_atoms, agreement = int(path.n_atoms[path.best]), float(path.agreement[path.best])
-    model = GreedyPath(scores, settings, agreement)
-    model.advance_to(n_atoms)
-    others = alternatives(model, n_atoms, settings.n_solutions)
+    greedy = GreedyPath(scores, settings, agreement)
+    greedy.advance_to(n_atoms)
+    model, *others = alternatives(greedy, n_atoms, settings.n_solutions)
     return CoPursuitSolution(atoms, model, others, n_atoms, agreement, path)
 
 
-def alternatives(model: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
-    """More near-optimal models, by their F: each begins with the best first step whose atom is in none before it."""
-    paths = [model]
+def alternatives(greedy: GreedyPath, n_atoms: int, n_solutions: int) -> list[GreedyPath]:
+    """Near-optimal models, the least F first: each is found from the best first step whose atom is in none before it."""
+    paths = [greedy]
     while len(paths) < n_solutions:
-        path = GreedyPath(model.scores, model.settings, model.agreement, model.search)
+        path = GreedyPath(greedy.scores, greedy.settings, greedy.agreement, greedy.search)
         promises = path.promises()
         steps = []
         for view in range(len(promises)):
@@ -407,7 +409,10 @@ def alternatives(model: GreedyPath, n_atoms: int, n_solutions: int) -> list[Gree
         path.advance(max(first_steps, key=lambda step: step.gain))
         path.advance_to(n_atoms)
         paths.append(path)
-    return sorted(paths[1:], key=lambda path: path.losses[-1])
+    negligible = NEGLIGIBLE_LOSS * greedy.losses[0]
+    model = paths[_first_least([max(path.losses[-1], negligible) for path in paths])]
+    others = [path for path in paths if path is not model]
+    return [model, *sorted(others, key=lambda path: path.losses[-1])]
 
 
 def _agreements(scores: KeptScores, settings: CoPursuitSettings) -> FloatArray:
