@@ -16,9 +16,9 @@ from corank import (
     column_effects,
     side_by_side,
 )
-from corank._arrays import digest
+from corank.core.arrays import digest
+from corank.core.registry import learner_class, learner_records
 from corank.experiments import Items
-from corank.learners.registry import learner_class, learner_records
 from corank.links import read_links
 from corank.metrics import average_precision, calibration_error, disagreement_error, ndcg
 

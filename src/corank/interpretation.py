@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index, masked_as_nan, take, to_numpy
 from corank._scikit_learn import is_regressor
+from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, take, to_numpy
+from corank.core.labels import encode_queries
+from corank.inputs import MASKED_FEATURES, is_frame
 from corank.metrics import disagreement_error, misplaced_shares
-from corank.rows import MASKED_FEATURES, encode_queries, is_frame, refuse_masked
 
 MAX_UNCERTAIN_ROWS = 1_000  # of a query: the covariance of its scores takes the square of that
 RANK_INTERVAL = (5, 95)  # percent

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from corank._arrays import Array, FloatArray, Index, in_order, is_sparse
-from corank._messages import count, warn_user
 from corank._scikit_learn import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, check_is_fitted
-from corank.rows import as_numbers, is_frame, read_features, refuse_masked
+from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, refuse_masked
+from corank.core.messages import count, warn_user
+from corank.inputs import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"

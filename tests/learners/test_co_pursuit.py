@@ -16,7 +16,7 @@ from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 
 from corank import View, random_bases
 from corank.learners.co_pursuit import CoRankingPursuit
-from corank.solvers import atom_search, co_pursuit
+from corank.solve import atom_search, co_pursuit
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

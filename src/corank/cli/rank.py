@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 import typer
 from rich.text import Text
 
-from corank._arrays import FloatArray, Index
-from corank._messages import count, listed
 from corank.cli.columns import (
     id_columns,
     predicted_scores,
@@ -54,6 +52,8 @@ from corank.cli.options import (
     flag,
     option,
 )
+from corank.core.arrays import FloatArray, Index
+from corank.core.messages import count, listed
 from corank.model_files import load
 from corank.tables import column, is_text
 

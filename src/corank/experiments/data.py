@@ -13,11 +13,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from corank._arrays import FloatArray, Index, Mask, digest, masked_as_nan, to_numpy
-from corank.encoder import TableEncoder
+from corank.core.arrays import FloatArray, Index, Mask, digest, masked_as_nan, refuse_masked, to_numpy
+from corank.core.labels import encode_queries, query_codes
+from corank.core.observations import spreads
+from corank.core.views import encoded_views, random_bases, random_split, read_views
+from corank.encode.encoder import TableEncoder
 from corank.links import read_links
-from corank.rows import encode_queries, query_codes, refuse_masked, spreads
-from corank.views import encoded_views, random_bases, random_split, read_views
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index, first_appearance
+from corank.core.arrays import FloatArray, Index, first_appearance
+from corank.core.labels import query_codes
 from corank.metrics import disagreement_error, ndcg
-from corank.rows import query_codes
 
 TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
 READING = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray
+from corank.core.arrays import FloatArray
 from corank.experiments.data import Items
 from corank.experiments.measures import LOWER_IS_BETTER, RANGES
 from corank.experiments.methods import Method

@@ -12,14 +12,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, like, namespace, sum_of, take
-from corank._messages import warn_user
 from corank._scikit_learn import check_is_fitted
-from corank.basis import KernelBasis
-from corank.kernels import is_named
-from corank.learners._bases import ViewBases
-from corank.learners._kernel_learner import Scored, _KernelLearner
-from corank.learners._learner import (
+from corank.core.arrays import Array, FloatArray, Index, like, namespace, sum_of, take
+from corank.core.basis import KernelBasis
+from corank.core.folds import same_scores
+from corank.core.kernels import is_named
+from corank.core.messages import warn_user
+from corank.core.unscored import UnscoredRows
+from corank.inputs import read_features, row_labels
+from corank.learners.base import (
     WITH_UNSCORED,
     Expansion,
     KernelParameters,
@@ -30,16 +31,16 @@ from corank.learners._learner import (
     read_shared_parameters,
     whole_numbers,
 )
-from corank.learners._scans import is_scan
+from corank.learners.bases import ViewBases
 from corank.learners.explanation import Explanation
+from corank.learners.least_squares import Scored, _KernelLearner
+from corank.learners.scans import is_scan
+from corank.learners.splits import read_splits
 from corank.model_files.schema import CO_PURSUIT
-from corank.rows import read_features, row_labels
-from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
-from corank.solvers.folds import read_splits, same_scores
-from corank.solvers.holdout import SCORINGS
-from corank.solvers.least_squares import Unscored, ViewData
-from corank.solvers.tuning import Path, joined_path
-from corank.unscored import UnscoredRows
+from corank.solve.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
+from corank.solve.holdout import SCORINGS
+from corank.solve.path import Path, joined_path
+from corank.solve.systems import Unscored, ViewData
 
 
 @dataclass(frozen=True)

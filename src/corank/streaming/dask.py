@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import masked_as_nan, runs_of_rows, to_numpy
-from corank.rows import MASKED_FEATURES, as_labels, is_collection, is_frame, refuse_masked
+from corank.core.arrays import masked_as_nan, refuse_masked, runs_of_rows, to_numpy
+from corank.core.labels import as_labels
+from corank.inputs import MASKED_FEATURES, is_collection, is_frame
 from corank.streaming.chunks import Chunk, Cursor, Place, check_finite, check_scores, one_run, runs_of
 from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
