@@ -43,7 +43,7 @@ test-studies: $(STAMP)
 
 # Processors round differently: the numerical tests hold under another BLAS kernel and another number of threads too.
 test-kernels: $(STAMP)
-	OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=4 OMP_NUM_THREADS=4 $(PYTEST) tests/solvers tests/learners
+	OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=4 OMP_NUM_THREADS=4 $(PYTEST) tests/solve tests/learners
 
 test-all: test test-slow test-studies test-kernels
 

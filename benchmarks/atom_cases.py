@@ -47,12 +47,11 @@ def _kpcrank(data: Data, n_components: Any) -> peers.Predict:
 
 
 def _every_number(data: Data) -> tuple[Floats, Floats]:
-    from corank.basis import KernelBasis
-    from corank.kernels import Kernel
-    from corank.loss import WithinQueries as Queries
-    from corank.problem import ScoredRows
-    from corank.rows import Rows
-    from corank.solvers.components import RowComponents, row_components
+    from corank.core.basis import KernelBasis
+    from corank.core.kernels import Kernel
+    from corank.core.loss import WithinQueries as Queries
+    from corank.core.observations import Rows, ScoredRows
+    from corank.solve.components import RowComponents, row_components
 
     n = len(data.X)
     rows = Rows(data.X, data.y, data.qid, int(data.qid.max()) + 1, None, np.arange(n))
@@ -118,9 +117,9 @@ def pursuit_20k(quick: bool) -> list[Contender]:
     atoms = 5 if quick else 100
 
     def passes() -> None:
-        from corank.basis import KernelBasis
-        from corank.kernels import Kernel
-        from corank.solvers.prediction import predict_in_blocks
+        from corank.core.basis import KernelBasis
+        from corank.core.kernels import Kernel
+        from corank.solve.prediction import predict_in_blocks
 
         basis = KernelBasis(Kernel("rbf", data.gamma), data.X)
         for _ in range(atoms):

@@ -321,8 +321,8 @@ def basis(quick: bool) -> list[Contender]:
 
     Bound of a pivoted choice of r out of n: n r (r + 2 d) flops, n r exps, as for a fit.
     """
-    from corank.basis import Selection, choose_rows
-    from corank.kernels import Kernel
+    from corank.core.basis import Selection, choose_rows
+    from corank.core.kernels import Kernel
 
     n, few, many = (2_000, 30, 100) if quick else (20_000, 300, 1_000)
     data = make_data(5 * n)

@@ -74,8 +74,8 @@ def preference_basis(quick: bool) -> list[Contender]:
     """One sweep of expectation propagation on a basis of 300 out of 20,000 items with 50,000 comparisons, beside the product
     of the differences of their features with themselves, and the whole fit at a fixed kernel for its memory. Bound: 2 n r²
     flops for n items, half of the r x r products and a triangular solve."""
-    from corank.solvers.expectation_propagation import propagate
-    from corank.solvers.pair_data import PairData
+    from corank.solve.expectation_propagation import propagate
+    from corank.solve.pair_data import PairData
 
     n, count, size = (500, 1_000, 30) if quick else (20_000, 50_000, 300)
     data = make_comparisons(n, count)

@@ -47,7 +47,7 @@ def fit_command(quick: bool) -> list[Contender]:
     model = Path(FOLDER.name) / "fitted.corank"
     return [
         Contender(FIT, _command("fit", table, "--score", "score", "--out", model, "--force", "--quiet")),
-        Contender(FIT_IMPORT, _program("import corank.cli.fit, corank.auto")),
+        Contender(FIT_IMPORT, _program("import corank.cli.fit, corank.learners.average.auto")),
     ]
 
 

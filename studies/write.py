@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import machine, sources
 
-from corank._plotting import FAINT, axis
+from corank.report.axes import FAINT, axis
 from corank.report.page import (
     LIBRARIES,
     Html,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from corank.model_files.packing import NAMED_FUNCTIONS
+from corank.core.storable import NAMED_FUNCTIONS
 
 # The same examples every time, however slow the machine.
 settings.register_profile("corank", deadline=None, derandomize=True)

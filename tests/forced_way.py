@@ -11,5 +11,5 @@ def forced(way):
     with pytest.MonkeyPatch.context() as patch:
         if way != "auto":
             for module in ("holdout", "tuning"):
-                patch.setattr(f"corank.solvers.{module}.hold_out_way", lambda system, folds: way)
+                patch.setattr(f"corank.solve.{module}.hold_out_way", lambda system, folds: way)
         yield

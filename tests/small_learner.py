@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from corank._arrays import namespace, to_numpy
-from corank.kernels import scale_gamma
-from corank.learners._learner import Expansion, KernelParameters, Learner, RankerMixin, read_kernel
-from corank.learners.registry import LearnerRecord
-from corank.loss import WithinQueries
+from corank.core.arrays import namespace, to_numpy
+from corank.core.kernels import scale_gamma
+from corank.core.loss import WithinQueries
+from corank.core.observations import ScoredRows
+from corank.core.registry import LearnerRecord
+from corank.inputs import read_rows
+from corank.learners.base import Expansion, KernelParameters, Learner, RankerMixin, read_kernel
 from corank.model_files.schema import FUNCTION_OF_ONE_VIEW, Contents
-from corank.problem import ScoredRows
-from corank.rows import read_rows
 
 
 @dataclass(eq=False, repr=False)

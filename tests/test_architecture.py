@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -57,3 +59,25 @@ def test_what_is_offered_exists(file):
     names = module.__all__
     assert len(set(names)) == len(names)
     assert [name for name in names if not hasattr(module, name)] == []
+
+
+MATHEMATICS = sorted(
+    f"corank.{room}.{path.stem}"
+    for room in ("core", "solve")
+    for path in (PACKAGES[0] / room).glob("*.py")
+    if path.stem != "__init__"
+)
+
+
+def test_the_mathematics_imports_nothing_but_itself():
+    """No tables, files, scans or plots, and neither scikit-learn nor pyarrow."""
+    program = f"""
+import importlib, sys
+for name in {MATHEMATICS}:
+    importlib.import_module(name)
+rooms = {{name for name in sys.modules if name.startswith("corank.")}}
+others = {{"corank._version", "corank.core", "corank.solve", *{MATHEMATICS}}}
+print(sorted(rooms - others), [name for name in ("sklearn", "pyarrow", "matplotlib", "pandas") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] []\n"

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 import corank
 from corank import AutoRanker, AutoRegressor, Candidate, TableEncoder, View
-from corank.auto import LiveFit
 from corank.datasets import make_ranking, make_two_views
+from corank.learners.average.auto import LiveFit
 from corank.metrics import disagreement_error
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -385,7 +385,9 @@ def test_live_fits_predict_as_fits_do_and_encode_once(monkeypatch):
             np.testing.assert_array_equal(fits.predict(model), expected.predict(matrix))
             np.testing.assert_array_equal(model.predict(table[columns]), expected.predict(matrix))
             assert model._summary() == expected._summary()
-            monkeypatch.setattr("corank.average.model.fit_encoding", None)  # it was called for the first fit alone
+            monkeypatch.setattr(
+                "corank.learners.average.model.fit_encoding", None
+            )  # it was called for the first fit alone
             model = fits.to_scores(scores) if isinstance(learner, AutoRegressor) else fits.to_comparisons(*pairs, None)
             monkeypatch.undo()
             assert model.candidates_

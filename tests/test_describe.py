@@ -8,7 +8,7 @@ import pytest
 
 import corank
 from corank import AutoRanker, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, View, load
-from corank._messages import measured, rounded
+from corank.core.messages import measured, rounded
 from corank.datasets import make_ranking, make_two_views
 from corank.report import plot_path
 

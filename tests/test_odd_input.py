@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corank import RLS, RankRLS
-from corank.learners.registry import learner_class, learner_records
+from corank.core.registry import learner_class, learner_records
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import corank
-from corank.learners.registry import learner_class, learner_records
+from corank.core.registry import learner_class, learner_records
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),

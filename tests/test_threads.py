@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from corank import RankRLS
-from corank._arrays import in_order
+from corank.core.arrays import in_order
 
 RNG = np.random.default_rng(0)
 X, Y, QID = RNG.normal(size=(20_000, 8)), RNG.normal(size=20_000), np.arange(20_000) // 10

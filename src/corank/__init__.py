@@ -4,21 +4,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from corank._version import __version__
-from corank.learners.registry import learner_records
+from corank.core.registry import learner_records
 
 if TYPE_CHECKING:
-    from corank.auto import AutoRanker as AutoRanker
-    from corank.auto import AutoRegressor as AutoRegressor
-    from corank.average.candidates import Candidate as Candidate
-    from corank.average.learner import WeighedCandidate as WeighedCandidate
+    from corank.core.kernels import register_kernel as register_kernel
+    from corank.core.views import View as View
+    from corank.core.views import random_bases as random_bases
+    from corank.core.views import random_split as random_split
+    from corank.core.views import side_by_side as side_by_side
     from corank.describe import Summary as Summary
-    from corank.encoder import TableEncoder as TableEncoder
+    from corank.encode.encoder import TableEncoder as TableEncoder
     from corank.interpretation import ColumnEffect as ColumnEffect
     from corank.interpretation import RankUncertainty as RankUncertainty
     from corank.interpretation import column_effects as column_effects
     from corank.interpretation import rank_uncertainty as rank_uncertainty
     from corank.interview import ask as ask
-    from corank.kernels import register_kernel as register_kernel
+    from corank.learners.average.auto import AutoRanker as AutoRanker
+    from corank.learners.average.auto import AutoRegressor as AutoRegressor
+    from corank.learners.average.candidates import Candidate as Candidate
+    from corank.learners.average.learner import WeighedCandidate as WeighedCandidate
     from corank.learners.co_pursuit import CoRankingPursuit as CoRankingPursuit
     from corank.learners.co_rls import CoRankRLS as CoRankRLS
     from corank.learners.co_rls import CoRLS as CoRLS
@@ -35,39 +39,35 @@ if TYPE_CHECKING:
     from corank.learners.transductive import TransductiveRankRLS as TransductiveRankRLS
     from corank.links import LinkEncoder as LinkEncoder
     from corank.model_files import load as load
-    from corank.solvers.tuning import Path as Path
-    from corank.solvers.unscored_effect import UnscoredEffect as UnscoredEffect
+    from corank.solve.effect import UnscoredEffect as UnscoredEffect
+    from corank.solve.path import Path as Path
     from corank.streaming import scan as scan
-    from corank.views import View as View
-    from corank.views import random_bases as random_bases
-    from corank.views import random_split as random_split
-    from corank.views import side_by_side as side_by_side
 
 # Names are looked up when first used: `corank --help` should not wait for scikit-learn.
 _MODULES = ("datasets", "experiments", "interview", "metrics", "report")
 _FORWARDED = ("federated",)  # to a distribution of its own, which need not be installed: not in dir()
 _OTHERS = {
-    "Candidate": "corank.average.candidates",
+    "Candidate": "corank.learners.average.candidates",
     "Explanation": "corank.learners.explanation",
     "LinkEncoder": "corank.links",
     "PairExplanation": "corank.learners.pair_explanation",
-    "Path": "corank.solvers.tuning",
+    "Path": "corank.solve.path",
     "Summary": "corank.describe",
-    "TableEncoder": "corank.encoder",
-    "UnscoredEffect": "corank.solvers.unscored_effect",
-    "View": "corank.views",
-    "WeighedCandidate": "corank.average.learner",
+    "TableEncoder": "corank.encode.encoder",
+    "UnscoredEffect": "corank.solve.effect",
+    "View": "corank.core.views",
+    "WeighedCandidate": "corank.learners.average.learner",
     "ask": "corank.interview",
     "ColumnEffect": "corank.interpretation",
     "RankUncertainty": "corank.interpretation",
     "column_effects": "corank.interpretation",
     "load": "corank.model_files",
-    "random_bases": "corank.views",
-    "random_split": "corank.views",
+    "random_bases": "corank.core.views",
+    "random_split": "corank.core.views",
     "rank_uncertainty": "corank.interpretation",
-    "register_kernel": "corank.kernels",
+    "register_kernel": "corank.core.kernels",
     "scan": "corank.streaming",
-    "side_by_side": "corank.views",
+    "side_by_side": "corank.core.views",
 }
 
 

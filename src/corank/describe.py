@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corank._messages import count, held_out_error, listed, shortened
 from corank._scikit_learn import is_regressor
-from corank.learners.registry import learner_records
+from corank.core.messages import count, held_out_error, listed, shortened
+from corank.core.registry import learner_records
 
 Facts: TypeAlias = dict[str, Any]  # by name, as JSON has them
 SIZES = {"alpha": "alpha", "pull": "pull", "n_components": "components", "n_atoms": "atoms"}  # attribute → name

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index, take, to_numpy
 from corank._scikit_learn import is_regressor
+from corank.core.arrays import FloatArray, Index, masked_as_nan, refuse_masked, take, to_numpy
+from corank.core.labels import encode_queries
+from corank.inputs import MASKED_FEATURES, is_frame
 from corank.metrics import disagreement_error, misplaced_shares
-from corank.rows import encode_queries, is_frame
 
 MAX_UNCERTAIN_ROWS = 1_000  # of a query: the covariance of its scores takes the square of that
 RANK_INTERVAL = (5, 95)  # percent
@@ -174,8 +175,9 @@ def column_effects(
     -------
     list of ColumnEffect, those that matter most first. O(n_repeats · d) predictions and one fit.
     """
+    refuse_masked(X, "X", MASKED_FEATURES)
     features, columns = _columns_of(model, X)
-    scores = np.asarray(y, dtype=np.float64)
+    scores = np.asarray(masked_as_nan(y), dtype=np.float64)
     queries = None if qid is None else to_numpy(encode_queries(qid, len(scores))[0])
     rng = np.random.default_rng(random_state)
     held_out = _held_out_rows(scores, queries, rng)

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from corank._arrays import Array, FloatArray, Index, in_order, is_sparse
-from corank._messages import count, warn_user
 from corank._scikit_learn import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, check_is_fitted
-from corank.rows import as_numbers, is_frame, read_features
+from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, refuse_masked
+from corank.core.messages import count, warn_user
+from corank.inputs import as_numbers, is_frame, read_features
 from corank.tables import column_names, is_text, plain, to_arrow
 
 WHOLE_NUMBER = r"^\s*[+-]?\d{1,18}\s*$"
@@ -184,6 +184,7 @@ def _as_edges(links: Any) -> Any:
         raise TypeError(f"{EXPECTED}; got {type(links).__name__}.")
     if len(links) == 0:
         return np.empty((0, 2), dtype=np.int64)
+    refuse_masked(links, "links", "drop such links")
     edges = np.asarray(links)
     if edges.ndim != 2 or edges.shape[1] not in (2, 3):
         square = edges.ndim == 2 and edges.shape[0] == edges.shape[1]

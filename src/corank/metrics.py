@@ -4,19 +4,26 @@ Everything here takes plain columns and computes in NumPy; nothing here knows a 
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from corank._arrays import FloatArray, Index, Mask, NumpyArray, run_starts, take, to_numpy
-from corank.rows import encode_queries
+from corank.core.arrays import (
+    FloatArray,
+    Index,
+    NumpyArray,
+    masked_as_nan,
+    refuse_masked,
+    run_starts,
+    take,
+    to_numpy,
+)
+from corank.core.labels import encode_queries
+from corank.core.misordered import RowsByQuery, Ties, misordered_shares
 
 __all__ = ["average_precision", "calibration_error", "disagreement_error", "ndcg", "reliability", "scorer"]
 
-BATCH_ROWS = 2**16  # padded rows handled at once: small enough to stay in the cache
-Ties: TypeAlias = Literal["skip", "half"]
 NORMAL_97_5 = 1.959963984540054  # quantile of the normal distribution that a 95 % interval needs
 
 
@@ -55,7 +62,7 @@ def disagreement_error(
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        True scores, higher is better. Rows with NaN are left out.
+        True scores, higher is better. Rows with NaN, or masked, are left out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -76,16 +83,7 @@ def disagreement_error(
     if ties not in ("skip", "half"):
         raise ValueError(f'ties={ties!r} is unknown; give "skip" or "half".')
     table = _read_table(y_true, y_score, qid, sample_weight)
-    errors = np.full(table.n_queries, np.nan)
-    for queries, y, score, weight in _equal_width_batches(table):
-        pairs = _weigh_pairs(y, score, weight)
-        twice_the_cost = 2 * pairs.inverted + pairs.tied_in_score_only
-        compared = pairs.different_y
-        if ties == "half":
-            twice_the_cost += pairs.tied_in_y_only
-            compared = pairs.all
-        defined = compared > 0
-        errors[queries[defined]] = twice_the_cost[defined] / (2 * compared[defined])
+    errors = misordered_shares(table, ties)
     if not average:
         return errors
     return _mean_of_defined(errors, "two rows with different y_true" if ties == "skip" else "two rows with a y_true")
@@ -103,7 +101,7 @@ def ndcg(y_true: Any, y_score: Any, qid: Any = None, k: int | None = None, avera
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        Gains, not negative. Rows with NaN are left out.
+        Gains, not negative. Rows with NaN, or masked, are left out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -154,7 +152,7 @@ def average_precision(y_true: Any, y_score: Any, qid: Any = None, average: bool 
     Parameters
     ----------
     y_true : array-like of shape (n_rows,)
-        1 or True where a row is relevant, 0 or False where not. Rows with NaN are left out.
+        1 or True where a row is relevant, 0 or False where not. Rows with NaN, or masked, are left out.
     y_score : array-like of shape (n_rows,)
         Predicted scores, higher is better.
     qid : array-like of shape (n_rows,), optional
@@ -195,7 +193,7 @@ def reliability(y_true: Any, y_prob: Any, n_bins: int = 10) -> Reliability:
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        1 or True where it came true, 0 or False where not. Rows with NaN are left out.
+        1 or True where it came true, 0 or False where not. Rows with NaN, or masked, are left out.
     y_prob : array-like of shape (n,)
         Predicted probabilities.
     n_bins : int
@@ -294,21 +292,7 @@ def scorer(name: Literal["disagreement", "ndcg", "average_precision"]) -> Callab
     return result
 
 
-class _Table(NamedTuple):
-    """The rows that count, grouped by query: those of query q stand at ``starts[q] : starts[q] + sizes[q]``."""
-
-    y: NumpyArray
-    score: NumpyArray
-    weight: NumpyArray | None
-    starts: Index
-    sizes: Index
-
-    @property
-    def n_queries(self) -> int:
-        return len(self.sizes)
-
-
-def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) -> _Table:
+def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) -> RowsByQuery:
     y = _read_column(y_true, "y_true")
     score = _read_column(y_score, "y_score", n_rows=len(y))
     if not np.isfinite(score).all():
@@ -325,12 +309,13 @@ def _read_table(y_true: Any, y_score: Any, qid: Any, sample_weight: Any = None) 
     codes, n_queries = (np.zeros(len(y), dtype=np.int64), 1) if qid is None else encode_queries(qid, len(y))
     codes = to_numpy(codes)
     rows = np.flatnonzero(counts)
-    rows = rows[np.argsort(codes[rows], kind="stable")]
-    sizes = np.bincount(codes[rows], minlength=n_queries)
-    return _Table(y[rows], score[rows], take(weight, rows), np.cumsum(sizes) - sizes, sizes)
+    return RowsByQuery.of(y[rows], score[rows], take(weight, rows), codes[rows], n_queries)
 
 
 def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArray:
+    if name == "y_true":
+        values = masked_as_nan(values)
+    refuse_masked(values, name, "give every row a number")
     column: NumpyArray = to_numpy(values)
     if column.dtype.kind == "O":
         try:  # pandas has missing marks of its own
@@ -346,7 +331,7 @@ def _read_column(values: Any, name: str, n_rows: int | None = None) -> NumpyArra
     return column
 
 
-def _per_query(table: _Table, measure: Callable[[NumpyArray, NumpyArray], float]) -> FloatArray:
+def _per_query(table: RowsByQuery, measure: Callable[[NumpyArray, NumpyArray], float]) -> FloatArray:
     """A measure of y and scores for every query: (n_queries,)."""
     rows = [slice(start, start + size) for start, size in zip(table.starts, table.sizes, strict=True)]
     return np.array([measure(table.y[of_query], table.score[of_query]) for of_query in rows], dtype=np.float64)
@@ -359,105 +344,3 @@ def _mean_of_defined(values: FloatArray, needed: str) -> float:
         warnings.warn(message, UserWarning, stacklevel=3)
         return float("nan")
     return float(defined.mean())
-
-
-def _equal_width_batches(
-    table: _Table,
-) -> Iterator[tuple[Index, NumpyArray, NumpyArray, NumpyArray]]:
-    """Yield (queries (b,), y (b, width), score (b, width), weight (b, width)), padded to a width of a power of two.
-
-    Padding has weight zero, so that what it holds does not matter. Weights are integers when none were given;
-    otherwise those of a query are scaled to at most 1, which changes no ratio and keeps products in range.
-    """
-    levels = np.frexp(np.maximum(table.sizes - 1, 0))[1]  # 2**(level - 1) < size <= 2**level
-    for level in np.unique(levels[levels > 0]).tolist():
-        width, members = 2**level, np.flatnonzero(levels == level)
-        at_once = max(1, BATCH_ROWS // width)
-        for first in range(0, len(members), at_once):
-            queries = members[first : first + at_once]
-            place, size = np.arange(width), table.sizes[queries, np.newaxis]
-            rows = table.starts[queries, np.newaxis] + np.minimum(place, size - 1)
-            weight = (place < size).astype(np.int64)
-            if table.weight is not None:
-                given = table.weight[rows]
-                weight = weight * (given / given.max(axis=1, keepdims=True))
-            yield queries, table.y[rows], table.score[rows], weight
-
-
-class _Pairs(NamedTuple):
-    """Number, or weight, of the unordered pairs of each kind, each of shape (b,)."""
-
-    all: NumpyArray
-    different_y: NumpyArray
-    tied_in_score_only: NumpyArray
-    tied_in_y_only: NumpyArray
-    inverted: NumpyArray
-
-
-def _weigh_pairs(y: NumpyArray, score: NumpyArray, weight: NumpyArray) -> _Pairs:
-    """Weigh the pairs within each row of three (b, width) arrays; O(b width log width).
-
-    A pair is met at its later member j, as w_j times the weight that stands before: sums of positive terms within one
-    query, so that light rows keep their precision beside heavy ones.
-    """
-    by_score = np.lexsort((y, score), axis=-1)
-    y, score, weight = (np.take_along_axis(a, by_score, axis=1) for a in (y, score, weight))
-    before = _weight_before(weight)
-    new_score = _starts_run(score)
-    before_cell = _at_run_start(before, new_score | _starts_run(y))
-    tied_in_score_only = np.vecdot(weight, before_cell - _at_run_start(before, new_score))
-
-    # Stable, hence ordered by (y, score): pairs tied in either column stand in the same order both times.
-    by_y = np.argsort(y, axis=1, kind="stable")
-    y, score, weight = (np.take_along_axis(a, by_y, axis=1) for a in (y, score, weight))
-    before = _weight_before(weight)
-    new_y = _starts_run(y)
-    before_y = _at_run_start(before, new_y)
-    before_cell = _at_run_start(before, new_y | _starts_run(score))
-    return _Pairs(
-        all=np.vecdot(weight, before),
-        different_y=np.vecdot(weight, before_y),
-        tied_in_score_only=tied_in_score_only,
-        tied_in_y_only=np.vecdot(weight, before_cell - before_y),
-        inverted=_weigh_inversions(by_y, weight),
-    )
-
-
-def _weight_before(weight: NumpyArray) -> NumpyArray:
-    before = np.zeros_like(weight)
-    np.cumsum(weight[:, :-1], axis=1, out=before[:, 1:])
-    return before
-
-
-def _starts_run(a: NumpyArray) -> Mask:
-    starts = np.ones(a.shape, dtype=np.bool_)
-    np.not_equal(a[:, 1:], a[:, :-1], out=starts[:, 1:])
-    return starts
-
-
-def _at_run_start(before: NumpyArray, starts: Mask) -> NumpyArray:
-    # `before` never falls, so the last start seen holds the largest value.
-    at_start: NumpyArray = np.maximum.accumulate(np.where(starts, before, 0), axis=1)
-    return at_start
-
-
-def _weigh_inversions(ranks: NDArray[np.intp], weight: NumpyArray) -> NumpyArray:
-    """Weigh the pairs that stand in falling order, in each row of (b, width) permutations of range(width).
-
-    Top-down radix sort: of a block of ranks, those of the lower half move, in order, before those of the upper half;
-    the pairs that swap are the inversions between the halves. Then each half is a block.
-    """
-    n_queries, width = ranks.shape
-    total = np.zeros(n_queries, dtype=weight.dtype)
-    while width > 1:
-        half = width // 2
-        ranks, weight = ranks.reshape(-1, width), weight.reshape(-1, width)
-        upper = (ranks & half) != 0
-        lower = ~upper
-        upper_before = np.cumsum(np.where(upper, weight, 0), axis=1)[lower]
-        lower_weight = weight[lower]
-        total += np.vecdot(lower_weight.reshape(n_queries, -1), upper_before.reshape(n_queries, -1))
-        ranks = np.stack((ranks[lower].reshape(-1, half), ranks[upper].reshape(-1, half)), axis=1)
-        weight = np.stack((lower_weight.reshape(-1, half), weight[upper].reshape(-1, half)), axis=1)
-        width = half
-    return total

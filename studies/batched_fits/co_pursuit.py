@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.solvers.atom_search import MIN_DETERMINANT
-from corank.solvers.co_pursuit import MIN_SINGULAR_SHARE
-from corank.solvers.column_path import NEGLIGIBLE_SHARE
-from corank.solvers.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
+from corank.solve.atom_search import MIN_DETERMINANT
+from corank.solve.co_pursuit import MIN_SINGULAR_SHARE
+from corank.solve.column_path import NEGLIGIBLE_SHARE
+from corank.solve.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
 from studies.batched_fits.batches import Batch, Kernels, LossRoot, Mask
 from studies.batched_fits.pursuit import Directions, PursuitPaths
 from studies.data import Floats, Integers

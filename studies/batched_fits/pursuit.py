@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank.solvers.column_path import NEGLIGIBLE_SHARE
-from corank.solvers.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
+from corank.solve.column_path import NEGLIGIBLE_SHARE
+from corank.solve.pursuit import GAIN_TIE, NEGLIGIBLE_GAIN
 from studies.batched_fits.batches import Kernels, LossRoot
 from studies.data import Floats, Integers
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corank.basis import EIGENVALUE_CUT
+from corank.core.basis import EIGENVALUE_CUT
 from studies.batched_fits.batches import Kernels, LossRoot, Mask
 from studies.data import Floats, Integers
 

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.comparison_cases import make_comparisons
 
 from corank import PreferenceGP
-from corank.basis import KernelBasis
-from corank.kernels import Kernel, scale_gamma
-from corank.solvers.gp_preference import Ascent, EvidenceSearch, PreferenceTask
-from corank.solvers.pair_data import PairData
+from corank.core.basis import KernelBasis
+from corank.core.kernels import Kernel, scale_gamma
+from corank.solve.pair_data import PairData
+from corank.solve.preference import Ascent, EvidenceSearch, PreferenceTask
 from studies.questions.methods import Results
 from studies.study import Outcome, Part, Result, Settings, Study, Table
 

@@ -11,7 +11,7 @@ from scipy.linalg import lstsq
 from scipy.optimize import nnls
 
 from brute_force import REGRESSION, Loss, comparison_rows, laplacian, loss_rows, misordered, symmetric_root
-from corank.solvers.folds import balanced_folds
+from corank.core.folds import balanced_folds
 
 
 def rbf(gamma):

@@ -17,9 +17,9 @@ from command_line import error, run
 
 import corank
 from corank import RLS, AutoRanker, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, _scikit_learn, _stand_ins, load
-from corank.average.fitting import fit_average
 from corank.cli.columns import looks_like_id
 from corank.cli.console import COMMANDS, FILES, WITHOUT_FITS, expanded
+from corank.learners.average.fitting import fit_average
 from corank.metrics import disagreement_error, ndcg
 from corank.tables import read_table, to_arrow
 
@@ -387,7 +387,7 @@ def test_a_column_of_names_is_not_learned_from(folder):
 
 
 def test_a_basis_of_some_rows_is_noted_in_the_words_of_the_command_line(folder, monkeypatch):
-    monkeypatch.setattr("corank.learners._learner.Learner._auto_basis", (50, 20))
+    monkeypatch.setattr("corank.learners.base.Learner._auto_basis", (50, 20))
     result = run(
         "fit", "books.csv", "--score", "rating", "--method", "rankrls", *QUICK, "--id", "book_id", "--out", "b.corank"
     )
@@ -1138,7 +1138,7 @@ def test_fit_makes_no_fit_twice(n_rows, n_fits, tmp_path, monkeypatch):
         seen.append([matrix.tolist() for matrix in space.scored.values()])
         return fit_average(space, *others, **options)
 
-    monkeypatch.setattr("corank.average.model.fit_average", count)
+    monkeypatch.setattr("corank.learners.average.model.fit_average", count)
     run("fit", table, "--score", "rating", "--out", tmp_path / "model.corank")
     assert len(seen) == n_fits
     assert all(first != second for first, second in itertools.combinations(seen, 2))

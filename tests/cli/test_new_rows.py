@@ -219,6 +219,41 @@ def test_chances_say_how_likely_each_item_is_the_best(fitted):
     assert "--chances" in error("rank", "plain.corank", "shop.csv", "--chances")
 
 
+def test_chances_that_are_not_known_are_left_out_with_their_sentence(fitted):
+    shop(1_001).to_csv("large.csv", index=False)
+    result = run("rank", "m.corank", "large.csv", "--chances")
+    assert "nan" not in result.stdout
+    assert "probability" not in result.stdout
+    assert "more than 1,000 rows" in result.stderr
+    assert "--top 1000" in result.stderr
+    assert not {"best", "rank_low", "rank_high"} & set(columns_of("rank", "m.corank", "large.csv", "--chances"))
+    # what the note says to do
+    run("rank", "m.corank", "large.csv", "--top", "1000", "--out", "best.csv")
+    rows = json.loads(run("rank", "m.corank", "best.csv", "--chances", "--json").stdout)["ranking"]
+    assert sum(row["best"] for row in rows) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("first", ["small", "large"])
+def test_chances_are_those_of_the_queries_that_are_small_enough(fitted, first):
+    wide, narrow = shop(1_001).assign(user="large"), shop(5).assign(user="small")
+    tables = [narrow, wide] if first == "small" else [wide, narrow]
+    pd.concat(tables).to_csv("both.csv", index=False)
+    result = run("rank", "m.corank", "both.csv", "--query", "user", "--chances")
+    assert ("the first is the best with a probability" in result.stdout) == (first == "small")
+    assert "nan" not in result.stdout
+    assert "1 of 2 queries" in result.stderr
+    rows = json.loads(run("rank", "m.corank", "both.csv", "--query", "user", "--chances", "--json").stdout)["ranking"]
+    assert sum(row["best"] for row in rows if row["user"] == "small") == pytest.approx(1)
+    empty = [row[name] for row in rows if row["user"] == "large" for name in ("best", "rank_low", "rank_high")]
+    assert set(empty) == {None}
+
+
+def test_chances_of_a_folder_are_refused(fitted):
+    Path("shops").mkdir()
+    shop().to_csv("shops/one.csv", index=False)
+    assert "--chances needs all rows in memory" in error("rank", "m.corank", "shops", "--chances", "--out", "r.csv")
+
+
 def test_a_less_certain_item_that_is_more_likely_the_best_is_named():
     table = pa.table({"name": ["a", "b", "c"]})
     assert _most_likely(np.array([0.5, 0.2, 0.3]), table, ["name"]).endswith("50%")

@@ -11,7 +11,7 @@ import pytest
 from command_line import error, run
 
 from corank import RLS, CoRankRLS, DifferenceGP, PreferenceGP, RankRLS, TableEncoder, View, load
-from corank.learners.registry import learner_class, stored_learners
+from corank.core.registry import learner_class, stored_learners
 from corank.metrics import calibration_error, disagreement_error
 
 ITEMS = ("--item", "wine")

@@ -10,11 +10,11 @@ import pytest
 from command_line import error, run
 
 from corank import load
-from corank.average import learner as average_learner
 from corank.cli import fit
 from corank.cli.console import show_json
 from corank.datasets import make_ranking
-from corank.learners import _kernel_learner
+from corank.learners import least_squares
+from corank.learners.average import learner as average_learner
 
 COLUMNS = ("--score", "rating", "--query", "user", "--id", "item")
 
@@ -82,7 +82,7 @@ def test_the_check_of_unscored_rows_is_told_and_counted_in_the_time(folder, meth
     words = ("fit", "items.csv", *COLUMNS, "--method", method, *settings, "--out", "m.corank", "--force", "--json")
     clock = {"now": 0.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock["now"])
-    owner, name = (average_learner, "unscored_effect_of") if method == "auto" else (_kernel_learner, "unscored_effect")
+    owner, name = (average_learner, "unscored_effect_of") if method == "auto" else (least_squares, "unscored_effect")
     original = getattr(owner, name)
 
     def takes_a_minute(*evidence):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -265,6 +266,33 @@ def test_without_queries_repeats_are_tested_with_the_correction():
     gains = found.units("rmse", "nearest") - found.units("rmse", "first")
     assert found.rows()[1].against.p == pytest.approx(corrected_resampled(gains, 0.75 * 192, 0.25 * 192)[0])
     assert all(len(record.result["queries"]) == 1 for record in found.records)
+
+
+def _mostly(sign, task):
+    """The first column, or its reverse, which are the other way round in some draws."""
+    rng = np.random.default_rng(task.seed)
+    scale = sign if rng.random() < 0.7 else -sign
+    return FittedMethod(lambda rows: scale * rows[:, 0] + 0.02 * rng.normal(size=len(rows)), {}, 1, 8)
+
+
+@pytest.mark.parametrize("measure", ["disagreement", "ndcg", "rmse"])
+@pytest.mark.parametrize("has_queries", [True, False])
+def test_intervals_lie_within_the_range_of_their_measure(measure, has_queries):
+    X = np.random.default_rng(0).normal(size=(96, 2))
+    items = Items(X, X[:, 0], np.repeat(np.arange(12), 8) if has_queries else None)
+    right = Method("right", "mostly right", "", partial(_mostly, 1), scale="always")
+    wrong = Method("wrong", "mostly reversed", "", partial(_mostly, -1), scale="always")
+    found = compare(items, [right, wrong], replace(QUICK, repeats=4, curves=True, measure=measure))
+    largest = 1.0 if measure != "rmse" else np.inf
+    points = [point for curve in found.curves() for point in curve.points]
+    assert len(points) > 2
+    for point in points:
+        assert 0 <= point.low <= point.mean <= point.high <= largest
+    for row in found.rows():
+        for name, estimate in row.estimates.items():
+            assert 0 <= estimate.low <= estimate.mean <= estimate.high <= (1.0 if name != "rmse" else np.inf)
+    gain = found.rows()[1].against.gain
+    assert -largest <= gain.low <= gain.mean <= gain.high <= largest
 
 
 def test_errors_are_those_of_the_metrics():

@@ -28,7 +28,7 @@ AGREEMENT = 0.5
 
 # Processes of their own, forked from one that has imported what takes seconds; grpc they import themselves.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["corank.learners", "corank.encoder", "corank_federated", "corank_federated.cli"])
+FORKS.set_forkserver_preload(["corank.learners", "corank.encode.encoder", "corank_federated", "corank_federated.cli"])
 
 
 def free_port():

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from corank.interview.belief import VARIANCES, Belief, Beliefs, Prior, pairs_within
-from corank.solvers.active_learning import information
+from corank.solve.questions import information
 
 
 def some_belief(m: int = 7, seed: int = 0) -> Belief:

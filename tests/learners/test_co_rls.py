@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 
 from corank import RLS, RankRLS
+from corank.core.views import View, random_bases, random_split
 from corank.datasets import make_two_views
 from corank.learners.co_rls import CoRankRLS, CoRLS
-from corank.views import View, random_bases, random_split
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

@@ -9,7 +9,7 @@ import pytest
 from brute_force.views import rbf, small_views
 from forced_way import forced
 from scipy import sparse
-from test_arrays import Library
+from tests.core.test_arrays import Library
 
 from corank import CoRankRLS, CoRLS, View, random_split, side_by_side
 

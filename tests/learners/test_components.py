@@ -27,13 +27,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, ShuffleSplit
 
-import corank.solvers.components
+import corank.solve.components
 from corank import KPCR, RLS, KPCRank, register_kernel
-from corank.loss import WEIGHTINGS
-from corank.solvers import components as eigen
-from corank.solvers.components import MAX_TUNED_NUMBER
-from corank.solvers.folds import balanced_folds
-from corank.solvers.holdout import SCORINGS
+from corank.core.folds import balanced_folds
+from corank.core.loss import WEIGHTINGS
+from corank.solve import components as eigen
+from corank.solve.components import MAX_TUNED_NUMBER
+from corank.solve.holdout import SCORINGS
 
 PROBLEM = small_problem(seed=5, sizes=(1, 4, 6, 3, 5))
 X, Y, QID, W, NEW = PROBLEM.X, PROBLEM.y, PROBLEM.qid, PROBLEM.weights, PROBLEM.X_new
@@ -69,7 +69,7 @@ pytestmark = [
 def every_number(request, monkeypatch):
     """Look at every number of components that the rows carry, where a test does not ask for the usual half."""
     if "usual_share" not in request.keywords:
-        monkeypatch.setattr(corank.solvers.components, "TUNED_SHARE", 1.0)
+        monkeypatch.setattr(corank.solve.components, "TUNED_SHARE", 1.0)
 
 
 def values_of(name):
@@ -472,7 +472,7 @@ def no_refitting(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("refitted where a closed form should serve")
 
-    monkeypatch.setattr(corank.solvers.components, "_refitted", refuse)
+    monkeypatch.setattr(corank.solve.components, "_refitted", refuse)
 
 
 @every_weighting

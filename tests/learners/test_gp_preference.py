@@ -15,9 +15,9 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 from corank import PreferenceGP
-from corank.basis import KernelBasis
-from corank.solvers.gp_preference import Ascent, EvidenceSearch, PreferenceTask, amplitude_slope
-from corank.solvers.pair_data import PairData, untied_pairs
+from corank.core.basis import KernelBasis
+from corank.solve.pair_data import PairData, untied_pairs
+from corank.solve.preference import Ascent, EvidenceSearch, PreferenceTask, amplitude_slope
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

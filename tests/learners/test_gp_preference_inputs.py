@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from corank import DifferenceGP, PreferenceGP
-from corank.solvers import expectation_propagation
-from corank.solvers.pair_data import PairData
+from corank.solve import expectation_propagation
+from corank.solve.pair_data import PairData
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

@@ -15,10 +15,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 from corank import RLS, CoRLS, DifferenceGP, MatchingPursuit, PreferenceGP, RankRLS, TableEncoder, View
-from corank._arrays import to_numpy
+from corank.core.arrays import to_numpy
+from corank.core.registry import learner_records
 from corank.learners import pair_explanation
 from corank.learners.pair_explanation import ALL_COLUMNS, OTHERWISE, mixed_rows, shapley_values
-from corank.learners.registry import learner_records
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

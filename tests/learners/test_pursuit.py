@@ -14,10 +14,10 @@ from sklearn.base import clone, is_regressor
 from sklearn.linear_model import orthogonal_mp
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut
 
-import corank.solvers.dictionary
+import corank.solve.dictionary
 from corank import load, register_kernel
 from corank.learners.pursuit import MatchingPursuit, RankingPursuit
-from corank.solvers.pursuit import REFITS
+from corank.solve.pursuit import REFITS
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -50,10 +50,10 @@ def ranker(loss, n_atoms=8, refit="back", **options):
 @pytest.fixture
 def streamed(monkeypatch):
     """No kernel values are kept, and tiles are small."""
-    monkeypatch.setattr(corank.solvers.dictionary, "MAX_HELD_BYTES", 0)
-    monkeypatch.setattr(corank.solvers.dictionary, "TILE_ROWS", 7)
-    monkeypatch.setattr(corank.solvers.dictionary, "JOB_TILES", 2)
-    monkeypatch.setattr(corank.solvers.dictionary, "LENGTH_ENTRIES", 1)
+    monkeypatch.setattr(corank.solve.dictionary, "MAX_HELD_BYTES", 0)
+    monkeypatch.setattr(corank.solve.dictionary, "TILE_ROWS", 7)
+    monkeypatch.setattr(corank.solve.dictionary, "JOB_TILES", 2)
+    monkeypatch.setattr(corank.solve.dictionary, "LENGTH_ENTRIES", 1)
 
 
 def same(model, expected, *, phi_new=PHI_NEW, offset=0.0, new=NEW):
@@ -467,7 +467,7 @@ def test_single_precision_features():
 
 
 def test_memory_of_a_streamed_dictionary_does_not_grow_with_its_square(memory_limit, monkeypatch):
-    monkeypatch.setattr(corank.solvers.dictionary, "MAX_HELD_BYTES", 2**20)
+    monkeypatch.setattr(corank.solve.dictionary, "MAX_HELD_BYTES", 2**20)
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(3000, 3)), rng.normal(size=3000)
     with memory_limit(60):  # 72 MB as one array

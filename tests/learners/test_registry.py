@@ -15,10 +15,10 @@ from sklearn.base import is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import corank
+from corank.core import registry
+from corank.core.registry import declare, learner_class, learner_record, learner_records
 from corank.datasets import make_ranking
 from corank.experiments import Protocol, compare, known_methods
-from corank.learners import registry
-from corank.learners.registry import declare, learner_class, learner_record, learner_records
 
 ROOT = Path(__file__).parents[2]
 DATA = make_ranking(n_queries=8, query_size=6, random_state=0)
@@ -99,7 +99,7 @@ def test_a_declared_learner_is_compared(declared):
 
 COMMANDS = """
 import small_learner
-from corank.learners.registry import declare
+from corank.core.registry import declare
 declare(small_learner.RECORD)
 from command_line import run
 columns = ("--score", "score", "--query", "query")

@@ -30,8 +30,8 @@ from corank import (
     random_bases,
     random_split,
 )
+from corank.core.registry import learner_records
 from corank.datasets import make_ranking
-from corank.learners.registry import learner_records
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

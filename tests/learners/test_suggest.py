@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 from corank import CoRankingPursuit, CoRankRLS, CoRLS, DifferenceGP, PreferenceGP, View, side_by_side
-from corank.learners import _suggest
+from corank.learners import suggest
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -142,7 +142,7 @@ def test_without_a_kind_it_asks_for_what_it_was_fitted_on(name, tmp_path):
 @every
 @kinds
 def test_of_a_large_pool_the_most_uncertain_rows_are_looked_at(name, kind, monkeypatch):
-    monkeypatch.setattr(_suggest, "MOST", 200)
+    monkeypatch.setattr(suggest, "MOST", 200)
     pool = np.random.default_rng(2).normal(size=(230, 4))
     pool[:5] *= 4
     found = MODELS[name].suggest(pool, 2, kind)

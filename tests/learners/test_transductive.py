@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from corank import RankRLS
-from corank.basis import BasisNotice
+from corank.core.basis import BasisNotice
 from corank.learners.transductive import TransductiveRankRLS
-from corank.solvers.transduction_fit import PullPath
+from corank.solve.transduction_fit import PullPath
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
@@ -123,8 +123,8 @@ def test_large_queries_are_solved_like_small_ones(sizes, basis, monkeypatch):
     y = np.where(np.isin(data.qid, [1, 2]), np.nan, data.y)
     rows = "all" if basis == "all" else np.arange(0, len(y), 3)
     large = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
-    monkeypatch.setattr("corank.solvers.transduction.LARGE_QUERY_ROWS", 10**9)
-    monkeypatch.setattr("corank.solvers.transduction.BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("corank.solve.transduction.LARGE_QUERY_ROWS", 10**9)
+    monkeypatch.setattr("corank.solve.transduction.BLOCK_ENTRIES", 1)
     small = model(basis=rows, pull=0.05).fit(data.X, y, qid=data.qid)
     close(large.transduction_, small.transduction_)
     close(large.predict(data.X_new), small.predict(data.X_new))
@@ -376,7 +376,7 @@ def test_more_queries_than_folds_are_hidden_in_ten_folds():
 
 
 def test_many_rows_take_a_subset(monkeypatch):
-    monkeypatch.setattr("corank.learners._learner.Learner._auto_basis", (20, 8))
+    monkeypatch.setattr("corank.learners.base.Learner._auto_basis", (20, 8))
     with pytest.warns(BasisNotice, match="8 of 36 rows"):
         own = model().fit(X, Y, qid=QID, unscored=X_NEW)
     assert len(own.basis_) == 8

@@ -32,10 +32,11 @@ from corank import (
     register_kernel,
     side_by_side,
 )
-from corank._arrays import eigh
+from corank.core.arrays import eigh
+from corank.core.storable import NAMED_FUNCTIONS
 from corank.model_files.container import ModelFileError, read_model
-from corank.model_files.packing import NAMED_FUNCTIONS, Packer, Unpacker
-from corank.solvers.holdout import SCORINGS
+from corank.model_files.packing import Packer, Unpacker
+from corank.solve.holdout import SCORINGS
 
 pytestmark = [
     pytest.mark.usefixtures("one_blas_thread"),
@@ -295,7 +296,7 @@ def test_update_does_not_depend_on_the_eigenvectors_that_a_machine_finds(path, m
     model.save(path)
     new_qid = None if qid is None else NEW_QID
     with monkeypatch.context() as patch:
-        patch.setattr("corank.basis.eigh", lambda matrix: (eigh(matrix)[0], -eigh(matrix)[1]))
+        patch.setattr("corank.core.basis.eigh", lambda matrix: (eigh(matrix)[0], -eigh(matrix)[1]))
         loaded = load(path).update(new, NEW_Y, qid=new_qid)
     np.testing.assert_allclose(
         loaded.predict(features), model.update(new, NEW_Y, qid=new_qid).predict(features), atol=1e-9

@@ -80,9 +80,9 @@ def test_a_fit_that_breaks_off_in_any_pass_is_resumed(folders, tmp_path, fit, ho
         monkeypatch.setattr(survey, "HELD_BYTES", 0)
     if spread:
         monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 50)
-        monkeypatch.setattr("corank.sampling.N_WINDOWS", 3)
-        monkeypatch.setattr("corank.basis.MIN_CANDIDATES", 30)
-        monkeypatch.setattr("corank.basis.CANDIDATES_PER_BASIS_ROW", 2)
+        monkeypatch.setattr("corank.core.sampling.N_WINDOWS", 3)
+        monkeypatch.setattr("corank.core.basis.MIN_CANDIDATES", 30)
+        monkeypatch.setattr("corank.core.basis.CANDIDATES_PER_BASIS_ROW", 2)
     uninterrupted = Breaks()
     expected = coefficients(fit(folders, uninterrupted, tmp_path / "whole", alpha=1.0))
     for after in range(7, uninterrupted.calls, 9):

@@ -98,9 +98,9 @@ def test_several_views(client, folders):
 def test_workers_read_features_once_but_for_a_few_row_groups(client, folders, nothing_held, monkeypatch):
     monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 50)
     monkeypatch.setattr(survey, "WINDOW_ROWS", 8)
-    monkeypatch.setattr("corank.sampling.N_WINDOWS", 2)
-    monkeypatch.setattr("corank.basis.MIN_CANDIDATES", 20)
-    monkeypatch.setattr("corank.basis.CANDIDATES_PER_BASIS_ROW", 2)
+    monkeypatch.setattr("corank.core.sampling.N_WINDOWS", 2)
+    monkeypatch.setattr("corank.core.basis.MIN_CANDIDATES", 20)
+    monkeypatch.setattr("corank.core.basis.CANDIDATES_PER_BASIS_ROW", 2)
     models = []
     for place in (None, client, client):
         rows = scan(folders[0], score="y", query="q", chunk_rows=16, client=place)

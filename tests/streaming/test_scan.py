@@ -15,8 +15,8 @@ from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import StandardScaler
 
 from corank import RLS, CoRankingPursuit, CoRankRLS, CoRLS, RankRLS, TableEncoder, View, scan
+from corank.core.sampling import fold_numbers
 from corank.metrics import disagreement_error
-from corank.sampling import fold_numbers
 from corank.streaming import group_queries, survey
 from corank.streaming.passes import Passes
 from corank.streaming.sources import ParquetSource
@@ -58,8 +58,8 @@ def nothing_held(monkeypatch):
 
 def take_ten_folds(monkeypatch):
     """Rows in memory are held out as those of a scan: in ten folds, not one by one."""
-    monkeypatch.setattr("corank.solvers.folds.FEW_UNITS", 0)
-    monkeypatch.setattr("corank.solvers.folds.UNITS_PER_FEATURE", 0)
+    monkeypatch.setattr("corank.core.folds.FEW_UNITS", 0)
+    monkeypatch.setattr("corank.core.folds.UNITS_PER_FEATURE", 0)
 
 
 def close(found, expected):
@@ -145,9 +145,9 @@ def few_candidates(monkeypatch):
     """Candidates come from five windows of 20 rows, as if there were millions of rows."""
     monkeypatch.setattr(survey, "MAX_EVEN_ROWS", 500)
     monkeypatch.setattr(survey, "WINDOW_ROWS", 20)
-    monkeypatch.setattr("corank.sampling.N_WINDOWS", 5)
-    monkeypatch.setattr("corank.basis.MIN_CANDIDATES", 50)
-    monkeypatch.setattr("corank.basis.CANDIDATES_PER_BASIS_ROW", 1)
+    monkeypatch.setattr("corank.core.sampling.N_WINDOWS", 5)
+    monkeypatch.setattr("corank.core.basis.MIN_CANDIDATES", 50)
+    monkeypatch.setattr("corank.core.basis.CANDIDATES_PER_BASIS_ROW", 1)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from corank import (
     View,
     scan,
 )
-from corank.learners import _scans
+from corank.learners import scans
 from corank.streaming import survey
 from corank.tables import TableError
 
@@ -365,7 +365,7 @@ def test_parameters_that_need_scored_rows_in_memory(folder, monkeypatch):
 
 
 def test_all_rows_as_basis_are_refused_where_they_are_many(folder, monkeypatch):
-    monkeypatch.setattr("corank.learners._bases.MAX_WHOLE_SCAN", 100)
+    monkeypatch.setattr("corank.learners.bases.MAX_WHOLE_SCAN", 100)
     with pytest.raises(ValueError, match=r"basis='all' .* 200 rows"):
         CoRankRLS(basis="all").fit(scan(folder, score="y", query="q"))
 
@@ -412,7 +412,7 @@ def test_what_a_killed_worker_began_is_not_among_the_predictions(folder, tmp_pat
         (others[1] / ".corank-00.part").touch()
         return [function(rows, number, *others) for number in range(len(rows.source.units))]
 
-    monkeypatch.setattr(_scans, "unit_results", with_a_death)
+    monkeypatch.setattr(scans, "unit_results", with_a_death)
     model = RankRLS(1.0, basis=5).fit(X, Y, qid=QID)
     assert model.predict_to(scan(folder, features=NAMES, client=CLIENT), tmp_path / "out") == 200
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{k:06}.parquet" for k in range(10)]

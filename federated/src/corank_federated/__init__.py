@@ -3,11 +3,11 @@
 `Site` and `Coordinator` know nothing of networks; `InProcess` connects them inside one process, `corank_federated.network`
 over TLS. What leaves a site are its predictions on the shared items and three numbers per round, or the predictions alone.
 
-Released together with corank, of whose modules it uses `corank._arrays`, `corank._messages`, `corank.tables`,
-`corank.model_files` and `corank.model_files.container`; for the fit of a site `corank.rows`, `corank.loss`, `corank.basis`,
-`corank.gram`, `corank.problem`, `corank.solvers.coordinate_descent`, `corank.solvers.least_squares`, `corank.learners._scans`
-and `corank.learners.co_rls`; for the command `corank.encoder`, `corank.cli.columns`, `corank.cli.console`,
-`corank.cli.files` and `corank.cli.options`.
+Released together with corank, of whose modules it uses `corank.core.arrays`, `corank.core.messages`, `corank.tables`,
+`corank.model_files` and `corank.model_files.container`; for the fit of a site `corank.inputs`, `corank.core.labels`,
+`corank.core.loss`, `corank.core.basis`, `corank.core.sums`, `corank.core.observations`, `corank.solve.descent`,
+`corank.solve.systems`, `corank.learners.scans` and `corank.learners.co_rls`; for the command `corank.encode.encoder`,
+`corank.cli.columns`, `corank.cli.console`, `corank.cli.files` and `corank.cli.options`.
 """
 
 from corank_federated.channel import Channel, Fault, InProcess

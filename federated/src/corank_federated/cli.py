@@ -21,12 +21,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank._messages import count, in_bytes
 from corank.cli.columns import feature_columns, features_of, text_columns
 from corank.cli.console import facts, note, show, show_json, size_of
 from corank.cli.files import DASH, check_model_output, check_printed, check_table_output, readable, write_result
 from corank.cli.options import TABLE, AsJson, Force, InputFormat, OutputFormat, Quiet
-from corank.encoder import TableEncoder
+from corank.core.messages import count, in_bytes
+from corank.encode.encoder import TableEncoder
 from corank.learners.co_rls import CoRankRLS, CoRLS
 from corank.model_files import load
 from corank.tables import TableError, column, is_number, numbers, query_column, read_table, score_column

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from corank._arrays import FloatArray
+from corank.core.arrays import FloatArray
 from corank.tables import LARGEST
 from corank_federated.channel import Channel, Fault
 from corank_federated.messages import VERSION, Message, Terms, note

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from corank._arrays import FloatArray
+from corank.core.arrays import FloatArray
 
 MAGIC = b"CRK1"
 PREFIX = struct.Struct("<4sI")

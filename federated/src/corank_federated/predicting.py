@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import FloatArray
+from corank.core.arrays import FloatArray
 from corank.tables import is_number, numbers
 from corank_federated.channel import Channel, Fault
 from corank_federated.coordinator import RunStopped

@@ -11,7 +11,7 @@ from typing import Any
 
 from cryptography import x509
 
-from corank._messages import did_you_mean
+from corank.core.messages import did_you_mean
 from corank_federated.certificates import COORDINATOR, Identity, check_identity, check_name, read_certificate
 from corank_federated.coordinator import Plan
 from corank_federated.site import Limits

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corank._arrays import is_sparse, to_numpy
+from corank.core.arrays import is_sparse, to_numpy
 
 
 class SharedItemsError(ValueError):

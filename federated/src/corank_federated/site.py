@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from corank._arrays import Array, FloatArray, add_diagonal, cholesky, like, namespace, take, to_numpy
-from corank.basis import Basis
-from corank.gram import Gram
-from corank.learners._scans import digest_of, in_words
+from corank.core.arrays import Array, FloatArray, add_diagonal, cholesky, like, namespace, take, to_numpy
+from corank.core.basis import Basis
+from corank.core.labels import encode_queries
+from corank.core.loss import QueryLoss, WithinQueries
+from corank.core.observations import Rows, ScoredRows
+from corank.core.sums import Gram
+from corank.inputs import read_features
 from corank.learners.co_rls import CoRankRLS, CoRLS
-from corank.loss import QueryLoss, WithinQueries
-from corank.problem import ScoredRows
-from corank.rows import Rows, encode_queries, read_features
-from corank.solvers.coordinate_descent import solve_factored
-from corank.solvers.least_squares import whitened_statistics
+from corank.learners.scans import digest_of, in_words
+from corank.solve.descent import solve_factored
+from corank.solve.systems import whitened_statistics
 from corank_federated.messages import VERSION, Message, Terms, note
 from corank_federated.shared_items import SharedItems
 from corank_federated.state import StateError, read_state, write_state

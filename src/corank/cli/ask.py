@@ -15,7 +15,6 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from corank._messages import count
 from corank.cli.columns import feature_columns, matching_columns, without_ids
 from corank.cli.comparisons import UNNAMED, NamedItems, note_broken_lines, read_pairs
 from corank.cli.console import bold, command, note, show, working
@@ -34,6 +33,7 @@ from corank.cli.options import (
     argument,
     option,
 )
+from corank.core.messages import count
 from corank.interview.answers import SCORE
 from corank.interview.cards import Cards
 from corank.interview.interview import Interview

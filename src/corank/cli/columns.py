@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import FloatArray, Index, run_starts
-from corank._messages import count, did_you_mean, listed
 from corank._scikit_learn import is_regressor
 from corank.cli.console import note
-from corank.column_kinds import date_example, kind_of_column
-from corank.encoder import TableEncoder
-from corank.kernels import kernel_names
+from corank.core.arrays import FloatArray, Index, run_starts
+from corank.core.kernels import kernel_names
+from corank.core.messages import count, did_you_mean, listed
+from corank.core.views import View, encoded_views, match_columns, random_bases, random_split
+from corank.encode.encoder import TableEncoder
+from corank.encode.kinds import date_example, kind_of_column
 from corank.links import Links
 from corank.tables import TableError, column, is_number, is_text, numbers, plain, with_zeros
-from corank.views import View, encoded_views, match_columns, random_bases, random_split
 
 if TYPE_CHECKING:
     from corank.cli.options import KindOptions

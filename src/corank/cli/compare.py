@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from corank._messages import count, measured
 from corank.cli.columns import learned_columns, note_kinds, views_of_columns
 from corank.cli.console import bold, command, dim, grid, note, show, show_json, typed_command, working
 from corank.cli.files import check_report_output, check_single, readable, title_of
@@ -34,6 +33,7 @@ from corank.cli.options import (
     flag,
     option,
 )
+from corank.core.messages import count, measured
 from corank.datasets import load_jokes, make_ranking
 from corank.experiments import ComparisonResult, Items, Protocol
 from corank.experiments import compare as compare_methods

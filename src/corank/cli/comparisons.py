@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import FloatArray, Index, Mask
-from corank._messages import count
 from corank.cli.console import note
-from corank.column_kinds import rows_by_name
+from corank.core.arrays import FloatArray, Index, Mask
+from corank.core.messages import count
+from corank.encode.kinds import rows_by_name
 from corank.interview.answers import (
     COLUMNS,
     SCORE,

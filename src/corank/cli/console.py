@@ -28,8 +28,8 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from corank._messages import did_you_mean, in_bytes, near_names
 from corank.cli.files import Spool, is_several
+from corank.core.messages import did_you_mean, in_bytes, near_names
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

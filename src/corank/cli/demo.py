@@ -20,16 +20,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from corank._arrays import FloatArray, Index
-from corank._plotting import axis
-from corank.auto import AutoRegressor
 from corank.cli.console import command, grid, show, show_json, size_of, typed_command
 from corank.cli.files import check_model_output, check_report_output
 from corank.cli.options import AsJson, File, Force, Quiet, option
+from corank.core.arrays import FloatArray, Index
 from corank.datasets import ProposalData, load_peps
-from corank.encoder import TableEncoder
+from corank.encode.encoder import TableEncoder
+from corank.learners.average.auto import AutoRegressor
 from corank.links import Links, read_links
 from corank.metrics import disagreement_error
+from corank.report.axes import axis
 
 TOPIC, SUBJECT = "Typing", "type hints"  # what proposals call it, and people
 N_MARKS, N_DRAWS, N_QUESTIONS = 10, 3, 5

@@ -12,8 +12,6 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank._arrays import FloatArray, take
-from corank._messages import count, measured
 from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, result_names, text_columns, unlabelled_score
 from corank.cli.comparisons import (
@@ -47,6 +45,8 @@ from corank.cli.options import (
     argument,
     option,
 )
+from corank.core.arrays import FloatArray, take
+from corank.core.messages import count, measured
 from corank.describe import Facts, describe, in_words, learned_from_comparisons
 from corank.interview.answers import is_answers_file
 from corank.metrics import calibration_error, disagreement_error, ndcg

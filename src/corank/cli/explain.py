@@ -12,7 +12,6 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank._messages import count, did_you_mean, shortened
 from corank.cli.columns import remembered
 from corank.cli.console import cell, grid, show, show_json, typed_command, working
 from corank.cli.files import check_report_output, is_several, title_of
@@ -30,6 +29,7 @@ from corank.cli.options import (
     argument,
     option,
 )
+from corank.core.messages import count, did_you_mean, shortened
 from corank.learners.pair_explanation import PairExplanation
 from corank.model_files import load
 from corank.tables import TableError, score_column

@@ -18,8 +18,6 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank._arrays import FloatArray, Index, check_device
-from corank._messages import count, listed
 from corank.cli.columns import learned_columns, note_kinds, note_repeated_ids, note_sparse_numbers, views_of
 from corank.cli.comparisons import (
     FIRST,
@@ -83,13 +81,15 @@ from corank.cli.options import (
     option,
 )
 from corank.cli.show import columns_table, widths_table
+from corank.core.arrays import FloatArray, Index, check_device
+from corank.core.labels import encode_queries
+from corank.core.messages import count, listed
+from corank.core.registry import learner_class
 from corank.describe import COIN_TOSSES, Facts, describe, in_words
-from corank.encoder import TableEncoder
+from corank.encode.encoder import TableEncoder
 from corank.interpretation import FEWEST_UNITS, ColumnEffect, column_effects
 from corank.interview.answers import is_answers_file
-from corank.learners.registry import learner_class
 from corank.links import Links
-from corank.rows import encode_queries
 from corank.tables import TableError, is_number, query_column, read_table, score_column
 
 SHOWN_COLUMNS = 5

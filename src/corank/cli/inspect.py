@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from corank._messages import in_bytes
 from corank._version import __version__
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.console import facts, grid, show, show_json
 from corank.cli.files import readable_or_none
 from corank.cli.options import AsJson, File, ModelFile, option
 from corank.cli.show import columns_table, encoding_of, widths_table, with_categories
+from corank.core.messages import in_bytes
 from corank.describe import Facts, describe, in_words, learned_from_comparisons
 from corank.model_files import load
 from corank.model_files.container import read_model

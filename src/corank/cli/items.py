@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from corank._arrays import FloatArray, Index
-from corank._messages import near_names
 from corank.cli.columns import features_of, remembered, text_columns
 from corank.cli.comparisons import labels
 from corank.cli.console import note
 from corank.cli.files import check_model_and_table, check_single, readable, readable_or_none
 from corank.cli.links import LinkTable, links_for
 from corank.cli.options import CommonOptions, LinkOptions
+from corank.core.arrays import FloatArray, Index
+from corank.core.labels import encode_queries
+from corank.core.messages import near_names
 from corank.links import Links
-from corank.rows import encode_queries
 from corank.tables import query_column, read_table
 
 Step = Callable[[str], None]  # is called with the step that begins

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Mask, NumpyArray
 from corank.cli.comparisons import ReadPairs
+from corank.core.arrays import FloatArray, Mask, NumpyArray
 
 MARKS = "marks"  # what the note on its table in a model file calls them
 MARK_BYTES, MARK_LETTERS = 6, 8

@@ -19,7 +19,7 @@ from corank.cli.columns import id_roles
 from corank.cli.comparisons import PairColumns
 from corank.cli.files import check_printed, check_table_output, readable_or_none, write_result
 from corank.cli.links import LinkTable
-from corank.learners.registry import LearnerRecord, learner_records
+from corank.core.registry import LearnerRecord, learner_records
 
 TABLE = ".csv, .tsv, .parquet, .jsonl or .svm (SVMlight, LETOR), also compressed as .gz; - reads standard input"
 SETTINGS = "How it learns"  # panels of the help

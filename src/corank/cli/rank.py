@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 import typer
 from rich.text import Text
 
-from corank._arrays import FloatArray, Index
-from corank._messages import count, listed
 from corank.cli.columns import (
     id_columns,
     predicted_scores,
@@ -54,8 +52,13 @@ from corank.cli.options import (
     flag,
     option,
 )
+from corank.core.arrays import FloatArray, Index
+from corank.core.messages import count, listed
 from corank.model_files import load
 from corank.tables import column, is_text
+
+if TYPE_CHECKING:
+    from corank.interpretation import RankUncertainty
 
 SHOWN_ROWS = 10
 MAX_SHOWN_CHANCES = 200  # rows of a query of which it is said how likely the first is the best
@@ -86,7 +89,7 @@ class RankOptions:
     top: int | None = option("Keep only this many rows of each query, the best.", min=1)
     chances: bool = flag(
         "Also give the probability that each item is the best of its query, and the ranks between which it lies with a "
-        "probability of 90 %: best, rank_low and rank_high."
+        "probability of 90 %: best, rank_low and rank_high. Left out for queries of more than 1,000 rows."
     )
     shuffle_queries: ShuffleQueries = False
 
@@ -216,6 +219,11 @@ def _written_in_passes(
     by = None if ranks is None else applied.query or remembered(learner, "query")
     if ranks is not None and ranks.top is not None and by is None:
         raise ValueError("--top needs queries if rows are read in passes: without --query they are not ranked")
+    if ranks is not None and ranks.chances:
+        raise ValueError(
+            "--chances needs all rows in memory, so a folder, a pattern or a large file cannot have it: leave it out, or "
+            "name a single table"
+        )
     top, shuffles = (None, False) if ranks is None else (ranks.top, ranks.shuffle_queries)
     options: Any = {"overwrite": output.force, "top": top, "shuffles": shuffles, "safe": output.spreadsheet_safe}
     numbers = rank_in_passes(learner, file, out, by, applied.ids, sorts=ranks is not None, **options)
@@ -248,8 +256,8 @@ def _ranking(
         first = order[: np.count_nonzero(queries == 0)]
         if ranks.chances:
             sure = _chances(learner, features, queries, joining)
-            results |= sure
-            chances = sure["best"][first]
+            results |= {} if sure is None else _chance_columns(sure)
+            chances = None if sure is None or np.isnan(sure.best[first]).any() else sure.best[first]
         elif shown and joining is None and 1 < len(first) <= MAX_SHOWN_CHANCES:
             rows = np.sort(first)
             chances = _best_chances(learner, features[rows], np.searchsorted(rows, first))
@@ -276,8 +284,8 @@ def _best_chances(learner: Any, features: Any, order: Index) -> FloatArray | Non
     return rank_uncertainty(learner, features, qid=np.zeros(len(order))).best[order]
 
 
-def _chances(learner: Any, features: Any, queries: Index, links: Any) -> dict[str, Any]:
-    """How likely every row is the best of its query, and between which ranks it lies."""
+def _chances(learner: Any, features: Any, queries: Index, links: Any) -> RankUncertainty | None:
+    """How sure the ranks of all rows are; None where all queries are too large to tell."""
     from corank.interpretation import MAX_UNCERTAIN_ROWS, knows_uncertainty, rank_uncertainty  # slow to import
 
     if not knows_uncertainty(learner):
@@ -285,12 +293,23 @@ def _chances(learner: Any, features: Any, queries: Index, links: Any) -> dict[st
             f"--chances needs a model that knows how certain it is, unlike {type(learner).__name__}: fit with the default "
             "method, or with --method preference or difference"
         )
-    if (np.bincount(queries) > MAX_UNCERTAIN_ROWS).any():
-        note(f"--chances is left out for queries of more than {MAX_UNCERTAIN_ROWS:,} rows")
-    sure = rank_uncertainty(learner, features, qid=queries, links=links)
-    known = sure.high > 0
-    low, high = (pa.array(np.where(known, ranks, 0), mask=~known) for ranks in (sure.low, sure.high))
-    return {"best": sure.best, "rank_low": low, "rank_high": high}
+    is_large = np.bincount(queries) > MAX_UNCERTAIN_ROWS
+    if is_large.any():
+        which = "a query" if len(is_large) == 1 else f"{is_large.sum():,} of {count(len(is_large), 'query', 'queries')}"
+        note(
+            f"--chances is left out for {which} of more than {MAX_UNCERTAIN_ROWS:,} rows; to have it for the best of them, "
+            f"rank with --top {MAX_UNCERTAIN_ROWS} --out best.csv, then rank best.csv with --chances"
+        )
+    if is_large.all():
+        return None
+    return rank_uncertainty(learner, features, qid=queries, links=links)
+
+
+def _chance_columns(sure: RankUncertainty) -> dict[str, Any]:
+    """How likely every row is the best of its query, and between which ranks it lies; empty where that is not known."""
+    unknown = np.isnan(sure.best)
+    columns = {"best": sure.best, "rank_low": sure.low, "rank_high": sure.high}
+    return {name: pa.array(values, mask=unknown) for name, values in columns.items()}
 
 
 # ---- on the screen

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
-from corank._messages import listed, shortened
 from corank.cli.console import bold, dim, grid
+from corank.core.messages import listed, shortened
 from corank.describe import Facts
 
 MAX_COLUMNS = 12  # listed one by one

@@ -12,8 +12,6 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from corank._arrays import FloatArray, Index
-from corank._messages import count
 from corank.cli.columns import id_columns, predicted_scores, remembered, remembered_ids, unlabelled_score
 from corank.cli.comparisons import FIRST, SECOND, WINNER
 from corank.cli.console import bold, cell, command, dim, grid, show, show_json, working
@@ -32,6 +30,8 @@ from corank.cli.options import (
     flag,
     option,
 )
+from corank.core.arrays import FloatArray, Index
+from corank.core.messages import count
 from corank.describe import learned_from_comparisons
 from corank.links import Links
 from corank.model_files import load

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from corank._arrays import Mask
-from corank._messages import count
 from corank._scikit_learn import is_regressor
 from corank.cli.columns import features_of, remembered, text_columns, unlabelled_score
 from corank.cli.comparisons import (
@@ -43,6 +41,8 @@ from corank.cli.options import (
     flag,
     option,
 )
+from corank.core.arrays import Mask
+from corank.core.messages import count
 from corank.describe import Facts, learned_from_comparisons
 from corank.model_files import load
 from corank.tables import TableError, column, query_column, score_column

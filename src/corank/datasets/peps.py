@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from corank._arrays import Index, Mask
+from corank.core.arrays import Index, Mask
 
 _FOLDER = resources.files("corank.datasets") / "peps"
 _COUNTS = ("authors", "words", "code_blocks", "sections")

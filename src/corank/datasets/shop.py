@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corank._arrays import FloatArray, Index
+from corank.core.arrays import FloatArray, Index
 from corank.datasets.synthetic import Seed, check_at_least
 
 # Each trait of an item shows in words of one of its two poles: of much of the trait, and of little.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index
+from corank.core.arrays import FloatArray, Index
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

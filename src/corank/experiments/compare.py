@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index
+from corank.core.arrays import FloatArray, Index
+from corank.core.labels import query_codes
 from corank.experiments.data import Items, read_items
 from corank.experiments.jobs import JobsFailed, Keep, attempt_jobs, sources_of_corank, version_of, written
 from corank.experiments.measures import LOWER_IS_BETTER, measured
@@ -19,7 +20,6 @@ from corank.experiments.methods import BASELINE, Method, chosen_methods, default
 from corank.experiments.peers import FittedMethod
 from corank.experiments.protocol import Draw, Protocol, Task, check_enough, draws_of, masked, split
 from corank.experiments.result import ComparisonResult, Record
-from corank.rows import query_codes
 
 COUNTS = ("fit_seconds", "predict_seconds", "seed", "n_scored", "n_unscored", "n_test")  # of every result
 N_PAIRS = 400  # whose probabilities are looked at in a run

@@ -13,11 +13,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from corank._arrays import FloatArray, Index, Mask, digest, to_numpy
-from corank.encoder import TableEncoder
+from corank.core.arrays import FloatArray, Index, Mask, digest, masked_as_nan, refuse_masked, to_numpy
+from corank.core.labels import encode_queries, query_codes
+from corank.core.observations import spreads
+from corank.core.views import encoded_views, random_bases, random_split, read_views
+from corank.encode.encoder import TableEncoder
 from corank.links import read_links
-from corank.rows import encode_queries, query_codes, spreads
-from corank.views import encoded_views, random_bases, random_split, read_views
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Items:
 
     def __post_init__(self) -> None:
         n = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
-        y = np.asarray(to_numpy(self.y), dtype=np.float64)
+        y = np.asarray(to_numpy(masked_as_nan(self.y)), dtype=np.float64)
         if y.shape != (n,):
             raise ValueError(
                 f"y has shape {y.shape} for {n} rows of X; give one score per row, NaN where there is none."
@@ -65,6 +66,7 @@ class Items:
         if self.links is not None:
             object.__setattr__(self, "links", read_links(self.links, n))
         if not self.is_table and not sparse.issparse(self.X):
+            refuse_masked(self.X, "X", "fill them in, or give a table, which is encoded")
             X = to_numpy(self.X)
             if X.ndim != 2 or X.dtype.kind not in "biuf":
                 raise ValueError(f"X has shape {X.shape} and dtype {X.dtype}; give a table, or a matrix of numbers.")

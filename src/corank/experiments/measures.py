@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index, first_appearance
+from corank.core.arrays import FloatArray, Index, first_appearance
+from corank.core.labels import query_codes
 from corank.metrics import disagreement_error, ndcg
-from corank.rows import query_codes
 
 TITLES = {"disagreement": "disagreement", "ndcg": "NDCG@10", "rmse": "RMSE"}
 READING = {
@@ -17,6 +17,7 @@ READING = {
     "rmse": "root mean squared error of the scores: 0 is perfect",
 }
 WITHIN = ", each query less its mean"
+RANGES = {"disagreement": (0.0, 1.0), "ndcg": (0.0, 1.0), "rmse": (0.0, np.inf)}  # the least and the largest value
 LOWER_IS_BETTER = {"disagreement": True, "ndcg": False, "rmse": True}
 
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from corank._arrays import FloatArray, Index, is_sparse
-from corank._messages import did_you_mean
+from corank.core.arrays import FloatArray, Index, is_sparse
+from corank.core.messages import did_you_mean
+from corank.core.registry import LearnerRecord, declare, learner_class, learner_record, learner_records
 from corank.describe import chosen_parameters
 from corank.experiments import peers
 from corank.experiments.peers import SETTINGS, FittedMethod
 from corank.experiments.protocol import Task
-from corank.learners.registry import LearnerRecord, declare, learner_class, learner_record, learner_records
 
 BASELINE = "ridge"
 N_ATOMS = list(range(1, SETTINGS // peers.N_WIDTHS + 1))

@@ -24,9 +24,9 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from corank._arrays import FloatArray, Index, run_starts, take
+from corank.core.arrays import FloatArray, Index, run_starts, take
+from corank.core.labels import query_codes
 from corank.experiments.protocol import Task
-from corank.rows import query_codes
 
 SETTINGS = 200  # 20 alphas x 10 agreements, as a learner with views tries
 FOLDS = 3

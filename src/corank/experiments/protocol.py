@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index, take
-from corank.encoder import TableEncoder
+from corank.core.arrays import FloatArray, Index, take
+from corank.core.observations import spreads
+from corank.encode.encoder import TableEncoder
 from corank.experiments.data import Items
 from corank.links import Links
-from corank.rows import spreads
 
 Measure: TypeAlias = Literal["disagreement", "ndcg", "rmse"]
 MEASURES: tuple[Measure, ...] = ("disagreement", "ndcg", "rmse")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray
+from corank.core.arrays import FloatArray
 from corank.experiments.data import Items
-from corank.experiments.measures import LOWER_IS_BETTER
+from corank.experiments.measures import LOWER_IS_BETTER, RANGES
 from corank.experiments.methods import Method
 from corank.experiments.protocol import MEASURES, Draw, Protocol, split
 from corank.experiments.uncertainty import corrected_resampled, holm, over_repeats, signed_rank, two_way_interval
@@ -111,16 +111,19 @@ class ComparisonResult:
     def estimate(self, measure: str, method: str, scored: float = 1.0, unscored: float = 1.0) -> Estimate | None:
         """Mean and interval; None where the measure means nothing for the method."""
         values = self.values(measure, method, scored, unscored)
-        return None if np.isnan(values).all() else self._estimate(values)
+        return None if np.isnan(values).all() else self._estimate(values, *RANGES[measure])
 
-    def _estimate(self, values: FloatArray) -> Estimate:
+    def _estimate(self, values: FloatArray, least: float, largest: float) -> Estimate:
         """Mean and interval of (repeats, queries): bootstrap over both; without queries the corrected interval over repeats.
 
-        The mean is that of the units that tests are made on.
+        The mean is that of the units that tests are made on. No mean lies outside of the range from `least` to `largest`,
+        so what an interval has there is cut off, which leaves the mean in it just as often.
         """
-        if not self.has_queries:
-            return Estimate(float(values.mean()), *corrected_resampled(values[:, 0], *self._sizes)[1])
-        return Estimate(float(np.nanmean(over_repeats(values))), *two_way_interval(values))
+        if self.has_queries:
+            mean, interval = float(np.nanmean(over_repeats(values))), two_way_interval(values)
+        else:
+            mean, interval = float(values.mean()), corrected_resampled(values[:, 0], *self._sizes)[1]
+        return Estimate(*np.clip([mean, *interval], least, largest).tolist())
 
     @property
     def _sizes(self) -> tuple[float, float]:
@@ -130,6 +133,8 @@ class ComparisonResult:
 
     def _gains(self, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> list[Gain]:
         """Gains of the first of every pair over the second, both (repeats, queries), by tests that are made together."""
+        least, largest = RANGES[self.measure]
+        most = largest - least  # of a gain
         tests = []
         for first, second in pairs:
             gains = second - first if LOWER_IS_BETTER[self.measure] else first - second
@@ -138,7 +143,7 @@ class ComparisonResult:
                 p, n_units = signed_rank(units), int(np.count_nonzero(~np.isnan(units)))
             else:
                 p, n_units = corrected_resampled(gains[:, 0], *self._sizes)[0], len(gains)
-            tests.append((self._estimate(gains), p, n_units))
+            tests.append((self._estimate(gains, -most, most), p, n_units))
         corrected = holm([p for _, p, _ in tests])
         return [Gain(gain, p, q, n_units) for (gain, p, n_units), q in zip(tests, corrected, strict=True)]
 
@@ -218,7 +223,7 @@ class ComparisonResult:
                 self.method(name).title,
                 over,
                 [float(np.mean([record.result[f"n_{over}"] for record in self.runs(*place)])) for place in fitted],
-                [self._estimate(self.values(self.measure, *place) - common) for place in fitted],
+                [self._estimate(self.values(self.measure, *place) - common, *RANGES[self.measure]) for place in fitted],
             )
             for name, fitted in places.items()
         ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from corank._arrays import FloatArray
+from corank.core.arrays import FloatArray
 
 RESAMPLES = 10_000
 LEVEL = 0.95

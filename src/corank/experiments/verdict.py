@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from corank._messages import rounded
+from corank.core.messages import rounded
 from corank.experiments.measures import TITLES
 
 LEVEL = 0.05  # of a test

@@ -18,11 +18,11 @@ import scipy.linalg
 from numpy.polynomial.hermite import hermgauss
 from scipy.special import ndtr, softmax
 
-from corank._arrays import FloatArray, Index, Mask, add_diagonal
-from corank.kernels import squared_norms
-from corank.solvers.active_learning import information
-from corank.solvers.expectation_propagation import Sites, propagate
-from corank.solvers.pair_data import PairData
+from corank.core.arrays import FloatArray, Index, Mask, add_diagonal
+from corank.core.kernels import squared_norms
+from corank.solve.expectation_propagation import Sites, propagate
+from corank.solve.pair_data import PairData
+from corank.solve.questions import information
 
 LEAST_VARIANCE = 1e-12
 VARIANCES = (1.0, 4.0, 16.0)  # of a score before any answer, in units of the noise of an answer

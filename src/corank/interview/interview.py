@@ -19,11 +19,10 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import FloatArray, Index, in_one_thread
-from corank._messages import count, did_you_mean
-from corank.auto import AutoRanker, AutoRegressor, LiveFit
-from corank.column_kinds import labels, rows_by_name
-from corank.encoder import TableEncoder
+from corank.core.arrays import FloatArray, Index, in_one_thread
+from corank.core.messages import count, did_you_mean
+from corank.encode.encoder import TableEncoder
+from corank.encode.kinds import labels, rows_by_name
 from corank.interview.answers import (
     BEST_WORST,
     COMPARE,
@@ -40,6 +39,7 @@ from corank.interview.answers import (
     pair_outcomes,
 )
 from corank.interview.belief import Belief, Beliefs, Prior, pairs_within
+from corank.learners.average.auto import AutoRanker, AutoRegressor, LiveFit
 from corank.learners.pair_explanation import PairExplanation
 from corank.tables import TableError, column, to_arrow
 

@@ -12,14 +12,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, like, namespace, sum_of, take
-from corank._messages import warn_user
 from corank._scikit_learn import check_is_fitted
-from corank.basis import KernelBasis
-from corank.kernels import is_named
-from corank.learners._bases import ViewBases
-from corank.learners._kernel_learner import Scored, _KernelLearner
-from corank.learners._learner import (
+from corank.core.arrays import Array, FloatArray, Index, like, namespace, sum_of, take
+from corank.core.basis import KernelBasis
+from corank.core.folds import same_scores
+from corank.core.kernels import is_named
+from corank.core.messages import warn_user
+from corank.core.unscored import UnscoredRows
+from corank.inputs import read_features, row_labels
+from corank.learners.base import (
     WITH_UNSCORED,
     Expansion,
     KernelParameters,
@@ -30,16 +31,16 @@ from corank.learners._learner import (
     read_shared_parameters,
     whole_numbers,
 )
-from corank.learners._scans import is_scan
+from corank.learners.bases import ViewBases
 from corank.learners.explanation import Explanation
+from corank.learners.least_squares import Scored, _KernelLearner
+from corank.learners.scans import is_scan
+from corank.learners.splits import read_splits
 from corank.model_files.schema import CO_PURSUIT
-from corank.rows import read_features, row_labels
-from corank.solvers.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
-from corank.solvers.folds import read_splits, same_scores
-from corank.solvers.holdout import SCORINGS
-from corank.solvers.least_squares import Unscored, ViewData
-from corank.solvers.tuning import Path, joined_path
-from corank.unscored import UnscoredRows
+from corank.solve.co_pursuit import CoPursuitSettings, CoPursuitSolution, GreedyPath, ViewAtoms, pursue_views
+from corank.solve.holdout import SCORINGS
+from corank.solve.path import Path, joined_path
+from corank.solve.systems import Unscored, ViewData
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class SparseViews(_KernelLearner):
 
     @property
     def models_(self) -> list[SparseModel]:
-        """The model itself and, where `n_solutions` asks for them, other near-optimal ones."""
+        """The model itself and, where `n_solutions` asks for them, other near-optimal ones, the least objective first."""
         check_is_fitted(self)
         first = {
             "objective": float(self.objective_[-1]),
@@ -245,7 +246,7 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
         "back": after every step all weights are fitted again, so no atom comes twice. "basic": weights stay as they
         entered, and an atom may enter again. "final": basic, with the weights fitted again at the end.
     n_solutions : int, default=1
-        How many near-optimal sparse models to find: see `models_`.
+        How many near-optimal sparse models to find; that with the least F is the model. See `models_`.
     beta : float in [0, 1], default=0.0
         Share of the plain squared error in the loss on scored rows.
     weighting : "size", "unit" or "query", default="size"
@@ -272,13 +273,14 @@ class CoRankingPursuit(RankerMixin, KernelParameters, SparseViews):
     coef_, basis_, basis_points_, gamma_ : one entry per view: the weights of its distinct atoms, their row numbers, the
         rows themselves, and the kernel width
     solutions_ : list of SparseSolution, one a view: ``name``, ``atoms``, ``coefficients``, ``points``
-    models_ : list of SparseModel: ``objective`` (F) and ``solutions``. The first is the model itself. Every other one
-        begins with the best first step that brings an atom which no model found before it has, and goes on greedily;
-        these are in the order of their F
+    models_ : list of SparseModel: ``objective`` (F) and ``solutions``, in the order of F. The first is the model itself.
+        The first one found begins with the best first step; every other one with the best first step that brings an atom
+        which no model found before it has. All go on greedily
     agreement_ : float, the value used
     n_atoms_ : int, the number of steps
     objective_ : (steps + 1,) F after every step
-    path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``
+    path_ : what was tried: ``agreement``, ``n_atoms``, ``gamma``, ``error``, ``standard_error``, ``best``. Errors are those
+        of greedy pursuits, without the alternatives that `n_solutions` adds
     intercept_ : 0.0
 
     Notes

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from corank._scikit_learn import RegressorMixin
-from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import WITH_UNSCORED, BasisParameters, R2Mixin, RankerMixin
+from corank.learners.base import WITH_UNSCORED, BasisParameters, R2Mixin, RankerMixin
+from corank.learners.least_squares import _KernelLearner
 from corank.model_files.schema import SEVERAL_VIEWS
 
 

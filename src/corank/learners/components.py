@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from corank._arrays import Array, like, namespace, with_precision_of
-from corank._messages import warn_user
 from corank._scikit_learn import RegressorMixin, check_is_fitted
-from corank.learners._learner import (
+from corank.core.arrays import Array, like, namespace, with_precision_of
+from corank.core.messages import warn_user
+from corank.learners.base import (
     BasisParameters,
     ComparisonMixin,
     Expansion,
@@ -22,8 +22,8 @@ from corank.learners._learner import (
     whole_numbers,
 )
 from corank.model_files.schema import COMPONENTS
-from corank.solvers.components import ComponentSettings, ComponentSolution, solve_components
-from corank.solvers.tuning import Training
+from corank.solve.components import ComponentSettings, ComponentSolution, solve_components
+from corank.solve.tuning import Training
 
 
 class ComponentLearner(OneViewLearner):
@@ -51,7 +51,8 @@ class ComponentLearner(OneViewLearner):
     def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
         """Fit a checked problem, whose scores had a level taken out."""
         settings = self._settings(training)
-        solution = solve_components(training, settings)
+        splits = self._splits(training) if settings.tunes else None
+        solution = solve_components(training, settings, splits)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(solution)
         if solution.limit == 0 and not getattr(training.problem, "is_tied", False):

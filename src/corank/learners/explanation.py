@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import FloatArray, Index
+from corank.core.arrays import FloatArray, Index
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, in_one_thread
-from corank.basis import KernelBasis
-from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._kernel_learner import GivenScores
-from corank.learners._learner import ComparisonMixin, RankerMixin
-from corank.learners._update import update_model
+from corank.core.arrays import Array, FloatArray, Index, in_one_thread
+from corank.core.basis import KernelBasis
+from corank.core.observations import ComparedRows
+from corank.core.unscored import UnscoredRows
+from corank.learners.base import ComparisonMixin, RankerMixin
+from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
+from corank.learners.least_squares import GivenScores
+from corank.learners.update import update_model
 from corank.model_files.schema import DIFFERENCE_PROCESS
-from corank.problem import ComparedRows
-from corank.solvers.active_learning import pairs_to_measure
-from corank.solvers.gp_difference import Contrasts, Spectral, spread_of
-from corank.solvers.gp_posterior import MAX_ONE_THREAD_POINTS, GaussianPart
-from corank.solvers.least_squares import DualSystem, PrimalSystem
-from corank.solvers.pair_data import joined_items
-from corank.solvers.tuning import Training
-from corank.unscored import UnscoredRows
+from corank.solve.differences import Contrasts, Spectral, spread_of
+from corank.solve.pair_data import joined_items
+from corank.solve.posterior import MAX_ONE_THREAD_POINTS, GaussianPart
+from corank.solve.questions import pairs_to_measure
+from corank.solve.systems import DualSystem, PrimalSystem
+from corank.solve.tuning import Training
 
 
 @dataclass(eq=False, repr=False)

@@ -7,17 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from corank._arrays import Array, FloatArray, Index, to_numpy
-from corank._messages import warn_user
 from corank._scikit_learn import ConvergenceWarning
-from corank.basis import KernelBasis
-from corank.learners._gaussian_process import EvidenceLearner, EvidenceParameters
-from corank.learners._learner import ComparisonMixin, RankerMixin, is_whole, seed
+from corank.core.arrays import Array, FloatArray, Index, masked_as_nan, to_numpy
+from corank.core.basis import KernelBasis
+from corank.core.messages import warn_user
+from corank.core.observations import TIED, ComparedRows, Rows
+from corank.inputs import read_rows
+from corank.learners.base import ComparisonMixin, RankerMixin, is_whole, seed
+from corank.learners.gaussian_process import EvidenceLearner, EvidenceParameters
 from corank.model_files.schema import PREFERENCE_PROCESS
-from corank.problem import TIED, ComparedRows
-from corank.rows import Rows, read_rows
-from corank.solvers.gp_posterior import GaussianPart
-from corank.solvers.gp_preference import (
+from corank.solve.pair_data import PairData, untied_pairs
+from corank.solve.posterior import GaussianPart
+from corank.solve.preference import (
     EvidenceSearch,
     FittedKernel,
     PreferenceTask,
@@ -26,8 +27,7 @@ from corank.solvers.gp_preference import (
     learn,
     with_shares,
 )
-from corank.solvers.pair_data import PairData, untied_pairs
-from corank.solvers.tuning import Training
+from corank.solve.tuning import Training
 
 MARGINS = "margins do not go with PreferenceGP, which learns from who won alone; use DifferenceGP."
 SETTLED_RESIDUAL = 1e-5  # standard deviations: sites that still move by less have settled
@@ -128,7 +128,7 @@ class PreferenceGP(RankerMixin, ComparisonMixin, EvidenceParameters, EvidenceLea
         if weights is None:
             return
         try:
-            values: FloatArray = np.asarray(to_numpy(weights), dtype=np.float64)
+            values: FloatArray = np.asarray(to_numpy(masked_as_nan(weights)), dtype=np.float64)
         except (TypeError, ValueError):
             return  # refused where weights are read, as are other faults
         if np.any(np.isfinite(values) & (values != np.floor(values))):

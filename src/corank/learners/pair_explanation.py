@@ -18,7 +18,7 @@ import pyarrow as pa
 from scipy import sparse
 from scipy.special import comb
 
-from corank._arrays import (
+from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
@@ -28,13 +28,14 @@ from corank._arrays import (
     is_sparse,
     like,
     namespace,
+    refuse_masked,
     runs_of_rows,
+    stack_rows,
     take,
     to_numpy,
 )
-from corank._messages import count
-from corank.rows import is_frame, row_labels
-from corank.unscored import stack_rows
+from corank.core.messages import count
+from corank.inputs import is_frame, row_labels
 
 MAX_ENUMERATED = 8  # columns whose 2^p combinations are all looked at
 MAX_MIXED_ROWS = 8_192  # rows with columns of both items, of which predictions are made for sampled orders of columns
@@ -278,6 +279,7 @@ def _read_row(model: Any, row: Any, name: str) -> tuple[Array, str]:
     elif is_foreign(row):
         row = row if row.ndim == 2 else namespace(row).reshape(row, (1, -1))
     elif not is_sparse(row):
+        refuse_masked(row, name, "fill in or leave out such entries")
         row = np.atleast_2d(np.asarray(row))
     features = float64(model._read(row))
     if features.shape[0] != 1:

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from corank._arrays import (
+from corank._scikit_learn import BaseEstimator, RegressorMixin, check_is_fitted
+from corank.core.arrays import (
     Array,
     FloatArray,
     Index,
@@ -27,12 +28,13 @@ from corank._arrays import (
     take_columns,
     to_numpy,
 )
-from corank._messages import warn_user
-from corank._scikit_learn import BaseEstimator, RegressorMixin, check_is_fitted
-from corank.basis import checked_rows
-from corank.gram import CHUNK_ROWS
-from corank.kernels import Kernel, basis_points, is_named, is_registered, registered_function
-from corank.learners._learner import (
+from corank.core.basis import checked_rows
+from corank.core.kernels import Kernel, basis_points, is_named, is_registered, registered_function
+from corank.core.messages import warn_user
+from corank.core.observations import ScoredRows
+from corank.core.sums import CHUNK_ROWS
+from corank.inputs import is_frame, read_features, row_labels
+from corank.learners.base import (
     Expansion,
     KernelParameters,
     OneViewLearner,
@@ -43,11 +45,9 @@ from corank.learners._learner import (
 )
 from corank.learners.explanation import Explanation
 from corank.model_files.schema import PURSUIT
-from corank.problem import ScoredRows
-from corank.rows import is_frame, read_features, row_labels
-from corank.solvers.dictionary import Atoms
-from corank.solvers.pursuit import REFITS, PursuitSettings, PursuitSolution, nothing_to_learn, pursue
-from corank.solvers.tuning import Training
+from corank.solve.dictionary import Atoms
+from corank.solve.pursuit import REFITS, PursuitSettings, PursuitSolution, nothing_to_learn, pursue
+from corank.solve.tuning import Training
 
 KINDS = "None, row indices, a matrix with the columns of X, 'features' or a function"
 
@@ -220,7 +220,8 @@ class PursuitLearner(OneViewLearner):
                 f"n_atoms = {largest} is more than the dictionary holds: {atoms.size} ({why}), each of which "
                 "enters once with refit='back' and 'pre'; use a smaller number."
             )
-        solution = pursue(training, settings, atoms)
+        splits = self._splits(training) if settings.tunes else None
+        solution = pursue(training, settings, atoms, splits)
         self._keep_counts(training, with_queries=with_queries, level=level)
         self._keep(training, atoms, solution)
         self._warn_of(training, settings, solution)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from corank._scikit_learn import RegressorMixin
-from corank.learners._kernel_learner import _KernelLearner
-from corank.learners._learner import ComparisonMixin, R2Mixin, RankerMixin, WidthParameters
+from corank.learners.base import ComparisonMixin, R2Mixin, RankerMixin, WidthParameters
+from corank.learners.least_squares import _KernelLearner
 
 
 class LeastSquares(_KernelLearner):

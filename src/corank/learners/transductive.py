@@ -7,31 +7,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from corank._arrays import Array, Index, dtype_name, is_sparse, like, to_numpy
-from corank._messages import warn_user
-from corank.kernels import Kernel, is_named
-from corank.learners._bases import check_column_basis
-from corank.learners._learner import (
-    WITH_UNSCORED,
-    BasisParameters,
-    OneViewLearner,
-    RankerMixin,
-    candidates,
-)
+from corank.core.arrays import Array, Index, dtype_name, is_sparse, like, stack_rows, to_numpy
+from corank.core.kernels import Kernel, is_named
+from corank.core.labels import encode_queries
+from corank.core.messages import warn_user
+from corank.core.observations import ScoredRows, warn_of_ties
+from corank.core.unscored import UnscoredRows
+from corank.inputs import read_rows, read_unscored
+from corank.learners.base import WITH_UNSCORED, BasisParameters, OneViewLearner, RankerMixin, candidates
+from corank.learners.bases import check_column_basis
+from corank.learners.splits import read_splits
 from corank.model_files.schema import TRANSDUCTIVE
-from corank.problem import ScoredRows, warn_of_ties
-from corank.rows import encode_queries, read_rows, read_unscored
-from corank.solvers.folds import read_splits
-from corank.solvers.transduction_fit import (
-    Completed,
-    HalfScored,
-    PullPath,
-    TransductionSettings,
-    complete,
-    fit_scored,
-)
-from corank.solvers.tuning import Candidates, Training
-from corank.unscored import StreamedRows, UnscoredRows, is_stream, stack_rows
+from corank.solve.transduction_fit import Completed, HalfScored, PullPath, TransductionSettings, complete, fit_scored
+from corank.solve.tuning import Candidates, Training
+from corank.streaming.unscored import StreamedRows, is_stream
 
 
 @dataclass(eq=False, repr=False)
@@ -155,7 +144,10 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
         more_queries = more_queries + int(queries.max()) + 1
         data = HalfScored(training, np.concatenate([queries, more_queries]), features.shape[0])
         settings = self._settings_for(data, features)
-        completed = complete(data, settings, pull)
+        splits = None
+        if not data.one_query and (settings.tunes or not isinstance(pull, float)):
+            splits = read_splits(self.cv, problem, training.index, data.n_given)
+        completed = complete(data, settings, pull, splits)
         self._keep_counts(training, with_queries=qid is not None, level=0.0)
         self._keep_completed(completed, len(data.unscored))
         self._warn(settings, pull)
@@ -212,9 +204,7 @@ class TransductiveRankRLS(RankerMixin, BasisParameters, OneViewLearner):
             "Transduction needs rows without a score: NaN in y, or unscored=."
         )
         settings = self._settings(training)
-        splits = None
-        if settings.tunes:
-            splits = read_splits(self.cv, training.problem, training.index, training.everything.shape[0])
+        splits = self._splits(training) if settings.tunes else None
         fitted = fit_scored(training, settings, splits)
         pull = pull if isinstance(pull, float) else 1.0 if isinstance(pull, str) else max(pull)
         coefficients, view = fitted.coefficients, fitted.view

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from corank._scikit_learn import check_is_fitted
-from corank.encoder import KINDS, OPTIONS, SCALING, TableEncoder
-from corank.learners.registry import learner_class, stored_learners
+from corank.core.registry import learner_class, stored_learners
+from corank.core.storable import NAMED_FUNCTIONS, function_name
+from corank.encode.encoder import KINDS, OPTIONS, SCALING, TableEncoder
 from corank.model_files.container import ModelFileError, is_inner, read_model, write_model
-from corank.model_files.packing import NAMED_FUNCTIONS, Packer, Unpacker, function_name
+from corank.model_files.packing import Packer, Unpacker
 from corank.model_files.schema import (
     ENCODER,
     ENCODER_ARRAYS,

@@ -17,8 +17,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
-from corank._arrays import Arrays
 from corank._version import __version__
+from corank.core.arrays import Arrays
 from corank.tables import replacing
 
 FORMAT = "corank"

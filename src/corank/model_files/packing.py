@@ -9,53 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
 from scipy import sparse
 
-from corank._arrays import Arrays, NumpyArray, is_sparse, to_numpy
+from corank.core.arrays import Arrays, NumpyArray, is_sparse, to_numpy
+from corank.core.storable import ADDED_LATER, STORABLE, function_name, type_name
 from corank.model_files.container import ModelFileError
 
 Json: TypeAlias = Any
-AnyType = TypeVar("AnyType", bound=type)
 
-STORABLE: dict[str, type] = {}  # dataclasses by their names in files
-BUILT_IN_KERNELS = (  # scikit-learn's names
-    "additive_chi2",
-    "chi2",
-    "cosine",
-    "laplacian",
-    "linear",
-    "poly",
-    "polynomial",
-    "rbf",
-    "sigmoid",
-)
-NAMED_FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions by the names under which they were registered
-ADDED_LATER = "added later"  # in the metadata of a field with a default, which files of earlier versions lack
 SPARSE_TYPES: dict[str, Any] = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
-
-
-def storable(name: str) -> Callable[[AnyType], AnyType]:
-    """Class decorator: model files may hold objects of this dataclass, under a name that outlives the class name."""
-
-    def register(dataclass_type: AnyType) -> AnyType:
-        STORABLE[name] = dataclass_type
-        return dataclass_type
-
-    return register
-
-
-def type_name(value: object) -> str | None:
-    """The name in files of the type of a value, None where it is not storable."""
-    return next((name for name, storable_type in STORABLE.items() if storable_type is type(value)), None)
-
-
-def function_name(function: object) -> str | None:
-    """The name under which a function was registered, None where it was not."""
-    return next((name for name, registered in NAMED_FUNCTIONS.items() if registered is function), None)
 
 
 class Packer:

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corank._arrays import is_sparse
-from corank.encoder import OPTIONS, SCALING
+from corank.core.arrays import is_sparse
+from corank.core.storable import BUILT_IN_KERNELS, NAMED_FUNCTIONS, STORABLE, type_name
+from corank.encode.encoder import OPTIONS, SCALING
 from corank.model_files.container import ModelFileError
-from corank.model_files.packing import BUILT_IN_KERNELS, NAMED_FUNCTIONS, STORABLE, type_name
 
 LARGEST_NUMBER = 1e150  # its square is a number too
 LARGEST_COUNT = 2**53

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from corank._messages import in_bytes, measured, rounded
-from corank._plotting import FAINT, INK, axis
+from corank.core.messages import in_bytes, measured, rounded
+from corank.core.registry import learner_records
 from corank.experiments import ComparisonResult, protocol
 from corank.experiments.data import intake
 from corank.experiments.measures import LOWER_IS_BETTER, READING, TITLES, WITHIN
 from corank.experiments.protocol import MEASURES, Draw, split
 from corank.experiments.verdict import Estimate, Gain, Row, chance, in_numbers
-from corank.learners.registry import learner_records
 from corank.metrics import calibration_error
+from corank.report.axes import FAINT, INK, axis
 from corank.report.model import columns_list, model_parts, parameters
 from corank.report.page import (
     Cell,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from corank._messages import rounded
-from corank._plotting import tuned_axis
+from corank.core.messages import rounded
 from corank.describe import chosen_parameters
 from corank.interpretation import ColumnEffect
+from corank.report.axes import tuned_axis
 from corank.report.page import Html, Section, bullets, facts, figure, folded, origins, page, table, text, write
 from corank.report.plots import plot_atoms, plot_path, plot_views
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corank._arrays import to_numpy
-from corank._plotting import BAND, FAINT, INK, axis, draw_path
+from corank.core.arrays import to_numpy
 from corank.experiments.measures import TITLES
 from corank.metrics import calibration_error, reliability
+from corank.report.axes import BAND, FAINT, INK, axis, draw_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corank._arrays import Arrays
+from corank.core.arrays import Arrays
 from corank.model_files.container import ModelFileError, read_model, write_model
 from corank.tables import replacing
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corank._arrays import Array, Index, Mask, NumpyArray, runs_of_rows, to_numpy
-from corank.rows import LARGEST_SIZE
+from corank.core.arrays import Array, Index, Mask, NumpyArray, runs_of_rows, to_numpy
+from corank.inputs import LARGEST_SIZE
 from corank.tables import TableError, is_number, is_text, plain, plain_type
 
 TRANSPOSED_ROWS = 2**11  # of all columns that are copied at once: they stay in the cache

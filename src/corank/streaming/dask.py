@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import runs_of_rows, to_numpy
-from corank.rows import as_labels, is_collection, is_frame
+from corank.core.arrays import masked_as_nan, refuse_masked, runs_of_rows, to_numpy
+from corank.core.labels import as_labels
+from corank.inputs import MASKED_FEATURES, is_collection, is_frame
 from corank.streaming.chunks import Chunk, Cursor, Place, check_finite, check_scores, one_run, runs_of
 from corank.streaming.scan import Scan, usual_chunk_rows
 from corank.streaming.sources import File, RawRows, Roles, Unit
@@ -71,6 +72,8 @@ class CollectionSource:
         partition, path = self.partitions[self.units.index(unit)], unit.file.path
         values, scores, labels = import_module("dask").compute(partition.features, partition.scores, partition.labels)
         values = values.to_numpy() if is_frame(values) else values
+        refuse_masked(values, "X", MASKED_FEATURES)
+        scores = masked_as_nan(scores)
         try:
             matrix = to_numpy(values)
             matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from corank._arrays import Array
+from corank.core.arrays import Array
 from corank.model_files.container import ModelFileError
 from corank.model_files.packing import Packer, Unpacker
 from corank.streaming.checkpoint import Checkpoint

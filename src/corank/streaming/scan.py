@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from corank._arrays import Index, check_device, digest, is_foreign, is_sparse
-from corank._messages import did_you_mean
-from corank.encoder import TableEncoder
-from corank.rows import is_frame
+from corank.core.arrays import Index, check_device, digest, is_foreign, is_sparse
+from corank.core.messages import did_you_mean
+from corank.core.views import match_columns
+from corank.encode.encoder import TableEncoder
+from corank.inputs import is_frame
 from corank.streaming.chunks import Chunk, Cursor, check_finite
 from corank.streaming.sources import (
     CsvSource,
@@ -30,7 +31,6 @@ from corank.streaming.sources import (
 )
 from corank.tables import TableError
 from corank.tables.read import DOCUMENT, QUERY, SCORE
-from corank.views import match_columns
 
 CHUNK_BYTES = 2**25  # of the features of one chunk, as float64
 CHUNK_ROWS = (2**12, 2**19)  # the least and the most …

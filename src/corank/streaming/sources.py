@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from corank._arrays import Index, NumpyArray
-from corank._messages import did_you_mean
+from corank.core.arrays import Index, NumpyArray
+from corank.core.messages import did_you_mean
 from corank.streaming.chunks import (
     Place,
     Runs,

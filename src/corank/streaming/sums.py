@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corank._arrays import Array, Index, digest, first_appearance, like, take, zeros_beside
-from corank.gram import Accumulator, Spans
-from corank.loss import Loss
-from corank.model_files.packing import storable
-from corank.sampling import fold_numbers
+from corank.core.arrays import Array, Index, digest, first_appearance, like, take, zeros_beside
+from corank.core.loss import Loss
+from corank.core.sampling import fold_numbers
+from corank.core.storable import storable
+from corank.core.sums import Accumulator, Spans
+from corank.core.views import SideBySide
 from corank.streaming.chunks import Chunk, Cursor
-from corank.views import SideBySide
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from corank._arrays import (
+from corank.core.arrays import (
     Array,
     Index,
     Mask,
@@ -24,19 +24,20 @@ from corank._arrays import (
     first_appearance,
     like,
     namespace,
+    stack_rows,
     take,
     to_numpy,
 )
-from corank.gram import Statistics
-from corank.loss import Loss
-from corank.model_files.packing import storable
-from corank.rows import Rows
-from corank.sampling import spread_places, uniform_draws
+from corank.core.loss import Loss
+from corank.core.observations import Rows
+from corank.core.sampling import spread_places, uniform_draws
+from corank.core.storable import storable
+from corank.core.sums import Statistics
+from corank.core.unscored import Piece, Reservoir
 from corank.streaming.chunks import Chunk, ClosedQueries, Cursor
 from corank.streaming.passes import Passes
 from corank.streaming.scan import Scan
 from corank.streaming.sums import Offsets, SumJob
-from corank.unscored import Piece, Reservoir, stack_rows
 
 HELD_BYTES = 2**27  # of the features of scored rows, at most, that are held in memory
 MAX_EVEN_ROWS = 2**20  # of Parquet files that candidates are drawn from evenly; those of more lie in few stretches

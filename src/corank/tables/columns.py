@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
-from corank._arrays import FloatArray, NumpyArray
-from corank._messages import did_you_mean
+from corank.core.arrays import FloatArray, NumpyArray
+from corank.core.messages import did_you_mean
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", "-")
 NUMBER_START = re.compile(r"\s*[-+]?\s*(\.?\d|inf)", re.IGNORECASE)

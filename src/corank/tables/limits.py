@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corank._messages import in_bytes
+from corank.core.messages import in_bytes
 from corank.tables.columns import TableError
 
 FREE_BYTES = 2**26  # a compressed file may always grow to that

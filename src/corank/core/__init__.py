@@ -1,0 +1,1 @@
+"""Arrays, losses, kernels and bases: numbers in, numbers out, with NumPy, SciPy and the array libraries of users alone."""

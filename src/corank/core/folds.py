@@ -1,0 +1,246 @@
+"""Which rows are held out.
+
+The hold-out of every learner, unless `cv` says otherwise:
+
+* Queries are left out one by one (single rows where rows count one by one and have no query labels, single
+  comparisons likewise), as long as that has a cheap closed form: always where all rows are the basis, up to the limits
+  of `one_by_one_is_cheap` where the basis is a subset of the rows (`KPCR` and `KPCRank` take ten folds there).
+* Beyond that, and for learners without a closed form: ten folds of whole queries (rows, comparisons).
+* The items of one query: up to ten folds of two items or more, each with low and high scores. Rows of a scan that do
+  not fit into memory are dealt to such folds by their number, because their scores only pass by.
+
+A *unit* is what a fold takes out: a scored row or a comparison. A `Folding` has one fold number per unit and view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from corank.core.arrays import Index, to_numpy
+from corank.core.loss import Blend
+from corank.core.observations import ComparedRows, Problem, ScoredRows
+from corank.core.sampling import fold_numbers
+
+Splits: TypeAlias = Sequence[tuple[Index, Index]]
+
+N_FOLDS = 10
+FEW_UNITS = 500  # so many are left out one by one whatever the basis
+UNITS_PER_FEATURE = 40  # with more, ten folds from sums are cheaper than leaving single units out
+MAX_UNIT_FEATURES = 2**25  # numbers per view: features of all units that are held for leaving single ones out
+
+
+@dataclass(frozen=True)
+class Folding:
+    """The fold of every unit, one array per view; −1 is never held out.
+
+    items : whether units are items of the only query, which folds cut; else folds are unions of whole groups
+    """
+
+    codes: Sequence[Index]
+    items: bool = False
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return 1 + max(int(codes.max()) for codes in self.codes)
+
+    def blocks(self) -> list[Index]:
+        """The units of every fold, numbered through all views."""
+        return fold_blocks(np.concatenate(self.codes), self.n_folds)
+
+    def units(self, folds: Index) -> tuple[list[Index], list[Index]]:
+        """The units of every view outside these folds, and those inside."""
+        inside = [np.isin(codes, folds) for codes in self.codes]
+        return [np.flatnonzero(~mask) for mask in inside], [np.flatnonzero(mask) for mask in inside]
+
+    def coarser(self, n_folds: int, seed: int) -> Folding:
+        """At most so many folds, each a union of these."""
+        if self.n_folds <= n_folds:
+            return self
+        merged = fold_numbers(0, self.n_folds, n_folds, seed)
+        return replace(self, codes=[np.where(codes < 0, -1, merged[codes]) for codes in self.codes])
+
+    def only(self, first: int, end: int) -> Folding:
+        """The folds from `first` to before `end`, numbered from 0; units of the others are never held out."""
+        inside = [(codes >= first) & (codes < end) for codes in self.codes]
+        kept = zip(inside, self.codes, strict=True)
+        return replace(self, codes=[np.where(mask, codes - first, -1) for mask, codes in kept])
+
+    def take(self, units: Sequence[Index]) -> Folding:
+        """The folds of chosen units per view, numbered from 0 without gaps."""
+        chosen = [codes[numbers] for codes, numbers in zip(self.codes, units, strict=True)]
+        present = np.unique(np.concatenate(chosen))
+        present = present[present >= 0]
+        return replace(self, codes=[np.where(codes < 0, -1, np.searchsorted(present, codes)) for codes in chosen])
+
+
+def fold_blocks(codes: Index, n_folds: int | None = None) -> list[Index]:
+    """The positions of every fold number from 0; those of −1 are in none."""
+    order = np.argsort(codes, kind="stable")
+    n_folds = int(codes.max()) + 1 if n_folds is None else n_folds
+    bounds = np.searchsorted(codes[order], np.arange(n_folds + 1))
+    return [order[begin:end] for begin, end in pairwise(bounds)]
+
+
+def fold_splits(codes: Index | Splits) -> Splits:
+    """(train, test) unit numbers of every fold; splits as they are."""
+    if not isinstance(codes, np.ndarray):
+        return codes
+    everything = np.arange(len(codes))
+    return [(np.setdiff1d(everything, block), block) for block in fold_blocks(codes) if len(block)]
+
+
+# ---------------------------------------------------------------- the default
+
+
+def one_by_one_is_cheap(n_units: int, largest: int, n_features: int, n_views: int) -> bool:
+    """Whether groups are left out one by one where sums over features are the alternative.
+
+    Parameters
+    ----------
+    n_units : of all views
+    largest : number of units of the largest group
+    n_features : basis functions of all views
+    """
+    if n_units <= max(n_features, FEW_UNITS):
+        return True
+    held = n_units * n_features // n_views
+    return n_units <= UNITS_PER_FEATURE * n_features and largest <= n_features and held <= MAX_UNIT_FEATURES
+
+
+def default_folding(
+    problems: Sequence[Problem], groups: Sequence[Index] | None, seed: int, *, n_features: int | None
+) -> Folding | None:
+    """The hold-out that the module describes; None where there is too little to hold anything out.
+
+    Parameters
+    ----------
+    problems : one per view
+    groups : (n_units,) per view, what is left out together, under numbers that views share; None for items of one query
+    n_features : of all views where the solution comes from sums over features, 0 where there is no closed form; None
+        where leaving one out is always cheap
+    """
+    if groups is None:
+        return _item_folding(problems, seed)
+    present = np.unique(np.concatenate(groups))
+    if len(present) < 2:
+        return None
+    folding = Folding([np.searchsorted(present, codes) for codes in groups])
+    if n_features is None:
+        return folding
+    n_units = sum(len(codes) for codes in groups)
+    largest = int(np.bincount(np.concatenate(folding.codes)).max())
+    if n_features and one_by_one_is_cheap(n_units, largest, n_features, len(groups)):
+        return folding
+    return folding.coarser(N_FOLDS, seed)
+
+
+def default_codes(problem: Problem, seed: int, *, n_features: int | None) -> Index | None:
+    """The fold of every unit of one view by default; None where there is too little to hold anything out."""
+    groups = None if problem.groups is None else [problem.groups]
+    folding = default_folding([problem], groups, seed, n_features=n_features)
+    return None if folding is None else folding.codes[0]
+
+
+def _item_folding(problems: Sequence[Any], seed: int) -> Folding | None:
+    """Up to ten folds of two items or more, each with low and high scores: tied items say nothing about an order."""
+    index = row_numbers(problems)
+    rows = np.unique(np.concatenate(index))
+    n = len(rows)
+    if n < 4:
+        return None
+    places = [np.searchsorted(rows, numbers) for numbers in index]
+    scores = np.zeros(n)
+    for problem, at in zip(problems, places, strict=True):
+        scores[at] = to_numpy(problem.reference)
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.random(n), scores))
+    folds = np.empty(n, dtype=np.int64)
+    folds[order] = balanced_folds(n, min(N_FOLDS, n // 2), rng)
+    # a fold that holds all scores of a view is never left out: the view could not be fitted without it
+    whole = [int(folds[at[0]]) for at in places if np.ptp(folds[at]) == 0]
+    present = np.setdiff1d(folds, whole)
+    folds = np.where(np.isin(folds, whole), -1, np.searchsorted(present, folds))
+    return Folding([folds[at] for at in places], items=True) if len(present) else None
+
+
+def balanced_folds(n: int, n_folds: int, rng: np.random.Generator) -> Index:
+    """Folds of equal size: every run of n_folds neighbours holds each fold once, in random order."""
+    runs = -(-n // n_folds)
+    return rng.permuted(np.tile(np.arange(n_folds), (runs, 1)), axis=1).ravel()[:n]
+
+
+def row_numbers(problems: Sequence[Any]) -> list[Index]:
+    """The row numbers in X of every view's scored rows."""
+    return [to_numpy(problem.rows.index) for problem in problems]
+
+
+def same_scores(problems: Sequence[Any]) -> bool:
+    """Whether every view has the same scores on the same rows."""
+    first = problems[0]
+    if not isinstance(first, ScoredRows):
+        return True
+    index, scores = to_numpy(first.rows.index), to_numpy(first.reference)
+    return all(
+        np.array_equal(index, to_numpy(problem.rows.index)) and np.array_equal(scores, to_numpy(problem.reference))
+        for problem in problems[1:]
+    )
+
+
+def has_item_form(problems: Sequence[Any]) -> bool:
+    """Whether leaving items out of the only query is deleting rows of its root, up to a factor that views share."""
+    if any(not isinstance(problem, ScoredRows) or isinstance(problem.comparison, Blend) for problem in problems):
+        return False
+    return getattr(problems[0].comparison, "weighting", None) == "size" or same_scores(problems)
+
+
+# ---------------------------------------------------------------- what `cv` asks for
+
+
+def split_codes(problem: Problem, splits: Index | Splits) -> Index | None:
+    """Splits as fold numbers (−1: never held out), None where they are no folds of whole groups.
+
+    Folds have disjoint test sets and train on everything else.
+    """
+    n = problem.targets.shape[0]
+    if isinstance(splits, np.ndarray):
+        return splits if _covers_groups(problem, splits) else None
+    folds = np.full(n, -1, dtype=np.int64)
+    for number, (train, test) in enumerate(splits):
+        seen = np.zeros(n, dtype=bool)
+        seen[train] = seen[test] = True
+        if len(train) + len(test) != n or not seen.all() or np.any(folds[test] >= 0):
+            return None
+        folds[test] = number
+    return folds if _covers_groups(problem, folds) else None
+
+
+def _covers_groups(problem: Problem, folds: Index) -> bool:
+    """Whether folds, one number per unit, cut no group."""
+    if problem.groups is None:
+        return True
+    per_group = np.full(int(problem.groups.max()) + 1, -2, dtype=np.int64)
+    per_group[problem.groups] = folds
+    return bool(np.all(per_group[problem.groups] == folds))
+
+
+def given_folding(problems: Sequence[Problem], splits: Index | Splits, *, items: bool) -> Folding | Splits:
+    """What `read_splits` read as folds of all views, or as splits where it is none."""
+    codes = split_codes(problems[0], splits) if same_scores(problems) else None
+    if codes is None:
+        return fold_splits(splits)
+    return Folding([codes for _ in problems], items)
+
+
+def split_units(problems: Sequence[Any], units: Index) -> list[Index]:
+    """Units of every view: the same comparisons, or the same rows of X, numbered among those scored in any view."""
+    if isinstance(problems[0], ComparedRows):
+        return [units for _ in problems]
+    index = row_numbers(problems)
+    rows = np.unique(np.concatenate(index))[units]
+    return [np.flatnonzero(np.isin(numbers, rows)) for numbers in index]

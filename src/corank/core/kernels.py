@@ -1,0 +1,351 @@
+"""Kernel blocks: dense values of a kernel between two sets of rows, from dense or CSR features.
+
+linear, rbf, laplacian, polynomial and cosine run on every array library; the other kernels of scikit-learn on NumPy and
+CSR only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist, pdist, squareform
+
+from corank.core.arrays import (
+    Array,
+    NumpyArray,
+    add_diagonal,
+    cholesky,
+    empty_like,
+    float64,
+    inverse_where,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    runs_of_rows,
+    symmetrised,
+    take,
+    take_columns,
+    to_numpy,
+    writable,
+    write_exponentials,
+)
+from corank.core.storable import BUILT_IN_KERNELS, NAMED_FUNCTIONS, storable
+
+KernelFunction = Callable[..., Any]
+
+NATIVE = ("linear", "rbf", "laplacian", "poly", "polynomial", "cosine")
+MAX_EXACT_EXPONENT = 1e3  # below it rounding cannot show: exp(1e3 · 2⁻⁵²) is 1 to twelve digits
+DIAGONAL_ROWS = 64  # per block of which only the diagonal is used: larger ones waste more than they save
+SYMMETRY_TOLERANCE = 1e-8  # of a precomputed kernel, relative to its largest value
+SMALLEST_SIZE = 1e-300  # stands for 0 where sizes are compared
+WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
+
+
+def register_kernel(name: str, function: KernelFunction) -> None:
+    """Give a kernel function a name, so that models that use it can be saved and loaded.
+
+    Parameters
+    ----------
+    name : str
+        Used as ``kernel=name``; must not be one of scikit-learn's names.
+    function : callable
+        ``function(X, Z, **kernel_params)`` returns the (n_X, n_Z) matrix of kernel values.
+    """
+    if name in BUILT_IN_KERNELS or name == "precomputed":
+        raise ValueError(f"name {name!r} is a built-in kernel; choose another one.")
+    if not callable(function):
+        raise TypeError(f"function must be callable, got {function!r}.")
+    NAMED_FUNCTIONS[name] = function
+
+
+def kernel_names() -> list[str]:
+    """All names that `kernel=` understands."""
+    return sorted({*BUILT_IN_KERNELS, *NAMED_FUNCTIONS, "precomputed"})
+
+
+def is_named(value: Any, name: str) -> bool:
+    """Whether a parameter that may be of other kinds, such as an array, is this name."""
+    return isinstance(value, str) and value == name
+
+
+def is_registered(name: str) -> bool:
+    """Whether a name was given to `register_kernel`."""
+    return name in NAMED_FUNCTIONS
+
+
+def registered_function(name: str) -> KernelFunction:
+    """The function that was registered under a name."""
+    return NAMED_FUNCTIONS[name]
+
+
+@storable("Kernel")
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with all its parameters fixed.
+
+    With ``precomputed`` features hold kernel values, and basis points are column numbers.
+
+    scales : one factor per column, None where all columns count alike
+    """
+
+    name: str | KernelFunction
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    params: Mapping[str, Any] = field(default_factory=dict)
+    scales: tuple[float, ...] | None = None
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether the features already are kernel values."""
+        return is_named(self.name, "precomputed")
+
+    @property
+    def has_width(self) -> bool:
+        """Whether gamma is one of its parameters."""
+        return isinstance(self.name, str) and self.name in WITH_GAMMA
+
+    @property
+    def is_plain_rbf(self) -> bool:
+        """Whether it is an rbf kernel to which all columns count alike, as `RbfPoints` need."""
+        return self.name == "rbf" and self.scales is None
+
+    def block(self, X: Array, Z: Array) -> Array:
+        """Kernel values between the rows of X (n, d) and Z (r, d): (n, r) float64. O(n r d)."""
+        if self.precomputed:
+            return _columns(X, Z)
+        X, Z = self.seen(float64(X)), self.seen(float64(Z))
+        function = NAMED_FUNCTIONS.get(self.name) if isinstance(self.name, str) else self.name
+        if function is not None:
+            return self._custom(function, X, Z)
+        if self.name in NATIVE:
+            return self._native(X, Z)
+        if is_foreign(X):
+            raise ValueError(
+                f"kernel {self.name!r} runs on NumPy arrays only; use one of {', '.join(NATIVE)} for other arrays."
+            )
+        from sklearn.metrics.pairwise import pairwise_kernels
+
+        accepted = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return pairwise_kernels(X, Z, metric=self.name, filter_params=True, **accepted)
+
+    def seen(self, X: Array) -> Array:
+        """X (n, d) with its columns times their factors."""
+        if self.scales is None:
+            return X
+        if is_sparse(X):
+            return X.multiply(np.asarray(self.scales)[None, :]).tocsr()
+        return X * like(np.asarray(self.scales), X)[None, :]
+
+    def stretched(self, logs: NumpyArray) -> Kernel:
+        """The kernel with the squared factor of every column times exp(log), for logs (d,)."""
+        scales = np.exp(logs / 2) * (1.0 if self.scales is None else np.asarray(self.scales))
+        return replace(self, scales=tuple(float(scale) for scale in scales))
+
+    def write(self, X: Array, Z: Array, out: Array, prepared: RbfPoints | None = None) -> None:
+        """Write the kernel values between X and Z into a writable array (n, r), whose rows may lie apart."""
+        if self.is_plain_rbf and writable(X) and writable(Z):
+            (prepared or RbfPoints.of(self, Z)).write(X, out)
+        elif self.name == "laplacian" and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+            assert self.gamma is not None
+            distances = manhattan_distances(self.seen(float64(X)), self.seen(float64(Z)))
+            np.exp(np.multiply(distances, -self.gamma, out=distances), out=out)
+        else:
+            out[...] = self.block(X, Z)
+
+    def _native(self, X: Array, Z: Array) -> Array:
+        if self.name == "cosine":
+            return product(_unit_rows(X), _unit_rows(Z))
+        if self.name == "rbf" and not is_sparse(X) and not is_sparse(Z):
+            return RbfPoints.of(self, Z).values(X)
+        if self.name == "laplacian":
+            assert self.gamma is not None
+            return namespace(X).exp(-self.gamma * manhattan_distances(X, Z))
+        values = product(X, Z)
+        if self.name == "linear":
+            return values
+        assert self.gamma is not None
+        if self.name == "rbf":
+            values *= 2 * self.gamma
+            values -= self.gamma * squared_norms(X)[:, None]
+            values -= self.gamma * squared_norms(Z)[None, :]
+            return np.exp(np.minimum(values, 0.0, out=values), out=values)
+        return (self.gamma * values + self.coef0) ** self.degree
+
+    def _custom(self, function: KernelFunction, X: Array, Z: Array) -> Array:
+        values = function(X, Z, **self.params)
+        if getattr(values, "shape", None) != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"kernel must return a matrix of shape ({X.shape[0]}, {Z.shape[0]}) for that many rows, "
+                f"got {getattr(values, 'shape', type(values).__name__)}."
+            )
+        return namespace(values).asarray(values, dtype=namespace(values).float64, copy=True)  # it will be written to
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x) for every row: (n,) float64. For a precomputed kernel X must be the square matrix."""
+        xp = namespace(X)
+        if self.precomputed:
+            return float64(xp.linalg.diagonal(X)) if not is_sparse(X) else X.diagonal()
+        ones = like(np.ones(X.shape[0]), X)
+        if self.name in ("rbf", "laplacian"):
+            return ones
+        if self.name in NATIVE:
+            norms = squared_norms(self.seen(float64(X)))
+            if self.name == "linear":
+                return norms
+            if self.name == "cosine":
+                return xp.where(norms > 0, ones, xp.zeros_like(ones))
+            assert self.gamma is not None
+            return (self.gamma * norms + self.coef0) ** self.degree
+        return self.row_by_row(X, X)
+
+    def row_by_row(self, X: Array, Z: Array) -> Array:
+        """k(x_i, z_i) for as many rows of X as of Z: (n,) float64."""
+        runs = runs_of_rows(X.shape[0], DIAGONAL_ROWS)
+        blocks = [self.block(take(X, run), take(Z, run)) for run in runs]
+        xp = namespace(blocks[0])
+        return xp.concat([xp.linalg.diagonal(block) for block in blocks])
+
+
+@dataclass(frozen=True)
+class RbfPoints:
+    """Points z of an rbf kernel, prepared so that −gamma·|x − z|² is one matrix product, norms included.
+
+    Distances do not change with the origin; with the mean of the points as origin least is lost to rounding.
+
+    origin : (1, d); right : (d + 2, r); reach : gamma · the largest |z|²
+    """
+
+    gamma: float
+    origin: Array
+    right: Array
+    reach: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, Z: Array) -> RbfPoints:
+        """Prepare points Z (r, d) of a kernel."""
+        assert kernel.gamma is not None
+        Z = float64(Z)
+        xp = namespace(Z)
+        origin = xp.mean(Z, axis=0, keepdims=True)
+        Z = Z - origin
+        norms = squared_norms(Z)[:, None]
+        right = kernel.gamma * xp.concat([2 * Z, -xp.ones_like(norms), -norms], axis=1)
+        return cls(kernel.gamma, origin, xp.matrix_transpose(right), kernel.gamma * float(xp.max(norms)))
+
+    def values(self, X: Array) -> Array:
+        """Kernel values between the rows of X and the points: (n, r)."""
+        if writable(X):
+            out = empty_like((X.shape[0], self.right.shape[1]), X)
+            self.write(X, out)
+            return out
+        xp = namespace(X)
+        X = X - self.origin
+        norms = squared_norms(X)[:, None]
+        exponent = xp.concat([X, norms, xp.ones_like(norms)], axis=1) @ self.right
+        return xp.exp(xp.where(exponent < 0, exponent, xp.zeros_like(exponent)))
+
+    def write(self, X: Array, out: Array) -> None:
+        """Write the kernel values into a writable array (n, r), whose rows may lie apart."""
+        write_exponentials(X, self.origin, self.right, (MAX_EXACT_EXPONENT - self.reach) / self.gamma, out)
+
+
+def finite_values(values: Array) -> Array:
+    """Kernel values (n, r) as they are, refused where they are not finite."""
+    xp = namespace(values)
+    if not xp.isfinite(xp.sum(values)) and not xp.all(xp.isfinite(values)):
+        raise ValueError("kernel gives NaN or infinity on these rows; check its parameters (degree, coef0, gamma).")
+    return values
+
+
+def scale_gamma(X: Array, weights: Array | None = None) -> float:
+    """gamma="scale": 1 / (columns · variance of all entries), with rows weighted; 1 for constant features."""
+    n, d = X.shape
+    if is_sparse(X):
+        per_row = np.repeat(np.ones(n) if weights is None else np.asarray(weights), np.diff(X.indptr))
+        values = X.data.astype(np.float64)
+        total = (float(n) if weights is None else float(np.sum(weights))) * d
+        mean = float(per_row @ values) / total
+        # entries that are not stored are 0: each adds (0 − mean)²
+        variance = (float(per_row @ (values - mean) ** 2) + (total - float(per_row.sum())) * mean**2) / total
+    else:
+        xp = namespace(X)
+        X = float64(X)
+        row_weights = like(np.ones(n), X) if weights is None else weights
+        total = float(xp.sum(row_weights)) * d
+        mean = float(xp.sum(row_weights[:, None] * X)) / total
+        variance = float(xp.sum(row_weights[:, None] * (X - mean) ** 2)) / total
+    return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def product(X: Array, Z: Array) -> Array:
+    """X Zᵀ as a dense matrix, for dense or CSR X (n, d) and Z (r, d)."""
+    if is_sparse(X) or is_sparse(Z):
+        values = X @ Z.T
+        return values.toarray() if is_sparse(values) else np.asarray(values)
+    return X @ namespace(X).matrix_transpose(Z)
+
+
+def manhattan_distances(X: Array, Z: Array) -> Array:
+    """Σ |x − z| over the columns, for dense or CSR X (n, d) and Z (r, d): (n, r). O(n r d)."""
+    if is_sparse(X) or is_sparse(Z):
+        from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan_distances
+
+        return sparse_manhattan_distances(sparse.csr_array(X), sparse.csr_array(Z))
+    if isinstance(X, np.ndarray):
+        return squareform(pdist(X, "cityblock")) if X is Z else cdist(X, Z, "cityblock")
+    if hasattr(X, "new_empty"):  # a tensor
+        return namespace(X).cdist(X, Z, p=1.0)
+    xp = namespace(X)
+    return xp.stack([xp.sum(xp.abs(X - z[None, :]), axis=1) for z in Z], axis=1)
+
+
+def squared_norms(X: Array) -> Array:
+    """|x|² for every row x: (n,)."""
+    if is_sparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    if isinstance(X, np.ndarray):
+        return np.einsum("ij,ij->i", X, X)
+    return namespace(X).sum(X * X, axis=1)
+
+
+def _unit_rows(X: Array) -> Array:
+    """Rows divided by their length; rows of zeros stay."""
+    norms = namespace(X).sqrt(squared_norms(X))
+    inverse = inverse_where(norms > 0, norms)
+    return X.multiply(inverse[:, None]).tocsr() if is_sparse(X) else X * inverse[:, None]
+
+
+def _columns(X: Array, columns: Array) -> Array:
+    if is_sparse(X):
+        return X[:, to_numpy(columns)].toarray().astype(np.float64, copy=False)
+    return float64(take_columns(X, columns))
+
+
+def check_precomputed(K: Array) -> None:
+    """Refuse a kernel matrix that is not square, not symmetric or not positive semi-definite."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"Precomputed matrix X must be a square matrix, got shape {tuple(K.shape)}.")
+    dense = float64(K.toarray() if is_sparse(K) else K)
+    xp = namespace(dense)
+    size = float(xp.max(xp.abs(dense)))
+    if float(xp.max(xp.abs(dense - dense.T))) > SYMMETRY_TOLERANCE * max(size, SMALLEST_SIZE):
+        raise ValueError("Precomputed matrix X is not symmetric; a kernel matrix must be.")
+    jitter = SYMMETRY_TOLERANCE * max(float(xp.linalg.trace(dense)) / dense.shape[0], SMALLEST_SIZE)
+    try:
+        cholesky(add_diagonal(symmetrised(dense), jitter))
+    except ValueError:
+        raise ValueError(
+            "Precomputed matrix X is not positive semi-definite, so it is not a kernel; "
+            "clip its negative eigenvalues or use another similarity."
+        ) from None
+
+
+def basis_points(kernel: Kernel, X: Array, rows: Any) -> Array:
+    """Rows of X as basis points: the rows themselves, or their column numbers where the kernel is precomputed."""
+    return like(rows, X, "int64") if kernel.precomputed else take(X, rows)

@@ -1,0 +1,220 @@
+"""Unscored rows: those of X, and those handed over apart, in memory or in chunks that are read again for every pass.
+
+Whatever their number, only a piece of them is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from corank.core.arrays import (
+    Array,
+    Index,
+    NumpyArray,
+    dtype_name,
+    is_rising,
+    like,
+    namespace,
+    stack_rows,
+    take,
+)
+from corank.core.labels import query_codes
+from corank.core.sampling import smallest, smallest_draws, uniform_draws
+from corank.core.storable import storable
+
+PIECE_ROWS = 2**16  # that are copied at once, to bring the rows of queries together
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows whose queries lie together: features (k, d), query codes (k,), weights (k,) or None for ones.
+
+    order : positions of the rows in their chunk, None where they have not moved
+    """
+
+    features: Array
+    queries: Index
+    weights: Array | None = None
+    order: Index | None = None
+
+
+@storable("Reservoir")
+@dataclass(frozen=True)
+class Reservoir:
+    """A random sample of at most `limit` rows, those with the smallest draws: pieces of row numbers, draws, features."""
+
+    limit: int
+    pieces: tuple[tuple[Index, NumpyArray, Array], ...] = ()
+
+    @classmethod
+    def of(cls, limit: int, numbers: Index, seed: int, features: Callable[[Index], Array]) -> Reservoir:
+        """A sample of the rows with these numbers; `features` gives the features at given positions."""
+        draws = uniform_draws(numbers, seed)
+        kept = smallest(draws, limit)
+        return cls(limit, ((numbers[kept], draws[kept], features(kept)),) if len(kept) else ())
+
+    @classmethod
+    def of_run(cls, limit: int, first: int, count: int, seed: int, features: Callable[[Index], Array]) -> Reservoir:
+        """A sample of `count` rows whose numbers run on from `first`; `features` gives those at given positions."""
+        kept, draws = smallest_draws(first, count, limit, seed)
+        return cls(limit, ((first + kept, draws, features(kept)),) if len(kept) else ())
+
+    def merged(self, other: Reservoir) -> Reservoir:
+        """A sample of the rows of both."""
+        both = replace(self, pieces=(*self.pieces, *other.pieces))
+        return both.cut(self.limit) if both.n_rows > 2 * self.limit else both
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in memory, which may exceed the limit between two cuts."""
+        return sum(len(numbers) for numbers, _, _ in self.pieces)
+
+    def cut(self, size: int) -> Reservoir:
+        """The `size` rows with the smallest draws, as one piece."""
+        if not self.pieces:
+            return replace(self, limit=size)
+        numbers, draws, features = zip(*self.pieces, strict=True)
+        kept = smallest(np.concatenate(draws), size)
+        piece = (np.concatenate(numbers)[kept], np.concatenate(draws)[kept], take(stack_rows(list(features)), kept))
+        return Reservoir(size, (piece,) if len(kept) else ())
+
+    def beside(self, reference: Array) -> Reservoir:
+        """The sample as one piece, its features in the library and on the device of a reference."""
+        pieces = self.cut(2 * self.limit).pieces
+        placed = ((numbers, draws, like(X, reference, dtype_name(X))) for numbers, draws, X in pieces)
+        return replace(self, pieces=tuple(placed))
+
+    def rows(self) -> tuple[Index, Array | None]:
+        """Row numbers and features of the sample; features are None where there are no rows."""
+        cut = self.cut(self.limit)
+        return (cut.pieces[0][0], cut.pieces[0][2]) if cut.pieces else (np.zeros(0, dtype=np.int64), None)
+
+
+class Part(Protocol):
+    """Unscored rows that were handed over together."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def sampled(self, size: int, seed: int) -> Reservoir:
+        """At most `size` rows, drawn by row number."""
+        ...
+
+    def pieces(self) -> Iterator[Piece]:
+        """Pieces in the order of the queries, whose codes count from 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Unscored rows in memory: those numbered `rows` of `features`, all where that is None.
+
+    queries : (n_rows,) codes, None for one query without a name
+    first : number of the first row of `features`
+    """
+
+    features: Array
+    queries: Index | None
+    rows: Index | None = None
+    weights: Array | None = None
+    first: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.features.shape[0]) if self.rows is None else len(self.rows)
+
+    @property
+    def codes(self) -> Index:
+        """Query codes: (n_rows,)."""
+        return query_codes(self.queries, self.n_rows)
+
+    def sampled(self, size: int, seed: int) -> Reservoir:
+        """At most `size` rows, drawn by row number."""
+        rows = self.rows
+        if rows is None:
+            return Reservoir.of_run(size, self.first, self.n_rows, seed, partial(take, self.features))
+        return Reservoir.of(size, self.first + rows, seed, lambda kept: take(self.features, rows[kept]))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Rows in query order are handed on as they are; others are copied piece by piece."""
+        codes = self.codes
+        ordered = is_rising(codes)
+        if ordered and self.rows is None:
+            yield Piece(self.features, codes, self.weights)
+            return
+        order = np.arange(self.n_rows) if ordered else np.argsort(codes, kind="stable")
+        for begin in range(0, self.n_rows, PIECE_ROWS):
+            positions = order[begin : begin + PIECE_ROWS]
+            features = take(self.features, positions if self.rows is None else self.rows[positions])
+            yield Piece(features, codes[positions], take(self.weights, positions))
+
+
+@dataclass(frozen=True)
+class UnscoredRows:
+    """All unscored rows of a fit."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(part.n_rows for part in self.parts)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Pieces whose queries lie together; queries of different parts are different."""
+        first = 0
+        for part in self.parts:
+            first = yield from _renumbered(part.pieces(), first)
+
+    def sample(self, size: int, seed: int) -> tuple[Index, Array | None]:
+        """At most `size` rows, drawn by row number whatever the pieces: sorted numbers, features (None for no rows)."""
+        pieces = [piece for part in self.parts for piece in part.sampled(size, seed).pieces]
+        return Reservoir(size, tuple(pieces)).rows()
+
+    def everything(self) -> tuple[Array | None, Index, Array | None]:
+        """All rows as they came, part by part: features, query codes, weights. For few rows only."""
+        features: list[Array] = []
+        codes: list[Index] = []
+        weights: list[Any] = []
+        for piece in self._unordered_pieces():
+            original = slice(None) if piece.order is None else np.argsort(piece.order)
+            features.append(take(piece.features, original))
+            codes.append(piece.queries[original])
+            weights.append(piece.weights)
+        if not codes:
+            return None, np.zeros(0, dtype=np.int64), None
+        given = next((weight for weight in weights if weight is not None), None)
+        if given is not None:
+            filled = [
+                like(np.ones(len(piece_codes)), given) if weight is None else weight
+                for weight, piece_codes in zip(weights, codes, strict=True)
+            ]
+            given = namespace(given).concat(filled)
+        return stack_rows(features), np.concatenate(codes), given
+
+    def _unordered_pieces(self) -> Iterator[Piece]:
+        first = 0
+        for part in self.parts:
+            pieces = part.pieces()
+            if isinstance(part, HeldRows):
+                features = part.features if part.rows is None else take(part.features, part.rows)
+                pieces = iter([Piece(features, part.codes, part.weights)])
+            first = yield from _renumbered(pieces, first)
+
+
+def _renumbered(pieces: Iterator[Piece], first: int) -> Generator[Piece, None, int]:
+    """Pieces that have rows, their query codes counted from `first`; returns the code after the highest."""
+    end = first
+    for piece in pieces:
+        if len(piece.queries):
+            end = max(end, first + int(piece.queries.max()) + 1)
+            yield replace(piece, queries=piece.queries + first)
+    return end

@@ -1,0 +1,295 @@
+"""Views: the same items seen through other columns, kernels or basis rows, which should agree on unscored items.
+
+Here views are declared and their columns are found; how they are fitted is the subject of `solvers.least_squares`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from corank.core.arrays import (
+    Array,
+    NumpyArray,
+    is_foreign,
+    is_sparse,
+    namespace,
+    refuse_masked,
+    take,
+    take_columns,
+    to_numpy,
+)
+from corank.core.messages import did_you_mean, warn_user
+from corank.core.storable import storable
+
+Columns: TypeAlias = Any  # names, globs, indices, a slice, or None for all
+
+
+@storable("View")
+@dataclass(frozen=True)
+class View:
+    """One view of the items.
+
+    Parameters
+    ----------
+    columns : names, globs ("text_*"), indices, a slice or a list of those; None for all columns
+    kernel, gamma : as in `RankRLS`
+    basis : as in `RankRLS`; None takes the learner's
+    penalty : float > 0, weight of this view's norm
+    name : for messages and results; None counts the views
+    """
+
+    columns: Columns = None
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    basis: Any = None
+    penalty: float = 1.0
+    name: str | None = None
+
+
+@storable("random_split")
+@dataclass(frozen=True)
+class random_split:
+    """Divide the columns at random into views of about equal size.
+
+    Parameters
+    ----------
+    n_views : int
+    attributes : (n_columns,) the attribute each column stems from; columns of one attribute stay together
+    """
+
+    n_views: int = 2
+    attributes: Any = None
+
+    def views(self, n_columns: int, rng: np.random.Generator) -> list[View]:
+        """The views of a table with that many columns."""
+        owners = np.arange(n_columns) if self.attributes is None else np.asarray(self.attributes)
+        if owners.shape != (n_columns,):
+            raise ValueError(f"attributes must name one attribute for each of {n_columns} columns, got {owners.shape}.")
+        attributes = np.unique(owners)
+        if len(attributes) < self.n_views:
+            raise ValueError(
+                f"{len(attributes)} columns cannot be divided into {self.n_views} views; see random_bases."
+            )
+        shares = np.array_split(rng.permutation(attributes), self.n_views)
+        return [
+            View(columns=np.flatnonzero(np.isin(owners, share)), name=f"part {number}")
+            for number, share in enumerate(shares, 1)
+        ]
+
+
+@storable("random_bases")
+@dataclass(frozen=True)
+class random_bases:
+    """Views that see all columns but span their functions with different rows.
+
+    Parameters
+    ----------
+    n_views : int
+    """
+
+    n_views: int = 2
+
+    def views(self, n_columns: int, rng: np.random.Generator) -> list[View]:
+        """The views; their basis rows are drawn later, when the rows are known."""
+        return [View(name=f"basis {number + 1}") for number in range(self.n_views)]
+
+
+def read_views(views: Any, n_columns: int, names: Array | None, rng: np.random.Generator) -> list[View]:
+    """The views that the parameter `views` of a learner means, with their columns as indices."""
+    if isinstance(views, Integral) and not isinstance(views, bool):
+        if views < 1:
+            raise ValueError(f"views must be at least 1, got {views}.")
+        views = random_split(int(views)) if n_columns >= views else random_bases(int(views))
+    if isinstance(views, random_split | random_bases):
+        views = views.views(n_columns, rng)
+    if not isinstance(views, Sequence) or not views or not all(isinstance(view, View) for view in views):
+        raise TypeError(
+            "views must be a number, random_split(n), random_bases(n) or a list of View, as in [View('a_*')]."
+        )
+    with_indices: list[View] = []
+    view: View
+    for position, view in enumerate(views, start=1):
+        name = view.name or f"view {position}"
+        if not isinstance(view.penalty, Real) or not 0 < view.penalty < np.inf:
+            raise ValueError(f"penalty of {name} must be greater than 0, got {view.penalty!r}.")
+        columns = _column_numbers(view.columns, n_columns, names, name)
+        with_indices.append(replace(view, columns=columns, penalty=float(view.penalty), name=name))
+    _warn_of_overlap(with_indices, n_columns)
+    return with_indices
+
+
+def encoded_views(views: Any, attributes: Any) -> Any:
+    """Views of the columns of a table, given by their numbers, as views of the encoded features.
+
+    Parameters
+    ----------
+    views : list of View, or anything else, which comes back as it is
+    attributes : (n_features,) the column that each feature comes from, as `TableEncoder.attributes_`
+    """
+    if not isinstance(views, list | tuple):
+        return views
+    owners = np.asarray(attributes)
+    encoded = [replace(view, columns=np.flatnonzero(np.isin(owners, view.columns))) for view in views]
+    for view in encoded:
+        if len(view.columns) == 0:
+            raise ValueError(
+                f"view {view.name!r}: none of its columns is learned from, as all are constant, empty or names."
+            )
+    return encoded
+
+
+def _column_numbers(columns: Columns, n_columns: int, names: Array | None, view: str) -> NumpyArray:
+    """Columns as sorted numbers without repetition."""
+    if columns is None:
+        return np.arange(n_columns)
+    items = [columns] if isinstance(columns, slice | str | Integral) else list(columns)
+    numbers = []
+    for item in items:
+        if isinstance(item, str):
+            numbers.append(_named_columns(item, names, view))
+        elif isinstance(item, slice):
+            numbers.append(np.arange(n_columns)[item])
+        else:
+            numbers.append(np.atleast_1d(to_numpy(item)))
+    chosen = np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
+    if chosen.dtype.kind not in "iu":
+        raise ValueError(f"columns of {view} must be names, globs, indices or a slice, got {columns!r}.")
+    if len(chosen) == 0:
+        raise ValueError(f"columns of {view} are empty: {columns!r}.")
+    if chosen.min() < -n_columns or chosen.max() >= n_columns:
+        raise ValueError(f"columns of {view} lie outside X, which has {n_columns} columns: {columns!r}.")
+    return np.unique(chosen % n_columns).astype(np.int64)
+
+
+def match_columns(pattern: str, names: Sequence[Any]) -> list[int]:
+    """Positions of the columns that a name or a glob ("text_*") means; none where nothing matches.
+
+    A column of exactly that name is taken before the pattern is read as a glob.
+    """
+    exact = [position for position, name in enumerate(names) if str(name) == pattern]
+    return exact or [position for position, name in enumerate(names) if fnmatchcase(str(name), pattern)]
+
+
+def _named_columns(pattern: str, names: Array | None, view: str) -> NumpyArray:
+    if names is None:
+        raise ValueError(
+            f"columns of {view} are given by name ({pattern!r}), but X has no column names; "
+            "hand over a frame (after a scikit-learn transformer: .set_output(transform='pandas')), or use numbers."
+        )
+    positions = match_columns(pattern, names)
+    if not positions:
+        texts = [str(name) for name in names]
+        hint = did_you_mean(pattern, texts) or "."
+        if any(name.startswith(f"{pattern}=") for name in texts):  # categories of an encoded column
+            hint = f"; its categories do: {pattern + '=*'!r}."
+        raise ValueError(f"columns of {view}: nothing in X matches {pattern!r}{hint}")
+    return np.asarray(positions)
+
+
+def _warn_of_overlap(views: list[View], n_columns: int) -> None:
+    if all(len(view.columns) == n_columns for view in views):
+        return  # on purpose: other kernels or basis rows
+    for position, view in enumerate(views):
+        for other in views[:position]:
+            if len(shared := np.intersect1d(view.columns, other.columns)):
+                warn_user(
+                    f"views {other.name!r} and {view.name!r} share {len(shared)} columns; agreement is then cheap."
+                )
+
+
+def select(X: Array, columns: NumpyArray) -> Array:
+    """The columns of a view, CSR where X is CSR; nothing is copied where they lie together."""
+    if len(columns) == X.shape[1]:
+        return X
+    if is_sparse(X):
+        return X.tocsc()[:, columns].tocsr()
+    if columns[-1] - columns[0] == len(columns) - 1:  # they are sorted
+        return X[:, int(columns[0]) : int(columns[-1]) + 1]
+    return take_columns(X, columns)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Rows as every view sees them.
+
+    parts : (rows, columns) per view, columns None for all; columns are cut when a block of rows is needed
+    """
+
+    parts: tuple[tuple[Array, NumpyArray | None], ...]
+
+    @classmethod
+    def of(cls, X: Array, columns: Sequence[NumpyArray]) -> SideBySide:
+        """The rows X under views of those columns; CSR is cut at once, as that is slow."""
+        if is_sparse(X):
+            by_column = X.tocsc()
+            return cls(tuple((by_column[:, chosen].tocsr(), None) for chosen in columns))
+        return cls(tuple((X, chosen) for chosen in columns))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and number of columns of all views together."""
+        widths = [X.shape[1] if columns is None else len(columns) for X, columns in self.parts]
+        return int(self.parts[0][0].shape[0]), sum(widths)
+
+    def take_rows(self, rows: Any) -> SideBySide:
+        """The given rows of every view."""
+        first, _ = self.parts[0]
+        if all(X is first for X, _ in self.parts):
+            taken = take(first, rows)
+            return SideBySide(tuple((taken, columns) for _, columns in self.parts))
+        return SideBySide(tuple((take(X, rows), columns) for X, columns in self.parts))
+
+    __getitem__ = take_rows
+
+    def features(self) -> list[Array]:
+        """One array per view, with its columns only."""
+        return [X if columns is None else select(X, columns) for X, columns in self.parts]
+
+
+def side_by_side(arrays: Sequence[Any], **settings: Any) -> tuple[Array, list[View]]:
+    """One X and its views, from one array per view.
+
+    Parameters
+    ----------
+    arrays : list of (n, d_v) arrays or CSR matrices, with the same rows in the same order
+    settings : further arguments of every `View`, such as ``kernel="linear"``
+
+    Returns
+    -------
+    X : (n, Σ d_v), CSR where one of the arrays is
+    views : list of View
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import side_by_side
+    >>> X, views = side_by_side([np.ones((5, 2)), np.zeros((5, 3))])
+    >>> X.shape, [view.columns for view in views]
+    ((5, 5), [slice(0, 2, None), slice(2, 5, None)])
+    """
+    arrays = list(arrays)
+    for position, X in enumerate(arrays):
+        refuse_masked(X, f"arrays[{position}]", "fill in or drop such entries first")
+    blocks = [X if is_sparse(X) or is_foreign(X) else np.asarray(X) for X in arrays]
+    if not blocks:
+        raise ValueError("arrays is empty: give one array per view.")
+    n_rows = blocks[0].shape[0]
+    for position, X in enumerate(blocks):
+        if X.ndim != 2:
+            raise ValueError(f"arrays[{position}] must have two dimensions, got shape {tuple(X.shape)}.")
+        if X.shape[0] != n_rows:
+            raise ValueError(f"arrays[{position}] has {X.shape[0]} rows but arrays[0] has {n_rows}.")
+    ends = np.cumsum([0, *(X.shape[1] for X in blocks)])
+    views = [View(slice(int(begin), int(end)), **settings) for begin, end in pairwise(ends)]
+    if any(is_sparse(X) for X in blocks):
+        stacked: Any = sparse.hstack([sparse.csr_array(X) for X in blocks], format="csr")
+        return stacked, views
+    return namespace(blocks[0]).concat(blocks, axis=1), views

@@ -1,0 +1,1 @@
+"""From the cells of a table to numbers."""

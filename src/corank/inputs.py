@@ -1,0 +1,373 @@
+"""User input → checked rows: arrays, frames, CSR matrices and torch tensors become features, scores and query codes.
+
+Everything is checked here, once, before any long work. Which rows are compared with which is the subject of `loss`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Number
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+
+from corank._scikit_learn import DataConversionWarning, validate_data
+from corank.core.arrays import (
+    Array,
+    NumpyArray,
+    dtype_name,
+    float64,
+    is_foreign,
+    is_sparse,
+    like,
+    masked_as_nan,
+    namespace,
+    refuse_masked,
+    take,
+    to_numpy,
+)
+from corank.core.messages import warn_user
+from corank.core.observations import Rows, refuse_lost_differences
+
+LARGEST_SIZE = 1e60  # squares of squares of features and scores must stay finite numbers …
+SMALLEST_SIZE = 1e-60  # … and must not become zero
+SCALE_ROWS, MAX_SCALE_RATIO = 1_000, 1e3  # rows by which ranges of columns are known; how much they may differ
+MASKED_FEATURES = (
+    "fill in or drop such entries first; AutoRanker, AutoRegressor and TableEncoder take them as the missing cells of a "
+    "table, as in pandas.DataFrame(X)"
+)
+
+
+def as_numbers(features: Array) -> Array:
+    """Features as float64 in NumPy, or CSR."""
+    return float64(features) if is_sparse(features) else np.asarray(to_numpy(features), dtype=np.float64)
+
+
+def read_features(estimator: Any, X: Any, *, reset: bool) -> Array:
+    """Check features (n, d); their number and names are kept on the estimator (`reset`) or compared with those there.
+
+    NumPy arrays, frames and CSR go through scikit-learn; arrays of other libraries stay in their library.
+    """
+    _refuse_scan(estimator, X)
+    refuse_masked(X, "X", MASKED_FEATURES)
+    if is_foreign(X):
+        return _read_foreign_features(estimator, X, reset=reset)
+    _refuse_text_columns(X)
+    features = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order=None,
+        ensure_all_finite=False,
+    )
+    _refuse_non_numbers(features, getattr(estimator, "feature_names_in_", None))
+    refuse_extreme_size(features.data if is_sparse(features) else features, "X", small=reset)
+    return features
+
+
+def warn_of_scales(features: Array, kernel: Any) -> None:
+    """Warn where columns of numbers have scales so different that a kernel sees only some of them."""
+    if not isinstance(features, np.ndarray) or not isinstance(kernel, str) or kernel == "precomputed":
+        return
+    ranges = np.ptp(features[:SCALE_ROWS].astype(np.float64), axis=0)
+    wide, narrow = ranges.max(initial=0.0), ranges[ranges > 0].min(initial=np.inf)
+    if wide > MAX_SCALE_RATIO * narrow:
+        warn_user(
+            f"The columns of X have ranges from {narrow:.3g} to {wide:.3g}, so those of the smallest hardly count: put "
+            "StandardScaler or corank.TableEncoder before, or use AutoRanker or AutoRegressor, which scale columns."
+        )
+
+
+def refuse_extreme_size(values: Array, name: str, *, small: bool = True) -> None:
+    """Refuse finite numbers whose squares overflow; or, where `small`, numbers that are all so small that they vanish."""
+    xp = namespace(values)
+    if 0 in values.shape:
+        return
+    largest = max(float(xp.max(values)), -float(xp.min(values)))
+    if largest > LARGEST_SIZE or (small and 0 < largest < SMALLEST_SIZE):
+        act = "divide" if largest > 1 else "multiply"
+        raise ValueError(
+            f"{name} holds numbers of size {largest:.3g}, whose squares are too {'large' if largest > 1 else 'small'} to "
+            f"compute with; {act} all of them by the same number, so that they lie between {SMALLEST_SIZE:g} and "
+            f"{LARGEST_SIZE:g}."
+        )
+
+
+def read_unscored(estimator: Any, features: Array, unscored: Any, check: bool = True) -> Array:
+    """Check unscored rows beside X, whose features are (n, d): (m, d), dense or CSR as X is.
+
+    `check` may be False for chunks that were checked before.
+    """
+    _refuse_scan(estimator, unscored)
+    shape: tuple[int, ...] = tuple(getattr(unscored, "shape", ()))
+    fits = len(shape) == 2 and shape[1] == features.shape[1]
+    if fits and shape[0] == 0:
+        return take(features, slice(0, 0))
+    if not check and fits and isinstance(unscored, np.ndarray) and unscored.dtype in (np.float64, np.float32):
+        rows: Any = unscored
+    else:
+        try:
+            rows = read_features(estimator, unscored, reset=False)
+        except ValueError as error:
+            raise ValueError(f"unscored does not fit X: {error}") from error
+    if is_sparse(features):
+        return rows if is_sparse(rows) else sparse.csr_array(rows)
+    if is_sparse(rows):
+        raise ValueError("unscored is a CSR matrix but X is not; hand over both in the same form.")
+    return like(rows, features, dtype_name(rows) if dtype_name(rows) in ("float32", "float64") else "float64")
+
+
+def _read_foreign_features(estimator: Any, X: Array, *, reset: bool) -> Array:
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (rows, columns), got shape {tuple(X.shape)}.")
+    if 0 in X.shape:
+        raise ValueError(f"X is empty: shape {tuple(X.shape)}.")
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if hasattr(X, "requires_grad") and X.requires_grad:
+        X = X.detach()
+    if not xp.isdtype(X.dtype, "real floating"):
+        if xp.isdtype(X.dtype, "complex floating"):
+            raise ValueError("X holds complex numbers; only real ones can be learned from.")
+        X = xp.astype(X, xp.float64)
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float32)
+    if not xp.all(xp.isfinite(X)):
+        raise ValueError("X contains NaN or infinity; fill in or drop those entries first.")
+    refuse_extreme_size(X, "X", small=reset)
+    return X
+
+
+def _refuse_scan(estimator: Any, X: Any) -> None:
+    if getattr(X, "is_scan", False) or is_collection(X):
+        raise TypeError(
+            f"{type(estimator).__name__} needs its rows in memory here; a scan or a Dask collection goes to fit, "
+            "unscored=, predict, predict_to and score of RLS, RankRLS, CoRLS and CoRankRLS."
+        )
+
+
+def _refuse_non_numbers(features: Array, names: Array | None) -> None:
+    """Name the first entry that is NaN or infinite."""
+    values = features.data if is_sparse(features) else features
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)) or np.isfinite(values).all():
+            return
+    if is_sparse(features):
+        features = features.tocoo()
+        first = int(np.argmin(np.isfinite(features.data)))
+        row, column, value = int(features.row[first]), int(features.col[first]), features.data[first]
+    else:
+        row, column = (int(numbers[0]) for numbers in np.nonzero(~np.isfinite(features)))
+        value = features[row, column]
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise ValueError(
+        f"X contains {'NaN' if np.isnan(value) else 'infinity'}, first in row {row}, {where}; fill in or drop such "
+        "entries first, for instance with corank.TableEncoder."
+    )
+
+
+def _holds_numbers(column: Any) -> bool:
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return True
+    if column.dtype != nw.Object:
+        return False
+    try:
+        column.to_numpy().astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or frame."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns: pandas, polars, pyarrow."""
+    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+
+
+def is_matrix_of_numbers(X: Any) -> bool:
+    """Whether all columns of a frame hold numbers, and all of its cells."""
+    columns = list(nw.from_native(X, eager_only=True).iter_columns())
+    return all(_holds_numbers(column) and column.null_count() == 0 for column in columns) and not any(
+        column.dtype.is_float() and column.is_nan().any() for column in columns
+    )
+
+
+def _refuse_text_columns(X: Any) -> None:
+    """Name the columns of a frame that hold no numbers, before a conversion fails with less to say."""
+    if not is_frame(X):
+        return
+    frame = nw.from_native(X, eager_only=True)
+    texts = [str(column.name) for column in frame.iter_columns() if not _holds_numbers(column)]
+    if texts:
+        raise ValueError(
+            f"X has columns without numbers: {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''}. "
+            "Turn them into numbers first, for instance with corank.TableEncoder."
+        )
+
+
+def read_scores(y: Any, n_rows: int, reference: Array) -> Array:
+    """Check scores: (n,) float64 beside `reference`, NaN = unscored, as masked ones are."""
+    y = masked_as_nan(y)
+    values = y if is_foreign(y) else _as_floats(y, "y")
+    if values.ndim == 2 and values.shape[1] == 1:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected; it is used as one column of scores.",
+            DataConversionWarning,
+        )
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"y should be a 1d array with one score per row, got an array of shape {values.shape}.")
+    if values.shape[0] != n_rows:
+        raise ValueError(f"y has {values.shape[0]} scores but X has {n_rows} rows; inconsistent lengths.")
+    scores = like(values, reference)
+    xp = namespace(scores)
+    if xp.any(xp.isinf(scores)):
+        raise ValueError("y contains infinity; use NaN for a row without a score.")
+    given = scores[~xp.isnan(scores)]
+    refuse_extreme_size(given, "y")
+    refuse_lost_differences(given, None)
+    return scores
+
+
+def _as_floats(values: Any, name: str) -> NumpyArray:
+    if is_sparse(values):
+        raise TypeError(f"Sparse data was passed for {name}, but dense data is required.")
+    try:
+        if hasattr(values, "to_numpy") and hasattr(
+            values, "isna"
+        ):  # pandas, which has several marks for missing values
+            values = values.to_numpy(dtype=float, na_value=np.nan)
+        array = np.asarray(values)
+        if not np.iscomplexobj(array):
+            return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}.") from error
+    raise ValueError(f"Complex data not supported: {name} holds complex numbers.")
+
+
+def read_weights(sample_weight: Any, n_rows: int, reference: Array, *, name: str = "sample_weight") -> Array | None:
+    """Check weights: (n,) float64 >= 0 beside `reference`, or None for ones."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(n_rows, sample_weight)
+    refuse_masked(sample_weight, name, "give a number for each of them, or drop them")
+    values = sample_weight if is_foreign(sample_weight) else _as_floats(sample_weight, name)
+    if values.ndim != 1:
+        need = "sample weights must be 1D array or scalar" if name == "sample_weight" else "one number each is needed"
+        raise ValueError(f"{name}: {need}, got shape {tuple(values.shape)}.")
+    if values.shape[0] != n_rows:
+        raise ValueError(f"{name} has {values.shape[0]} values, but {n_rows} are needed.")
+    weights = like(values, reference)
+    xp = namespace(weights)
+    if not xp.all(xp.isfinite(weights)):
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if xp.any(weights < 0):
+        raise ValueError(f"{name} contains negative values; they must be 0 or more.")
+    refuse_extreme_size(weights, name)
+    return weights
+
+
+def read_rows(
+    estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, *, reset: bool = True
+) -> tuple[Array, Rows]:
+    """Check the arguments of `fit`: features of all rows, and the scored rows with a positive weight.
+
+    The rows of the only query have no query codes.
+    """
+    _refuse_scan(estimator, X)  # before y is missed: a scan has its scores inside
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    features = read_features(estimator, X, reset=reset)
+    n = features.shape[0]
+    scores = read_scores(y, n, features)
+    weights = read_weights(sample_weight, n, features)
+    rows = Rows.of(features, scores, qid, weights)
+    xp = namespace(scores)
+    keep = ~xp.isnan(scores)
+    if not xp.any(keep):
+        raise ValueError("y has no scored row: every score is NaN.")
+    if weights is not None:
+        keep = keep & (weights > 0)
+        if not xp.any(keep):
+            raise ValueError("sample_weight leaves no scored row: all of them have weight zero.")
+    if not xp.all(keep):
+        rows = rows.take(xp.nonzero(keep)[0])
+    return features, rows if rows.n_queries > 1 else replace(rows, queries=None)
+
+
+def row_labels(table: Any) -> Any:
+    """The index of a pandas frame, None where it only counts the rows."""
+    index = getattr(table, "index", None)
+    counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)  # type: ignore[union-attr]
+    return index if hasattr(index, "dtype") and not counts else None
+
+
+def read_comparisons(
+    winners: Any, losers: Any, margins: Any, weights: Any, n_rows: int, table: Any = None
+) -> tuple[NumpyArray, ...]:
+    """Check comparisons: winners, losers (p,) int64, margins, weights (p,) float64; zero weights are dropped.
+
+    table : X as it was given; winners and losers may be labels where it is a pandas frame with an index
+    """
+    first, second = (_as_indices(v, n_rows, name, table) for v, name in ((winners, "winners"), (losers, "losers")))
+    if len(first) != len(second):
+        raise ValueError(f"winners has {len(first)} rows and losers {len(second)}; a comparison needs one of each.")
+    if len(first) == 0:
+        raise ValueError("winners and losers are empty: at least one comparison is needed.")
+    if np.any(first == second):
+        row = int(first[np.argmax(first == second)])
+        raise ValueError(f"winners and losers hold a comparison of row {row} of X with itself.")
+    size, weight = (
+        np.asarray(read_weights(1.0 if values is None else values, len(first), np.empty(0), name=name))
+        for values, name in ((margins, "margins"), (weights, "weights"))
+    )
+    keep = weight > 0
+    if not keep.any():
+        raise ValueError("weights leaves no comparison: all weights are zero.")
+    return first[keep], second[keep], size[keep], weight[keep]
+
+
+def _as_indices(values: Any, n_rows: int, name: str, table: Any) -> NumpyArray:
+    refuse_masked(values, name, "drop such comparisons")
+    array = to_numpy(values)
+    labels = row_labels(table)
+    if labels is not None and array.ndim == 1 and array.size and array.dtype.kind not in "iuf":
+        return _rows_of_labels(array, labels, name)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be row numbers of X (whole numbers, one dimension), or labels of its index where X is a pandas "
+            f"frame that has one; got {array.dtype} values."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n_rows):
+        wrong = int(array.min() if array.min() < 0 else array.max())
+        raise ValueError(f"{name} points at row {wrong}, but X has rows 0 to {n_rows - 1}.")
+    return array.astype(np.int64)
+
+
+def _rows_of_labels(array: NumpyArray, labels: Any, name: str) -> NumpyArray:
+    """Row numbers of labels in an index."""
+    if not labels.is_unique:
+        label = labels[labels.duplicated()][0]
+        raise ValueError(f"{name} are labels, but the index of X has {label!r} twice; give row numbers instead.")
+    rows = np.asarray(labels.get_indexer(array), dtype=np.int64)
+    if np.any(rows < 0):
+        raise ValueError(
+            f"{name} holds {array.tolist()[int(np.argmin(rows))]!r}, which is not a label of the index of X."
+        )
+    return rows

@@ -1,0 +1,323 @@
+"""AutoRanker and AutoRegressor: the average of many closed-form models, weighed by held-out errors and evidence."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from corank._scikit_learn import RegressorMixin
+from corank.core.arrays import Array, FloatArray, Index, stack_rows
+from corank.inputs import as_numbers, read_comparisons, read_features, read_unscored
+from corank.learners.average.encoding import STANDARD
+from corank.learners.average.fitting import FittedAverage
+from corank.learners.average.learner import AverageLearner, read_link_matrix
+from corank.learners.average.model import AverageSettings, EncodedTable, ScoredTable, compared_units, fit_items
+from corank.learners.base import R2Mixin, RankerMixin, comparison_groups, finite_predictions
+from corank.metrics import disagreement_error, misplaced_shares
+
+
+@dataclass(eq=False, repr=False)
+class AutoRegressor(R2Mixin, RegressorMixin, AverageLearner):  # type: ignore[misc]
+    r"""Regression by an average of many closed-form models.
+
+    .. math:: f = \sum_c w_c f_c, \qquad f_c = \arg\min_f \sum_i (s_i - b - f(x_i))^2 + \alpha_c \|f\|_c^2
+
+    Candidates differ in what columns become (standardised, normal scores over all rows), in kernel (linear, rbf,
+    laplacian), width and views. Half of the weight follows the evidence of every candidate and alpha, half the
+    leave-one-out error of every candidate at its best alpha. With few scores such an average is better than any rule that
+    picks one model.
+
+    Parameters
+    ----------
+    views : list of View or "kinds", default=None
+        Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
+        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
+        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
+        together. With None the same views are found, but nothing says that they agree.
+    candidates : list of Candidate, default=None
+        What the average is made of; None takes a list that suits the rows.
+    fit_intercept : bool, default=True
+        Whether the level of the scores is free.
+    random_state : int, default=None
+        For samples of rows where there are many; None makes the same choice every time.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
+
+    Attributes
+    ----------
+    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least held-out error of its
+        alphas. It stands for the `path_` of other learners, which pick one setting
+    held_out_error_ : float, mean squared error on rows that took no part in weights, alphas or coefficients
+    reason_ : str, what the average is made of and how good it is
+    unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
+
+    Notes
+    -----
+    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of 300 rows, beyond 2,000 rows of
+    1,000, where only the heaviest candidates, at most eight, are fitted to all rows. Beyond 5,000 rows at
+    most four of them are fitted in a basis of 2,000 rows. Rows must be in memory: a scan goes to `RLS`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corank import AutoRegressor
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = AutoRegressor().fit(X, np.sin(X[:, 0]))
+    >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)
+    True
+    """
+
+    views: Any = None
+    candidates: Any = None
+    fit_intercept: bool = True
+    random_state: Any = None
+    encoder: Any = None
+
+    _ranks: ClassVar[bool] = False
+
+    @property
+    def _error_name(self) -> str:
+        where = "rows of new queries" if self._with_queries and self._n_queries > 1 else "new rows"
+        return f"squared error on {where}"
+
+    def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
+        if average is None:
+            return float("nan"), float("nan")
+        units = average.judged_units
+        weights = units.roots**2
+        judged = np.isfinite(average.held_out)
+        if not judged.any():
+            return float("nan"), float("nan")
+        error = float(np.average(average.residuals[judged] ** 2, weights=weights[judged]))
+        total = weights.sum()
+        without = (weights @ units.scores - weights * units.scores) / (total - weights)  # the mean of all others
+        return error, float(np.average((units.scores - without) ** 2, weights=weights))
+
+    def _unit_errors(self, average: FittedAverage) -> FloatArray:
+        squares, queries = average.residuals**2, average.judged_units.queries
+        if queries is None:
+            return squares
+        codes = np.unique(queries, return_inverse=True)[1]
+        sums = np.bincount(codes, squares).astype(np.float64)
+        return sums * (len(sums) / len(squares))  # their mean is that over rows, as `held_out_error_` is
+
+
+@dataclass(eq=False, repr=False)
+class AutoRanker(RankerMixin, AverageLearner):
+    r"""Ranking within queries by an average of many closed-form models.
+
+    .. math:: f = \sum_c w_c f_c, \qquad
+              f_c = \arg\min_f \sum_q \tfrac{1}{m_q} \sum_{i<j \in q} \big((s_i - s_j) - (f(x_i) - f(x_j))\big)^2
+              + \alpha_c \|f\|_c^2
+
+    Candidates differ in what columns become (standardised, normal scores over all rows and within queries), in kernel
+    (linear, rbf, laplacian), width and views. Their predictions, divided by their spread, are weighed by
+    leave-query-out errors. With few scores such an average is better than any rule that picks one model.
+
+    Parameters
+    ----------
+    views : list of View or "kinds", default=None
+        Several looks at the items. Sums and products of their kernels, and agreement on unscored rows, become
+        candidates. Agreement is believed, unless the scores speak against it by a standard error. Where a table is
+        encoded, names are those of its columns, and numbers those of the columns of the matrix that the encoder makes.
+        "kinds" makes a view of every text column, of every group of vector columns, and of numbers and categories
+        together. With None the same views are found, but nothing says that they agree.
+    candidates : list of Candidate, default=None
+        What the average is made of; None takes a list that suits the rows.
+    random_state : int, default=None
+        For samples of rows where there are many; None makes the same choice every time.
+    encoder : TableEncoder, default=None
+        How a table with text, dates, categories or missing values becomes numbers; None stands for `TableEncoder()`. One
+        that is fitted is taken as it is, and X may then be what it made of a table.
+
+    Attributes
+    ----------
+    candidates_ : list of WeighedCandidate, heaviest first: all that was tried, each with the least held-out error of its
+        alphas. It stands for the `path_` of other learners, which pick one setting
+    held_out_error_ : float, share of misordered pairs among queries (rows of the only query, comparisons) that took no
+        part in weights, alphas or coefficients
+    reason_ : str, what the average is made of and how good it is
+    unscored_effect_ : UnscoredEffect or None, whether unscored rows helped
+
+    Notes
+    -----
+    O(C n³) for C candidates and n scored rows up to 300; more are weighed by a sample of queries of 300 rows, beyond 2,000
+    rows of 1,000, where only the heaviest candidates, at most eight, are fitted to all rows. Beyond 5,000 rows at
+    most four of them are fitted in a basis of 2,000 rows. Rows must be in memory: a scan goes to `RankRLS`.
+
+    Examples
+    --------
+    >>> from corank import AutoRanker
+    >>> from corank.datasets import make_ranking
+    >>> data = make_ranking(n_queries=20, random_state=0)
+    >>> model = AutoRanker().fit(data.X, data.y, qid=data.qid)
+    >>> bool(model.score(data.X, data.y, qid=data.qid) > 0.8)
+    True
+    """
+
+    views: Any = None
+    candidates: Any = None
+    random_state: Any = None
+    encoder: Any = None
+
+    _ranks: ClassVar[bool] = True
+    _predicts_within_queries: ClassVar[bool] = True
+
+    @property
+    def _error_name(self) -> str:
+        if self._kind == "comparison":
+            return "share of new comparisons in the wrong order"
+        where = "in new queries" if self._with_queries and self._n_queries > 1 else "of new rows"
+        return f"share of misordered pairs {where}"
+
+    def fit_comparisons(
+        self,
+        X: Any,
+        winners: Any,
+        losers: Any,
+        *,
+        margins: Any = None,
+        weights: Any = None,
+        qid: Any = None,
+        unscored: Any = None,
+        links: Any = None,
+    ) -> Self:
+        """Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        Parameters
+        ----------
+        X : (n, d) items. Where the encoder knows which column says what item a row is, every item has an effect of its
+            own beside what the columns say: `encoder=TableEncoder(identity=["name"])`
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+        unscored : (m, d) more items, which say what columns look like and where views agree
+        links : links between the rows of X, and of `unscored` after them, as in `fit`
+
+        Returns
+        -------
+        self
+        """
+        table = X
+        X, unscored, encoder = self._encoded(X, unscored)
+        features = read_features(self, X, reset=True)
+        n = features.shape[0]
+        pairs = read_comparisons(winners, losers, margins, weights, n, table)
+        groups = comparison_groups(pairs[0], pairs[1], n, qid)
+        numbers = as_numbers(features)
+        if unscored is not None:
+            numbers = stack_rows([numbers, as_numbers(read_unscored(self, features, unscored))])
+        matrix = read_link_matrix(links, numbers.shape[0])
+        self._with_queries, self._with_links = qid is not None, links is not None
+        self._n_seen = n
+        self._n_queries = len(np.unique(groups)) if qid is not None else 1
+        settings = self._read_settings(encoder)
+        self._fit_pairs(EncodedTable(numbers, None, settings), pairs, groups, settings, matrix)
+        self.encoder_ = encoder
+        return self
+
+    def _fit_pairs(
+        self,
+        items: EncodedTable,
+        pairs: tuple[Array, ...],
+        groups: Index,
+        settings: AverageSettings,
+        links: Any = None,
+        *,
+        honest: bool = True,
+    ) -> None:
+        """Fit to comparisons: rows of winners and losers, margins and weights; honest : as in `fit_average`."""
+        first, second, margins, weights = pairs
+        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+        units = compared_units(ends[: len(first)], ends[len(first) :], margins, weights, groups, len(used))
+        model, average = fit_items(items, used, links, units, settings, honest=honest)
+        self._kind, self._n_comparisons = "comparison", len(first)
+        self._n_scored, self._n_unscored = len(used), len(items) - len(used)
+        self._keep(model, average, settings)
+
+    def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
+        if average is None:
+            return float("nan"), float("nan")
+        units, held_out = average.judged_units, average.held_out
+        judged = np.isfinite(held_out)
+        if not judged.any():
+            return float("nan"), 0.5
+        if units.second is not None:
+            wrong = np.where(held_out == 0, 0.5, held_out < 0)[judged]
+            return float(np.average(wrong, weights=units.roots[judged] ** 2)), 0.5
+        queries = units.groups if units.whole else None
+        return float(disagreement_error(*_judged(average), qid=queries)), 0.5
+
+    def _unit_errors(self, average: FittedAverage) -> FloatArray:
+        units, (scores, predictions) = average.judged_units, _judged(average)
+        if units.whole:
+            errors: FloatArray = disagreement_error(scores, predictions, qid=units.groups, average=False)
+            return errors
+        return misplaced_shares(scores, predictions)
+
+
+def _judged(average: FittedAverage) -> tuple[FloatArray, FloatArray]:
+    """Scores of the units, NaN where they were not held out, and their predictions."""
+    units, judged = average.judged_units, np.isfinite(average.held_out)
+    return np.where(judged, units.scores, np.nan), np.where(judged, average.held_out, 0.0) / units.roots
+
+
+class LiveFit:
+    """Fits of one learner to the same items, as scores or comparisons come in: what does not depend on them is kept.
+
+    Predictions are those of `fit` and `fit_comparisons`.
+
+    Parameters
+    ----------
+    learner : AutoRanker or AutoRegressor, with an encoder that is fitted
+    X : (n, d) what the encoder made of the items
+    """
+
+    def __init__(self, learner: AutoRanker | AutoRegressor, X: FloatArray) -> None:
+        read_features(learner, X, reset=True)
+        self._learner, self._settings = copy(learner), learner._read_settings(learner.encoder)
+        self._items = EncodedTable(X, None, self._settings)
+
+    @property
+    def standardised(self) -> FloatArray:
+        """The standardised columns of the items, without those that say which item a row is: (n, k), k may be 0."""
+        return np.asarray(self._items.rows(STANDARD))
+
+    def to_scores(self, scores: FloatArray) -> Any:
+        """The model of scores (n,), NaN = unscored."""
+        model = self._unfitted()
+        model._fit_scored(ScoredTable(self._items.features, scores), self._settings, self._items)
+        model.encoder_ = model.encoder
+        return model
+
+    def to_comparisons(self, winners: Index, losers: Index, margins: FloatArray | None) -> Any:
+        """The model of comparisons between rows, as in `fit_comparisons`; its held-out error is not computed."""
+        model = self._unfitted()
+        n = model._n_seen = len(self._items)
+        model._n_queries = 1
+        pairs = read_comparisons(winners, losers, margins, None, n)
+        groups = comparison_groups(winners, losers, n, None)
+        model._fit_pairs(self._items, pairs, groups, self._settings, honest=False)
+        model.encoder_ = model.encoder
+        return model
+
+    def _unfitted(self) -> Any:
+        model = copy(self._learner)
+        model._with_queries = model._with_links = False
+        return model
+
+    def predict(self, model: AutoRanker | AutoRegressor) -> FloatArray:
+        """The predictions of a model for all items: (n,)."""
+        return np.asarray(finite_predictions(model._model.predict_encoded(self._items)))
+
+    def belief(self, model: AutoRanker | AutoRegressor, rows: Index) -> tuple[FloatArray, FloatArray, float]:
+        """Mean (m,) and covariance (m, m) of the function of a model at some rows, and the noise variance of a score."""
+        belief = model._model.belief(self._items.features, rows)
+        model._model = replace(model._model)  # posteriors are large, and not needed again
+        return belief

@@ -1,0 +1,265 @@
+"""What columns become before a kernel sees them: standardised, normal scores over all rows, normal scores within queries.
+
+An encoding learns from all rows, scored or not, and never from scores. Columns that do not vary are dropped. CSR columns
+are only scaled, so that the matrix stays sparse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+
+from corank.core.arrays import Array, FloatArray, Index, is_sparse
+from corank.core.storable import storable
+
+STANDARD, RANKS, QUERY_RANKS, AS_GIVEN = "standardised", "normal scores", "normal scores within queries", "as given"
+ENCODINGS = (STANDARD, RANKS, QUERY_RANKS, AS_GIVEN)
+IDENTITY = "identity"  # of rows by the item that they are
+
+MAX_KNOTS = 200  # per column of normal scores: finer steps cannot be told apart with few scores
+MAX_RANKED_ENTRIES = 5e7  # of a matrix whose columns are sorted; a larger one is only standardised
+REACH = 10.0  # spans between the 5 % and the 95 % quantile beyond which a value is cut off
+LEAST_SPREAD = 1e-10  # of a column relative to its size; below it the column counts as constant
+
+
+@storable("ScaledColumns")
+@dataclass(frozen=True)
+class ScaledColumns:
+    """Columns (x cut to [low, high] − centre) / scale.
+
+    columns : (k,) numbers of the columns that vary; low, high, centre, scale : (k,)
+    """
+
+    name: str
+    columns: Index
+    low: FloatArray
+    high: FloatArray
+    centre: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def fit(cls, X: Array, name: str, *, centred: bool = True, groups: Sequence[Index] = ()) -> ScaledColumns:
+        """Mean and spread of the columns of all rows X (n, d); a column of CSR has its root mean square as scale.
+
+        groups : numbers of the columns that share one scale
+        """
+        d = X.shape[1]
+        if is_sparse(X):
+            size = np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
+            columns = np.flatnonzero(size > 0)
+            scale = np.ones(len(columns)) if name == AS_GIVEN else size[columns]
+            far = np.full(len(columns), np.inf)
+            return cls(name, columns, -far, far, np.zeros(len(columns)), scale)
+        low, high = _limits(X)
+        cut = np.clip(X, low, high)
+        centre, scale = cut.mean(axis=0), cut.std(axis=0)
+        columns = np.flatnonzero(scale > LEAST_SPREAD * np.maximum(np.abs(centre), np.finfo(float).tiny))
+        for group in groups:
+            kept = np.intersect1d(group, columns)
+            scale[kept] = np.sqrt(np.mean(scale[kept] ** 2)) if len(kept) else 1.0
+            centre[kept] = 0.0  # where all directions count alike, 0 is the middle
+        if name == AS_GIVEN:
+            centre, scale = np.zeros(d), np.ones(d)
+        if not centred:
+            centre = np.zeros(d)
+        return cls(name, columns, low[columns], high[columns], centre[columns], scale[columns])
+
+    def only(self, columns: Index) -> ScaledColumns:
+        """Some of the columns."""
+        at = np.flatnonzero(np.isin(self.columns, columns))
+        return ScaledColumns(self.name, self.columns[at], self.low[at], self.high[at], self.centre[at], self.scale[at])
+
+    def encode(self, X: Array, queries: Index | None) -> Array:
+        """The encoded columns of X: (n, k)."""
+        if is_sparse(X):
+            kept = X if len(self.columns) == X.shape[1] else X.tocsc()[:, self.columns]
+            return sparse.csr_array(kept @ sparse.diags_array(1 / self.scale))
+        return (np.clip(X[:, self.columns], self.low, self.high) - self.centre) / self.scale
+
+
+@storable("NormalScores")
+@dataclass(frozen=True)
+class NormalScores:
+    """Normal quantiles of ranks over all rows; new values lie between those of their neighbours.
+
+    columns : (k,); knots : (k, q) values of the columns in ascending order; quantiles : (k, q) their normal quantiles
+    """
+
+    name: str
+    columns: Index
+    knots: FloatArray
+    quantiles: FloatArray
+
+    @classmethod
+    def fit(cls, X: FloatArray) -> NormalScores:
+        """Ranks of the columns of all rows X (n, d), equal values with the mean of their ranks. O(d n log n)."""
+        n = len(X)
+        columns = np.flatnonzero(X.min(axis=0) < X.max(axis=0))
+        knots, quantiles = [], []
+        for column in columns:
+            values, counts = np.unique(X[:, column], return_counts=True)
+            ranks = np.cumsum(counts) - counts / 2
+            if len(values) > MAX_KNOTS:
+                chosen = np.unique(np.linspace(0, len(values) - 1, MAX_KNOTS).round().astype(int))
+                values, ranks = values[chosen], ranks[chosen]
+            knots.append(values)
+            quantiles.append(ndtri(ranks / n))
+        width = max(map(len, knots), default=1)
+        return cls(RANKS, columns, _padded(knots, width), _padded(quantiles, width))
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k); values outside those of `fit` count as the nearest."""
+        encoded = np.empty((len(X), len(self.columns)))
+        for at, column in enumerate(self.columns):
+            encoded[:, at] = np.interp(X[:, column], self.knots[at], self.quantiles[at])
+        return encoded
+
+
+@storable("QueryNormalScores")
+@dataclass(frozen=True)
+class QueryNormalScores:
+    """Normal quantiles of ranks among the rows of the same query.
+
+    columns : (k,) numbers of the columns that vary within some query
+    """
+
+    name: str
+    columns: Index
+
+    @classmethod
+    def fit(cls, X: FloatArray, queries: Index) -> QueryNormalScores:
+        """Find the columns that vary within some query."""
+        order = np.argsort(queries, kind="stable")
+        starts = np.flatnonzero(np.diff(queries[order], prepend=-1))
+        grouped = X[order]
+        spans = np.maximum.reduceat(grouped, starts) - np.minimum.reduceat(grouped, starts)
+        return cls(QUERY_RANKS, np.flatnonzero(spans.max(axis=0) > 0))
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k)."""
+        assert queries is not None
+        encoded = np.empty((len(X), len(self.columns)))
+        for at, column in enumerate(self.columns):
+            encoded[:, at] = ndtri(_ranks_within(queries, X[:, column]))
+        return encoded
+
+
+@storable("EncodingBeside")
+@dataclass(frozen=True)
+class EncodingBeside:
+    """Normal scores of some columns, and beside them groups of columns that are only scaled.
+
+    ranked : the encoding of the columns numbered `plain`; grouped : that of the others
+    """
+
+    name: str
+    plain: Index
+    ranked: NormalScores | QueryNormalScores
+    grouped: ScaledColumns
+
+    @property
+    def columns(self) -> Index:
+        """Numbers of the encoded columns."""
+        return np.concatenate([self.plain[self.ranked.columns], self.grouped.columns])
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The encoded columns of X: (n, k)."""
+        ranked = self.ranked.encode(X[:, self.plain], queries)
+        return np.hstack([ranked, self.grouped.encode(X, queries)])
+
+
+@storable("ItemIdentity")
+@dataclass(frozen=True)
+class ItemIdentity:
+    """The columns that say which item a row is, as they are: no other encoding has them.
+
+    columns : (k,)
+    """
+
+    name: str
+    columns: Index
+
+    def encode(self, X: FloatArray, queries: Index | None) -> FloatArray:
+        """The columns of X: (n, k)."""
+        return X[:, self.columns]
+
+
+Encoding: TypeAlias = ScaledColumns | NormalScores | QueryNormalScores | EncodingBeside | ItemIdentity
+
+
+def rows_over_links(encoding: str, hops: int) -> str:
+    """The name of encoded rows that see the columns of others over so many links."""
+    return f"{encoding}, {hops} links" if hops else encoding
+
+
+def fit_encoding(
+    name: str, X: Array, queries: Index | None, *, centred: bool = True, groups: Sequence[Index] = ()
+) -> Encoding | None:
+    """The encoding of that name, learned from all rows X (n, d); None where it cannot be had or has no column.
+
+    Parameters
+    ----------
+    name : one of ENCODINGS
+    X : (n, d) float64 or CSR
+    queries : (n,) query codes, None without queries
+    centred : whether standardised columns have mean 0
+    groups : numbers of the columns that share one scale, such as those of a text; they are never ranked
+    """
+    encoding: Encoding
+    if name in (STANDARD, AS_GIVEN):
+        encoding = ScaledColumns.fit(X, name, centred=centred, groups=groups)
+    elif is_sparse(X) or X.size > MAX_RANKED_ENTRIES or (name == QUERY_RANKS and queries is None):
+        return None
+    else:
+        grouped = np.concatenate([np.empty(0, dtype=np.int64), *groups])
+        plain = np.setdiff1d(np.arange(X.shape[1]), grouped)
+        values = X[:, plain]
+        ranked: NormalScores | QueryNormalScores
+        if name == RANKS:
+            ranked = NormalScores.fit(values)
+        else:
+            assert queries is not None
+            ranked = QueryNormalScores.fit(values, queries)
+        if len(ranked.columns) == 0:
+            return None
+        encoding = ranked
+        if len(grouped):
+            scaled = ScaledColumns.fit(X, name, groups=groups)
+            encoding = EncodingBeside(name, plain, ranked, scaled.only(grouped))
+    return encoding if len(encoding.columns) else None
+
+
+def _ranks_within(queries: Index, values: FloatArray) -> FloatArray:
+    """Ranks among the values (n,) of the same query, as shares of its size between 0 and 1; equal values share a rank."""
+    order = np.lexsort((values, queries))
+    new_query = np.diff(queries[order], prepend=-1) != 0
+    new_value = new_query | (np.diff(values[order], prepend=np.nan) != 0)
+    query_starts, value_starts = np.flatnonzero(new_query), np.flatnonzero(new_value)
+    query_sizes, value_counts = (np.diff(starts, append=len(order)) for starts in (query_starts, value_starts))
+    of_value = np.cumsum(new_query)[value_starts] - 1  # the number of the query of every value
+    shares = (value_starts - query_starts[of_value] + value_counts / 2) / query_sizes[of_value]
+    result = np.empty(len(order))
+    result[order] = np.repeat(shares, value_counts)
+    return result
+
+
+def _limits(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds per column beyond which a value is an outlier that would hide all others: (d,) each."""
+    low, high = np.quantile(X, (0.05, 0.95), axis=0)
+    span = REACH * (high - low)
+    varies = span > 0
+    return np.where(varies, low - span, -np.inf), np.where(varies, high + span, np.inf)
+
+
+def _padded(rows: list[Any], width: int) -> FloatArray:
+    """Arrays of different lengths as one matrix, the last number of each repeated."""
+    matrix = np.empty((len(rows), width))
+    for at, values in enumerate(rows):
+        matrix[at, : len(values)] = values
+        matrix[at, len(values) :] = values[-1]
+    return matrix

@@ -1,0 +1,275 @@
+"""Why an average puts one item above another: the weighted sum of what its candidates say."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from corank.core.arrays import Array, FloatArray, Index, Mask, is_sparse, take
+from corank.learners.average.candidates import Candidate
+from corank.learners.average.encoding import IDENTITY, QUERY_RANKS, rows_over_links
+from corank.learners.average.fitting import FittedCandidate
+from corank.learners.average.model import AverageModel
+from corank.learners.average.similarity import Distances, Encoded, Sight, Space, second_order_features
+from corank.learners.pair_explanation import (
+    ALL_COLUMNS,
+    LIMITED,
+    SUM,
+    UNSCORED,
+    ColumnOwners,
+    Contribution,
+    Pair,
+    PairExplanation,
+    column_values,
+    item_contributions,
+    matched_rows,
+    mixed_rows,
+    most_alike,
+    summed,
+)
+
+MAX_ANSWERS = 400  # scores or comparisons whose parts are worked out one by one
+LEAST_SIZE = 1e-9  # of the largest: what is smaller is rounding
+ALIKE_KERNELS = ("rbf", "laplacian", "cosine")  # that are 1 for a row with itself
+
+
+def explain_average(
+    model: AverageModel,
+    pair: Pair,
+    columns: ColumnOwners,
+    view_names: Sequence[str],
+    items_are: str,
+    queries: Index | None,
+    links: sparse.csr_array | None,
+) -> PairExplanation:
+    """Explain the difference between two items.
+
+    Parameters
+    ----------
+    pair : with row numbers of `pair.items` where there are queries or links, which are those of its items
+    columns : of the table that features come from
+    view_names : of the views of the model
+    items_are : what its points are called
+    """
+    if not model.candidates:
+        return PairExplanation(*pair.labels, 0.0, [], [], [], SUM, ([], []), items_are)
+    terms = _PairTerms.of(model, pair, queries, links)
+    clipped, raw = terms.clipped(terms.encoded), terms.raw(terms.encoded)
+    difference = float(terms.weights @ (clipped[:, 0] - clipped[:, 1]))
+    limited = difference - float(terms.weights @ (raw[:, 0] - raw[:, 1]))
+    limits = [] if np.array_equal(clipped, raw) else [Contribution(LIMITED, limited)]
+    of_points, of_unscored, of_views = terms.add_up(view_names)
+    labels = [f"{items_are} {number}" for number in range(len(of_points))]
+    by_item = item_contributions(of_points, labels, terms.matches(pair), pair)
+    similarity = terms.similarity()
+    alike = (most_alike(similarity[0], by_item), most_alike(similarity[1], by_item))
+    by_answer = terms.by_answer(by_item)
+    by_item.append(Contribution(UNSCORED, of_unscored))
+    by_view = [Contribution(name, value) for name, value in of_views.items()]
+    by_column, columns_by = terms.by_column(columns, pair.rows)
+    return PairExplanation(
+        *pair.labels,
+        difference,
+        summed([*by_item, *limits], difference),
+        summed([*by_view, *limits], difference),
+        summed([*by_column, *(limits if columns_by == SUM else [])], difference),
+        columns_by,
+        alike,
+        items_are,
+        summed([*by_answer, *limits], difference) if by_answer else [],
+    )
+
+
+@dataclass(frozen=True)
+class _PairTerms:
+    """Two encoded items and the candidates that tell them apart.
+
+    encoded : (2, k) by name; context : names of those that depend on other rows, by query or by link
+    used : candidates that carry weight; weights : (C,) theirs; side : what rows come with
+    clipped, raw : predict encoded rows by every candidate, within the bounds and without: (C, n)
+    """
+
+    model: AverageModel
+    encoded: Encoded
+    context: Mapping[str, Index]
+    used: Sequence[FittedCandidate]
+    weights: FloatArray
+    side: int
+    clipped: Callable[[Encoded], FloatArray]
+    raw: Callable[[Encoded], FloatArray]
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of the model."""
+        return len(self.used[0].coefficients)
+
+    def share(self, fitted: FittedCandidate) -> float:
+        """What the function of a candidate is multiplied by."""
+        return fitted.weights[self.side] * fitted.multipliers[self.side]
+
+    @classmethod
+    def of(cls, model: AverageModel, pair: Pair, queries: Index | None, links: sparse.csr_array | None) -> _PairTerms:
+        """Encode two items, with the queries and links of all items where there are any."""
+        side = model._side(queries=queries is not None, links=links is not None)
+        used = [candidate for candidate in model.candidates if candidate.weights[side] > 0]
+        weights = np.asarray([candidate.weights[side] for candidate in used])
+        encoded: dict[str, Array] = model.encode(pair.rows, None)
+        context: dict[str, Index] = {}
+        if queries is not None or links is not None:
+            rows_beyond = model.encode(pair.items, queries, links)
+            for encoding in model.encodings:
+                for hops in (0, *model.hops):
+                    name = rows_over_links(encoding.name, hops)
+                    if name in rows_beyond and (hops or encoding.name == QUERY_RANKS):
+                        context[name] = encoding.columns
+                        encoded[name] = take(rows_beyond[name], pair.numbers)
+        unlimited = replace(model, low=-np.inf, high=np.inf)
+        functions = (model._functions(used, side), unlimited._functions(used, side))
+        return cls(model, encoded, context, used, weights, side, *functions)
+
+    def add_up(self, view_names: Sequence[str]) -> tuple[FloatArray, float, dict[str, float]]:
+        """What the points contribute (r,), what unscored rows do, and what views do, by name."""
+        points, unscored = Distances(self.encoded, self.model.points), Distances(self.encoded, self.model.unscored)
+        of_points, of_unscored = np.zeros(self.n_points), 0.0
+        of_views: dict[str, float] = defaultdict(float)
+        for fitted in self.used:
+            share, coefficients = self.share(fitted), fitted.view_coefficients
+            if fitted.means is not None and coefficients is not None:
+                first, second = second_order_features(fitted.similarities, fitted.means, unscored)
+                value = share * float((first - second) @ coefficients[0])
+                of_unscored += value
+                of_views[self._view_name(fitted.candidate, fitted.similarities[0].sight, view_names)] += value
+                continue
+            n_agreeing = 1 if coefficients is None else len(fitted.similarities)
+            for number, similarity in enumerate(fitted.similarities):
+                first, second = points.kernel(similarity)
+                terms = share / n_agreeing**2 * fitted.coefficients * (first - second)
+                of_points += terms
+                value = 0.0
+                if coefficients is not None:
+                    first, second = unscored.kernel(similarity)
+                    value = share * float((first - second) @ coefficients[number])
+                    of_unscored += value
+                of_views[self._view_name(fitted.candidate, similarity.sight, view_names)] += value + math.fsum(terms)
+        return of_points, of_unscored, of_views
+
+    def by_answer(self, points: Sequence[Contribution]) -> list[Contribution]:
+        """What the scores, or comparisons, contribute; none where they are too many, or are not kept.
+
+        A candidate is k(x)ᵀ c = k(x)ᵀ Aᵀ g(M) t for answers t, the comparison A, M = A K Aᵀ and a shrinkage g of its
+        eigenvalues: one alpha, or the mean over several. Along an eigenvector u of M, g is uᵀ v / uᵀ t where Aᵀ v = c. All
+        of this is seen in an orthonormal basis Q of the range of A = Q S Vᵀ. O(N³) per candidate.
+
+        points : parts of the points, by which they are called
+        """
+        units = self.model.units
+        if units is None or len(units) > MAX_ANSWERS or units.n_points != len(points):
+            return []
+        range_basis, sizes, transposed = np.linalg.svd(units.root(np.eye(units.n_points)), full_matrices=False)
+        kept = sizes > LEAST_SIZE * sizes[0]
+        range_basis, sizes, transposed = range_basis[:, kept], sizes[kept], transposed[kept]
+        comparison = sizes[:, None] * transposed  # QᵀA
+        total = np.zeros(len(units))
+        model = self.model
+        space = Space(model.points, model.unscored, model.view_columns)  # that of the model would stay in memory
+        to_points, to_unscored = Distances(self.encoded, model.points), Distances(self.encoded, model.unscored)
+        for fitted in self.used:
+            kernel = space.new_kernel(fitted)
+            first, second = space.kernel_to_scored(fitted, to_points, to_unscored)
+            values, vectors = np.linalg.eigh(comparison @ kernel @ comparison.T)
+            answers = vectors.T @ (range_basis.T @ units.targets)
+            dual = vectors.T @ (transposed @ fitted.coefficients / sizes)
+            telling = np.abs(answers) > LEAST_SIZE * np.linalg.norm(answers)
+            shrinkage = 1 / (np.maximum(values, 0.0) + fitted.alpha)
+            shrinkage[telling] = dual[telling] / answers[telling]
+            weights = vectors @ (shrinkage * (vectors.T @ (comparison @ (first - second))))
+            total += self.share(fitted) * (range_basis @ weights) * units.targets
+        contributions: dict[str, Contribution] = {}
+        for number, value in enumerate(total.tolist()):
+            winner = points[units.first[number]]
+            name, row = winner.name, winner.row
+            if units.second is not None:
+                name, row = f"{name} over {points[units.second[number]].name}", None
+            contributions[name] = Contribution(
+                name, value + (contributions[name].value if name in contributions else 0.0), row
+            )
+        return list(contributions.values())
+
+    def _view_name(self, candidate: Candidate, sight: Sight, names: Sequence[str]) -> str:
+        """The views that a kernel sees, and whether over links."""
+        if sight.encoding == IDENTITY:
+            return "the item itself"
+        views = self.model.view_columns.get(candidate.encoding, ())
+        seen: Sequence[int] = []
+        if sight.columns is not None:
+            same = [number for number, columns in enumerate(views) if np.array_equal(sight.columns, columns)]
+            seen = same[:1] or candidate.of or range(len(views))
+        name = " with ".join(names[number] for number in seen) or ALL_COLUMNS
+        return f"{name} over links" if sight.encoding != candidate.encoding else name
+
+    def similarity(self) -> FloatArray:
+        """How alike the two items are to the points, 1 for the same, as far as candidates say: (2, r)."""
+        distances = Distances(self.encoded, self.model.points)
+        total, size = np.zeros((2, self.n_points)), 0.0
+        for fitted, weight in zip(self.used, self.weights, strict=True):
+            for similarity in fitted.similarities:
+                if similarity.kernel in ALIKE_KERNELS:
+                    total += weight * distances.kernel(similarity) / similarity.scale
+                    size += weight
+        return total / size if size else total
+
+    def matches(self, pair: Pair) -> tuple[Index, Index] | None:
+        """Rows of `pair.items` that are encoded as the points are."""
+        if pair.items is None:
+            return None
+        encoded = self.model.encode(pair.items, None)
+        points, items = [], []
+        for name, rows in encoded.items():
+            if name in self.model.points and name not in self.context:
+                at_points = self.model.points[name]
+                if name == IDENTITY:  # codes whose last digits count
+                    both = np.vstack([at_points, rows])
+                    numbers = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
+                    at_points, rows = numbers[: len(at_points)], numbers[len(at_points) :]
+                points.append(at_points)
+                items.append(rows)
+        return matched_rows(points, items)
+
+    def by_column(self, columns: ColumnOwners, rows: Array) -> tuple[list[Contribution], str]:
+        """Shapley values of the columns in which the items differ, and how they were computed."""
+        differs = _differing(rows)
+        for name, numbers in self.context.items():
+            differs = np.union1d(differs, numbers[_differing(self.encoded[name])])
+        players = np.unique(columns.owners[differs])
+        additive = all(
+            similarity.kernel in ("linear", IDENTITY) and fitted.means is None
+            for fitted in self.used
+            for similarity in fitted.similarities
+        )
+        if not len(players):
+            return [], SUM
+
+        def value(chosen: Mask) -> FloatArray:
+            mixed = self.model.encode(mixed_rows(rows, chosen), None)
+            mixed |= {
+                name: mixed_rows(self.encoded[name], chosen[:, numbers]) for name, numbers in self.context.items()
+            }
+            return self.weights @ (self.raw if additive else self.clipped)(mixed)
+
+        width = max(rows.shape[1], self.n_points)
+        shares, columns_by = column_values(players, columns.owners, value, width, additive=additive)
+        return [
+            Contribution(columns.names[at], float(share)) for at, share in zip(players, shares, strict=True)
+        ], columns_by
+
+
+def _differing(pair: Array) -> Index:
+    """Numbers of the columns in which two rows (2, k) differ."""
+    if is_sparse(pair):
+        return np.unique((pair[[0]] - pair[[1]]).nonzero()[1])
+    return np.flatnonzero(pair[0] != pair[1])

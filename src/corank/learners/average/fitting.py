@@ -1,0 +1,518 @@
+"""Fit the average: weigh candidates, fit those that carry weight, and say how large the error on new rows is.
+
+Few scored rows: weights, alphas and coefficients come from the same eigendecompositions. More rows: candidates are
+weighed on a sample of them, then fitted on all rows with their alphas, each exactly. More than MANY_ROWS: the sample
+is larger, and only the heaviest candidates are fitted. More than MAX_DUAL rows: they are fitted in a basis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import scipy.linalg
+
+from corank.core.arrays import FloatArray, Index, in_one_thread, segment_sum, take
+from corank.core.storable import storable
+from corank.learners.average.candidates import Candidate
+from corank.learners.average.closed_form import LEAST_SCALE, Units
+from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.similarity import CandidateKernel, Distances, Space, second_order_features
+from corank.learners.average.weighing import Judged, Mixture, bounds, coarse_folds, judge, mix, trust_in
+
+MANY_ROWS = 2_000  # beyond which a fit takes seconds
+MAX_WEIGHED, MAX_WEIGHED_OF_MANY = 300, 1_000  # rows by which candidates are weighed
+FEW_UNITS = 200  # up to which the average is judged by five folds, beyond by three
+MAX_DUAL = 5_000  # rows that are all points of the model
+N_BASIS = 2_000  # rows that span the model beyond
+MAX_HEAVIEST, MAX_IN_BASIS = 8, 4  # candidates that are fitted to many rows; each with a basis adds 64 MB to a file
+MAX_BASIS_WORK = 100_000  # rows times candidates that are read in a basis, but for one candidate per side
+NEGLIGIBLE = 0.01  # weight of all candidates together that are left out
+PRIOR_RESIDUALS = 3.0  # residuals as large as their standard deviation, added to those that were observed
+BASIS_BLOCK_ENTRIES = 2**18  # kernel values at a time of every candidate in a basis: 2 MB, which stay in a cache
+LEAST_EIGENVALUE = 1e-8  # of a kernel over the largest: what lies in directions of smaller ones is lost in rounding
+SIDES = ((True, True), (False, True), (True, False), (False, False))  # whether rows come with query labels, with links
+JITTERS = (1e-11, 1e-9, 1e-7, 1e-5)  # of the mean of the diagonal of a matrix that is factorised
+
+
+@storable("FittedCandidate")
+@dataclass(frozen=True)
+class FittedCandidate(CandidateKernel):
+    """A candidate with its coefficients: the function Σ c_i k(x, x_i) + level.
+
+    weights, multipliers : one per pair of SIDES
+    alpha, amplitude : noise variance per amplitude, and amplitude, both in units of the kernel
+    coefficients : (r,) of the points; view_coefficients : (M, u) of the unscored rows where views agree, (1, u) where
+        rows are alike by what they are similar to; means : (u,) for the latter, as in `second_order_features`
+    basis : where the points are not all rows, the Gram matrix (k, k) over all rows, and the directions (r, k) that it is
+        a matrix of
+    """
+
+    weights: tuple[float, ...]
+    multipliers: tuple[float, ...]
+    alpha: float
+    amplitude: float
+    coefficients: FloatArray
+    view_coefficients: FloatArray | None
+    level: float
+    basis: tuple[FloatArray, FloatArray] | None = None
+    means: FloatArray | None = None
+
+    def variance(self, side: int) -> float:
+        """The prior variance of its function, as it counts on a side."""
+        return self.amplitude * self.multipliers[side] ** 2
+
+
+@dataclass(frozen=True)
+class FittedAverage:
+    """What a fit finds out.
+
+    candidates : those that carry weight, heaviest first
+    table : (what, weight, held-out error) of every candidate that was tried
+    points : (r,) numbers of the scored rows that are points of the model
+    low, high : between which predictions lie
+    residual_factor : by which standard deviations are multiplied
+    held_out : (N,) held-out predictions of the average for the units that candidates were weighed by, each without its
+        fold in weights, alphas and coefficients; NaN where too little is left without it
+    judged_units : those units
+    """
+
+    candidates: list[FittedCandidate]
+    table: list[tuple[Candidate, float, float]]
+    points: Index
+    low: float
+    high: float
+    residual_factor: float
+    held_out: FloatArray
+    judged_units: Units
+
+    @property
+    def residuals(self) -> FloatArray:
+        """Held-out residuals in units of the scores: (N,)."""
+        units = self.judged_units
+        return (units.truth - self.held_out) / units.roots
+
+
+def fit_average(
+    space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool, seed: int, honest: bool = True
+) -> FittedAverage:
+    """Weigh and fit candidates.
+
+    Parameters
+    ----------
+    space : encoded scored rows, or items
+    candidates : all of them can be built
+    units : what is fitted
+    ranks : whether only the order counts
+    seed : for samples of rows
+    honest : whether held-out predictions of the average are wanted, which take most of the time; else they are NaN
+    """
+    sampled, sample_space = _sample(space, units, seed)
+    with in_one_thread(units.scores):  # many small systems: threads would only wait
+        judged = judge(sample_space, candidates, sampled)
+        mixtures = _mixtures(judged, sampled, ranks=ranks)
+        folds = coarse_folds(sampled, 5 if len(sampled) < FEW_UNITS else 3) if honest else []
+        held_out = honest_predictions(sample_space, candidates, sampled, folds, ranks=ranks)
+    factor = _residual_factor(judged, mixtures[0], sampled, held_out, ranks=ranks)
+    del sample_space  # and its kernels
+    fits, chosen = _Fits(judged, mixtures, units), _carriers(mixtures)
+    points = np.arange(units.n_points)
+    if sampled is units:
+        fitted = [fits.closed(number, space) for number in chosen]
+    elif not _are_many(units):
+        fitted = fits.all_dual(chosen.tolist(), space)
+    elif units.size <= MAX_DUAL:
+        fitted = fits.all_dual(_heaviest(mixtures, chosen, MAX_HEAVIEST), space)
+    else:
+        if units.n_points > N_BASIS:
+            points = np.sort(np.random.default_rng([seed, 2]).choice(points, N_BASIS, replace=False))
+        count = min(MAX_IN_BASIS, MAX_BASIS_WORK // units.size)
+        fitted = fits.on_basis(_heaviest(mixtures, chosen, count), space, points)
+    totals = np.maximum(np.sum([candidate.weights for candidate in fitted], axis=0), LEAST_SCALE)
+    table = [
+        (judgement.candidate, float(weight), float(error))
+        for judgement, weight, error in zip(judged, mixtures[0].weights, mixtures[0].errors, strict=True)
+    ]
+    low, high = bounds(units, trust_in(mixtures[0], sampled))
+    return FittedAverage(
+        candidates=[replace(each, weights=tuple((each.weights / totals).tolist())) for each in fitted],
+        table=sorted(table, key=lambda line: -line[1]),
+        points=points,
+        low=low,
+        high=high,
+        residual_factor=factor,
+        held_out=held_out,
+        judged_units=sampled,
+    )
+
+
+def base_score(units: Units) -> float:
+    """The mean score, to which functions without a level are added; 0 where no level is free."""
+    if units.groups is None:
+        return 0.0
+    weights = units.roots**2
+    return float(weights @ units.scores / weights.sum())
+
+
+def _are_many(units: Units) -> bool:
+    """Whether exact fits of all candidates would take long: then fewer are fitted, and weighed by more rows."""
+    return units.size > MANY_ROWS
+
+
+def _sample(space: Space, units: Units, seed: int) -> tuple[Units, Space]:
+    """The units that candidates are weighed by: all, or whole folds as long as they fit, or some of all rows."""
+    most = MAX_WEIGHED_OF_MANY if _are_many(units) else MAX_WEIGHED
+    if len(units) <= most:
+        return units, space
+    rng = np.random.default_rng([seed, 1])
+    order = rng.permutation(int(units.folds.max()) + 1)
+    sizes = np.bincount(units.folds)[order]
+    whole = order[np.cumsum(sizes) <= most]
+    if len(whole) >= min(len(order), 8):
+        chosen = np.flatnonzero(np.isin(units.folds, whole))
+    else:
+        chosen = np.sort(rng.choice(len(units), most, replace=False))
+    sample = units.take(chosen)
+    rows = np.unique(sample.first if sample.second is None else np.concatenate([sample.first, sample.second]))
+    return sample.renumbered(rows), space.take(rows)
+
+
+def _mixtures(judged: Sequence[Judged], units: Units, *, ranks: bool) -> Sequence[Mixture]:
+    """Weights for every side: where rows come with query labels and links, and where they do not."""
+    mixture = mix(judged, units, ranks=ranks)
+    mixtures = []
+    for queries, links in SIDES:
+        allowed = np.asarray([sees(judgement.candidate, queries=queries, links=links) for judgement in judged])
+        everything = allowed.all() or not allowed.any()
+        mixtures.append(mixture if everything else mix(judged, units, ranks=ranks, allowed=allowed))
+    return mixtures
+
+
+def side_of(*, queries: bool, links: bool) -> int:
+    """The number of the side of rows that come with query labels or links, or without."""
+    return SIDES.index((queries, links))
+
+
+def sees(candidate: Candidate, *, queries: bool, links: bool) -> bool:
+    """Whether a candidate can be had from rows with query labels or links, or without."""
+    return (queries or candidate.encoding != QUERY_RANKS) and (links or not candidate.hops)
+
+
+def _carriers(mixtures: Sequence[Mixture]) -> Index:
+    """The candidates that carry weight, heaviest first; the others weigh next to nothing together."""
+    carrying = np.zeros(len(mixtures[0].weights), dtype=bool)
+    for mixture in mixtures:
+        order = np.argsort(mixture.weights)
+        carrying[order[np.cumsum(mixture.weights[order]) > NEGLIGIBLE]] = True
+    chosen = np.flatnonzero(carrying)
+    return chosen[np.argsort(-mixtures[0].weights[chosen], kind="stable")]
+
+
+def _heaviest(mixtures: Sequence[Mixture], chosen: Index, count: int) -> list[int]:
+    """So many of the chosen candidates, heaviest first, and at least the heaviest one of every side."""
+    first = dict.fromkeys(int(np.argmax(mixture.weights)) for mixture in mixtures)
+    others = [int(number) for number in chosen if int(number) not in first]
+    few = [*first, *others[: max(count - len(first), 0)]]
+    return sorted(few, key=lambda number: -mixtures[0].weights[number])
+
+
+# ---------------------------------------------------------------- coefficients
+
+
+def _alpha_shares(mixtures: Sequence[Mixture], number: int) -> FloatArray:
+    """The shares of the alphas of a candidate, by the first mixture in which it has any: (a,), their sum is 1."""
+    shares = next((m.shares[number] for m in mixtures if m.shares[number].sum() > 0), mixtures[0].shares[number])
+    total = float(shares.sum())
+    return shares / total if total > 0 else np.full(len(shares), 1 / len(shares))
+
+
+def mean_alpha(judgement: Judged, shares: FloatArray) -> float:
+    """The geometric mean of the alphas of a candidate, by their shares."""
+    return float(np.exp(np.log(judgement.form.alphas) @ shares))
+
+
+def _at_mean_alpha(judgement: Judged, shares: FloatArray, values: FloatArray) -> FloatArray:
+    """Positive values (..., a) at the mean alpha, between those at the two alphas beside it."""
+    logarithms = np.log(judgement.form.alphas)
+    place = float(np.interp(logarithms @ shares, logarithms, np.arange(len(logarithms))))
+    left = min(int(place), len(logarithms) - 2) if len(logarithms) > 1 else 0
+    right = min(left + 1, len(logarithms) - 1)
+    ends = np.log(np.maximum(values[..., [left, right]], LEAST_SCALE))
+    result: FloatArray = np.exp(ends @ np.asarray([1 - (place - left), place - left]))
+    return result
+
+
+def _centre(values: FloatArray, units: Units) -> float:
+    """What makes the mean of values at points (n_points,) over the units 0; 0 where no level is free."""
+    if units.second is not None:
+        return -float(np.mean(values))
+    if units.groups is None:
+        return 0.0
+    weights = units.roots**2
+    return -float(weights @ values[units.first] / weights.sum())
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """Fits coefficients of candidates, which were judged and weighed on a sample, to units."""
+
+    judged: Sequence[Judged]
+    mixtures: Sequence[Mixture]
+    units: Units
+
+    def _fitted(
+        self,
+        number: int,
+        coefficients: FloatArray,
+        space: Space,
+        level: float,
+        basis: tuple[FloatArray, FloatArray] | None = None,
+    ) -> FittedCandidate:
+        judgement = self.judged[number]
+        candidate, similarities = judgement.candidate, judgement.similarities
+        view_coefficients = means = None
+        if candidate.second_order:
+            means = space.unscored_means(similarities)
+            features = second_order_features(similarities, means, space.to_unscored)
+            view_coefficients = (features.T @ coefficients)[None, :]
+        if candidate.views == "agreement":
+            agreement = space.agreement(judgement)
+            view_coefficients = agreement.view_coefficients(coefficients, space.to_unscored)
+        shares = _alpha_shares(self.mixtures, number)
+        return FittedCandidate(
+            candidate=candidate,
+            similarities=similarities,
+            weights=tuple(float(mixture.weights[number]) for mixture in self.mixtures),
+            multipliers=tuple(float(mixture.multipliers[number]) for mixture in self.mixtures),
+            alpha=mean_alpha(judgement, shares),
+            amplitude=float(_at_mean_alpha(judgement, shares, judgement.form.amplitude)),
+            coefficients=coefficients,
+            view_coefficients=view_coefficients,
+            level=level,
+            basis=basis,
+            means=means,
+        )
+
+    def closed(self, number: int, space: Space) -> FittedCandidate:
+        """Coefficients from the eigensystem that the candidate was weighed by, the mean over its alphas."""
+        units = self.units
+        judgement = self.judged[number]
+        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares(self.mixtures, number)))
+        kernel = space.kernel(judgement)
+        return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
+
+    def all_dual(self, chosen: Sequence[int], space: Space) -> list[FittedCandidate]:
+        """Fit candidates on all rows, those that are functions of the same distances one after the other."""
+
+        def distances(number: int) -> list[tuple[str, str]]:
+            return [(similarity.sight.name, similarity.kernel) for similarity in self.judged[number].similarities]
+
+        fitted = {}
+        for _, numbers in groupby(sorted(chosen, key=distances), key=distances):
+            shared = space.emptied()
+            for number in numbers:
+                fitted[number] = self._dual(number, shared)
+        return [fitted[number] for number in chosen]
+
+    def _dual(self, number: int, space: Space) -> FittedCandidate:
+        """Coefficients of all rows, at the alpha that the candidate was given on a sample. O(n³ / 3)."""
+        units = self.units
+        judgement = self.judged[number]
+        kernel = space.new_kernel(judgement)
+        alpha = mean_alpha(judgement, _alpha_shares(self.mixtures, number))
+        factor = dual_factor(kernel, units, alpha)
+        coefficients = units.root_transposed(scipy.linalg.cho_solve(factor, units.targets, check_finite=False))
+        return self._fitted(number, coefficients, space, _centre(kernel @ coefficients, units))
+
+    def on_basis(self, chosen: Sequence[int], space: Space, points: Index) -> list[FittedCandidate]:
+        """Coefficients of r points from all rows. O(n r (r + d)) per candidate.
+
+        The system (Φᵀ AᵀA Φ + alpha K) c = Φᵀ Aᵀ t is solved in directions T in which the kernel of the points is the
+        identity, TᵀKT = I and c = T w: the solution for a wide kernel is otherwise lost in rounding. All candidates read the
+        rows together, block by block and query by query.
+        """
+        units = self.units
+        basis = space.take(points)
+        names = {similarity.sight.encoding for number in chosen for similarity in self.judged[number].similarities}
+        sums = {}
+        for number in chosen:
+            sums[number] = BasisSums(basis.kernel(self.judged[number]), centred=units.groups is not None)
+        order = np.arange(len(units)) if units.groups is None else np.argsort(units.groups, kind="stable")
+        step = BASIS_BLOCK_ENTRIES // len(points)
+
+        def distances(rows: Index) -> tuple[Distances, Distances]:
+            encoded = {name: take(space.scored[name], rows) for name in names}
+            return Distances(encoded, basis.scored), Distances(encoded, basis.unscored)
+
+        for begin in range(0, len(units), step):
+            block = order[begin : begin + step]
+            first = distances(units.first[block])
+            second = None if units.second is None else distances(units.second[block])
+            for number in chosen:
+                features = basis.kernel_to_scored(self.judged[number], *first)
+                if second is not None:
+                    features -= basis.kernel_to_scored(self.judged[number], *second)
+                sums[number].add(features, units, block)
+        fitted = []
+        for number, total in sums.items():
+            alpha = mean_alpha(self.judged[number], _alpha_shares(self.mixtures, number))
+            gram, right = total.finished()
+            solution = scipy.linalg.cho_solve(basis_factor(gram, alpha), right, check_finite=False)
+            coefficients = total.directions @ solution
+            if units.second is None:
+                level = -total.mean(coefficients) if units.groups is not None else 0.0
+            else:
+                level = _centre(basis.kernel(self.judged[number]) @ coefficients, units)
+            fitted.append(self._fitted(number, coefficients, basis, level, (gram, total.directions)))
+        return fitted
+
+
+def dual_factor(kernel: FloatArray, units: Units, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of A K Aᵀ + alpha I, for K (n_points, n_points)."""
+    matrix = units.matrix(kernel)
+    matrix.flat[:: len(matrix) + 1] += alpha
+    return jittered_factor(matrix)
+
+
+class BasisSums:
+    """Sums over blocks of rows that come query by query; a query may go on in the next block.
+
+    kernel : (r, r) of the points
+    centred : whether levels are free, so that a constant may be taken out of the columns of Φ: most of a wide kernel is
+
+    `directions` (r, k) are those in which the kernel is the identity.
+    """
+
+    def __init__(self, kernel: FloatArray, *, centred: bool) -> None:
+        r = len(kernel)
+        self._shift = kernel.mean(axis=0) if centred else np.zeros(r)
+        largest = np.linalg.norm(kernel - self._shift, 2)
+        values, vectors = np.linalg.eigh(kernel)
+        kept = values > LEAST_EIGENVALUE * largest
+        self.directions = vectors[:, kept] / np.sqrt(values[kept])
+        self._gram, self._right, self._totals = np.zeros((r, r)), np.zeros(r), np.zeros(r)
+        self._weight = 0.0
+        self._open, self._open_sum, self._open_weight = -1, np.zeros(r), 0.0
+
+    def add(self, features: FloatArray, units: Units, block: Index) -> None:
+        """Add the units of a block with their kernel values (b, r), which are overwritten."""
+        roots = units.roots[block]
+        features -= self._shift
+        features *= roots[:, None]
+        self._gram += features.T @ features
+        self._right += features.T @ units.targets[block]
+        self._totals += features.T @ roots
+        self._weight += float(roots @ roots)
+        if units.groups is None:
+            return
+        codes, local = np.unique(units.groups[block], return_inverse=True)
+        sums = segment_sum(features, local, len(codes), roots)
+        weights = np.bincount(local, roots**2).astype(np.float64)
+        if codes[0] == self._open:
+            sums[0] += self._open_sum
+            weights[0] += self._open_weight
+        else:
+            self._close()
+        self._take_out(sums[:-1], weights[:-1])
+        self._open, self._open_sum, self._open_weight = int(codes[-1]), sums[-1], float(weights[-1])
+
+    def finished(self) -> tuple[FloatArray, FloatArray]:
+        """After the last block, in the directions: Tᵀ Φᵀ AᵀA Φ T (k, k) and Tᵀ Φᵀ Aᵀ t (k,)."""
+        self._close()
+        gram = self.directions.T @ self._gram @ self.directions
+        return (gram + gram.T) / 2, self.directions.T @ self._right
+
+    def mean(self, coefficients: FloatArray) -> float:
+        """The weighted mean over all rows of the function with the coefficients (r,)."""
+        return float((self._totals / self._weight + self._shift) @ coefficients)
+
+    def _close(self) -> None:
+        """Take the level of the last query out, which no further block goes on with."""
+        if self._open_weight > 0:
+            self._take_out(self._open_sum[None, :], np.asarray([self._open_weight]))
+        self._open_weight = 0.0
+
+    def _take_out(self, sums: FloatArray, weights: FloatArray) -> None:
+        """Take the levels of queries out, from their weighted sums (q, r) and weights (q,)."""
+        scaled = sums / np.sqrt(weights)[:, None]
+        self._gram -= scaled.T @ scaled
+
+
+def basis_factor(gram: FloatArray, alpha: float) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of the system of a basis in its directions, for their Gram matrix (k, k)."""
+    return jittered_factor(gram + alpha * np.eye(len(gram)))
+
+
+def jittered_factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of a positive semi-definite matrix, with as little added to its diagonal as it takes."""
+    size = max(float(np.trace(matrix)) / len(matrix), LEAST_SCALE)
+    for jitter in JITTERS:
+        system = matrix.copy()
+        system.flat[:: len(system) + 1] += jitter * size
+        try:
+            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            continue
+        return factor
+    raise ValueError("the kernel of a candidate is not positive semi-definite on these rows.")
+
+
+# ---------------------------------------------------------------- honest errors
+
+
+def honest_predictions(
+    space: Space, candidates: Sequence[Candidate], units: Units, folds: Sequence[Index], *, ranks: bool
+) -> FloatArray:
+    """Held-out predictions of the average (N,), as `Units.left_out` gives them.
+
+    Weights and alphas are chosen without the fold that is predicted.
+    """
+    predictions = np.full(len(units), np.nan)
+    everything = np.arange(len(units))
+    for fold in folds:
+        kept = np.setdiff1d(everything, fold)
+        train, left = units.take(kept), units.take(fold)
+        if int(train.folds.max()) < 1:
+            continue
+        predictions[fold] = left.left_out(values_at_points(space, candidates, train, ranks=ranks))
+    return predictions
+
+
+def values_at_points(space: Space, candidates: Sequence[Candidate], units: Units, *, ranks: bool) -> FloatArray:
+    """Predictions at all points (n_points,) of the average that is fitted on the units alone."""
+    judged = judge(space, candidates, units)
+    mixture = mix(judged, units, ranks=ranks)
+    base, (low, high) = base_score(units), bounds(units, trust_in(mixture, units))
+    total = np.zeros(units.n_points)
+    for number in np.flatnonzero(mixture.weights > 0):
+        judgement = judged[number]
+        coefficients = units.root_transposed(judgement.form.dual(_alpha_shares([mixture], int(number))))
+        values = space.kernel(judgement) @ coefficients
+        values = mixture.multipliers[number] * (values + _centre(values, units))
+        total += mixture.weights[number] * np.clip(base + values, low, high)
+    return total
+
+
+def _residual_factor(
+    judged: Sequence[Judged], mixture: Mixture, units: Units, held_out: FloatArray, *, ranks: bool
+) -> float:
+    """By how much standard deviations must be multiplied to fit held-out residuals.
+
+    Variances are formed as those of new rows are: every candidate at its mean alpha, and what lies between candidates.
+    held_out : (N,) predictions of averages that chose without the units, NaN where there are none
+    """
+    truth = units.centred(units.truth) if ranks else units.truth
+    mean, square = np.zeros(len(units)), np.zeros(len(units))
+    for number in np.flatnonzero(mixture.weights > 0):
+        weight, judgement, multiplier = mixture.weights[number], judged[int(number)], mixture.multipliers[number]
+        shares = mixture.shares[number] / mixture.shares[number].sum()
+        predictions = multiplier * (units.centred(judgement.held_out) if ranks else judgement.held_out) @ shares
+        mean += weight * predictions
+        square += weight * (multiplier**2 * _at_mean_alpha(judgement, shares, judgement.form.variance) + predictions**2)
+    variance = np.maximum(square - mean**2, LEAST_SCALE)
+    if np.isfinite(held_out).all():
+        mean = units.centred(held_out) if ranks else held_out
+    ratio = np.sum((truth - mean) ** 2) / np.sum(variance)  # of sums: single variances may be far too small
+    return float(np.sqrt((PRIOR_RESIDUALS + len(units) * ratio) / (PRIOR_RESIDUALS + units.n_free)))

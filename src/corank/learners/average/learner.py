@@ -1,0 +1,610 @@
+"""What AutoRanker and AutoRegressor share: an average that is fitted, updated, asked and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+from warnings import catch_warnings
+
+import numpy as np
+import pyarrow as pa
+
+from corank._scikit_learn import check_is_fitted
+from corank.core.arrays import Array, FloatArray, Index, like, stack_rows, to_numpy, with_precision_of
+from corank.core.kernels import is_named
+from corank.core.labels import encode_queries
+from corank.core.messages import count, held_out_error, warn_user
+from corank.core.observations import TIED, refuse_lost_differences
+from corank.core.storable import storable
+from corank.core.views import View, encoded_views, read_views
+from corank.describe import Summary, summarise
+from corank.encode.encoder import TableEncoder
+from corank.inputs import (
+    as_numbers,
+    is_frame,
+    is_matrix_of_numbers,
+    read_features,
+    read_scores,
+    read_unscored,
+    read_weights,
+)
+from corank.learners.average.candidates import Candidate
+from corank.learners.average.encoding import QUERY_RANKS
+from corank.learners.average.explanation import explain_average
+from corank.learners.average.fitting import FittedAverage
+from corank.learners.average.model import AverageModel, AverageSettings, EncodedTable, ScoredTable, extended, fit_table
+from corank.learners.base import WITH_UNSCORED, QueryEstimator, finite_predictions, seed
+from corank.learners.pair_explanation import ColumnOwners, PairExplanation, read_pair
+from corank.learners.suggest import check_question, sample, shortlist
+from corank.links import read_links
+from corank.model_files import Saveable
+from corank.model_files.schema import COUNT, FLAG, NUMBER, TEXT, Contents, names, per_view, several, size, stored
+from corank.solve.effect import FEWEST_HELD_OUT, UnscoredEffect, judged_effect
+from corank.solve.questions import pairs_to_measure, rows_to_score
+from corank.tables import to_arrow
+
+MAX_REASONS = 3  # candidates that `reason_` names
+
+
+@storable("WeighedCandidate")
+@dataclass(frozen=True)
+class WeighedCandidate:
+    """One line of `candidates_`.
+
+    Attributes
+    ----------
+    candidate : what was fitted
+    what : the same in words
+    weight : its share in the average
+    error : held-out squared error of its scores; for rankers of score differences within queries, at their best scale
+    """
+
+    candidate: Candidate
+    what: str
+    weight: float
+    error: float
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AverageLearner(Saveable, QueryEstimator):
+    """What AutoRanker and AutoRegressor share."""
+
+    __metadata_request__fit = WITH_UNSCORED
+    __metadata_request__predict: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
+    _learned = "candidates_"
+    _ranks: ClassVar[bool]
+
+    _contents: ClassVar[Contents] = {
+        "n_columns": ("n_features_in_", size("d")),
+        "column_names": ("feature_names_in_", names("d") | None),
+        "model": ("_model", stored("AverageModel")),
+        "candidates": ("candidates_", several(stored("WeighedCandidate"))),
+        "views": ("_views", per_view(stored("View")) | several(stored("View"))),  # or none
+        "error": ("held_out_error_", NUMBER),
+        "constant_error": ("_constant_error", NUMBER),
+        "with_queries": ("_with_queries", FLAG),
+        "with_links": ("_with_links", FLAG),
+        "kind": ("_kind", TEXT),
+        "rows_seen": ("_n_seen", COUNT),
+        "rows_scored": ("_n_scored", COUNT),
+        "rows_unscored": ("_n_unscored", COUNT),
+        "queries": ("_n_queries", COUNT),
+        "n_comparisons": ("_n_comparisons", COUNT),
+        "effect": ("_effect", stored("UnscoredEffect") | None),
+    }
+
+    # ---------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        unscored: Any = None,
+        unscored_qid: Any = None,
+        links: Any = None,
+    ) -> Self:
+        """Fit the average on the rows that have a score; the others say what columns look like and where views agree.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored
+        qid : (n,) query labels, any hashable, in any order; None = one query. A ranker compares rows within queries, a
+            regressor only holds the rows of a query out together
+        sample_weight : (n,) weights of the squared errors
+        unscored : (m, d) more rows without scores
+        unscored_qid : (m,) their query labels, which are never the same queries as those of `qid`
+        links : links between the rows of X, and of `unscored` after them: a SciPy sparse matrix, or an array (m, 2) of row
+            numbers, with weights in a third column if there are any. `corank.links.read_links` reads ids
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        given = X
+        X, unscored, encoder = self._encoded(given, unscored)
+        features = read_features(self, X, reset=True)
+        table = self._read_table(features, y, qid, sample_weight)
+        if len(table.scored) == 0:
+            given = not np.isnan(table.scores).all()
+            cause = "sample_weight leaves no scored row: all of them have weight zero." if given else None
+            raise ValueError(cause or "y has no scored row: every score is NaN.")
+        table = self._with_unscored(table, features, unscored, unscored_qid)
+        table = replace(table, links=read_link_matrix(links, len(table.scores)))
+        self._with_queries, self._with_links = qid is not None, links is not None
+        self._fit_scored(table, self._read_settings(encoder))
+        self.encoder_ = encoder
+        if is_frame(given) and encoder is not None and encoder is not self.encoder:
+            self._scored_rows = to_arrow(given).take(pa.array(table.scored))  # as they were before they were encoded
+        return self
+
+    def _fit_scored(self, table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None) -> None:
+        """Fit to the scored rows of a table, which may be encoded already."""
+        model, average = fit_table(table, settings, encoded)
+        if average is None and self._ranks and len(table.scored) > 1:
+            warn_user(TIED)
+        scored = table.scored
+        self._kind, self._n_comparisons = "score", 0
+        self._n_seen, self._n_scored = len(table.scores), len(scored)
+        self._n_unscored = len(table.scores) - len(scored)
+        self._n_queries = 1 if table.queries is None else len(np.unique(table.queries[scored]))
+        self._keep(model, average, settings, table)
+
+    def _encoded(self, X: Any, unscored: Any) -> tuple[Any, Any, TableEncoder | None]:
+        """X and unscored rows as numbers, and the encoder that a table of more than numbers went through."""
+        if not (self.encoder is None or isinstance(self.encoder, TableEncoder) or hasattr(self.encoder, "groups_")):
+            kind = type(self.encoder).__name__
+            raise TypeError(
+                f"encoder must be a TableEncoder, got {kind}; put other transformers before, in a pipeline."
+            )
+        fitted = self.encoder if hasattr(self.encoder, "columns_") else None
+        if not is_frame(X):
+            if self.encoder is not None and fitted is None:
+                raise ValueError(
+                    "encoder is for tables; X is a matrix, which an encoder that is fitted must have made."
+                )
+            if fitted is not None and np.ndim(X) == 2 and len(fitted.attributes_) != np.shape(X)[1]:
+                raise ValueError(
+                    f"encoder makes {len(fitted.attributes_)} columns, but X has {np.shape(X)[1]}: hand over the table, or "
+                    "what the encoder made of it."
+                )
+            return X, unscored, fitted
+        if self.encoder is None and is_matrix_of_numbers(X):
+            return X, unscored, None
+        encoder = fitted
+        if encoder is None:
+            from sklearn.base import clone
+
+            template = TableEncoder() if self.encoder is None else clone(self.encoder)
+            encoder = template.fit(X if unscored is None else _stacked_tables(X, unscored))
+        return encoder.transform(X), None if unscored is None else encoder.transform(unscored), encoder
+
+    def _keep(
+        self,
+        model: AverageModel,
+        average: FittedAverage | None,
+        settings: AverageSettings,
+        table: ScoredTable | None = None,
+    ) -> None:
+        """Set what was fitted; a table is kept to find out whether its unscored rows helped."""
+        self._model, self._views = model, list(settings.views)
+        self._effect: UnscoredEffect | None = None
+        self._training, self._average = table, average
+        self._scored_rows = None
+        self.encoder_ = self.table_ = None
+        view_names = [str(view.name) for view in settings.views]
+        lines = [] if average is None else average.table
+        self.candidates_ = [
+            WeighedCandidate(candidate, candidate.describe(view_names), weight, error)
+            for candidate, weight, error in lines
+        ]
+        self.held_out_error_, self._constant_error = self._honest_error(average)
+
+    def _honest_error(self, average: FittedAverage | None) -> tuple[float, float]:
+        """The error on new rows of an average that chose without them, and that of a constant."""
+        raise AssertionError("a learner says what its error is")
+
+    def _read_settings(self, encoder: TableEncoder | None) -> AverageSettings:
+        """Parameters, checked; views are those of the kinds of columns that an encoder found, unless they are given."""
+        views: Sequence[View] = ()
+        kinds: Sequence[str] = ()
+        number = seed(self.random_state)
+        everything = [] if encoder is None else encoder.groups_
+        groups = [group for group in everything if group.kind != "identity"]
+        found = [] if encoder is None else encoder.views()
+        if is_named(self.views, "kinds"):
+            if len(groups) < 2:
+                raise ValueError(
+                    "views='kinds' needs a table with columns of more than one kind: text, vectors, and numbers with "
+                    "categories."
+                )
+            views = found
+        elif self.views is not None:
+            views = self._declared_views(encoder, np.random.default_rng(number))
+        elif any(group.kind != "table" for group in groups):
+            views, kinds = found, [group.kind for group in groups]
+        for view in views:
+            if view.kernel not in ("linear", "cosine", "rbf", "laplacian"):
+                raise ValueError(
+                    f"views: kernel {view.kernel!r} of {view.name} has no place in the average; use 'linear', 'cosine', "
+                    "'rbf' (which stands for several kernels) or 'laplacian', or fit CoRankRLS or CoRLS."
+                )
+        return AverageSettings(
+            ranks=self._ranks,
+            fit_intercept=bool(getattr(self, "fit_intercept", True)),
+            views=views,
+            kinds=kinds,
+            groups=[group.columns for group in groups if group.kind != "table"],
+            candidates=self.candidates,
+            seed=number,
+            identity=[int(at) for group in everything if group.kind == "identity" for at in group.columns],
+        )
+
+    def _declared_views(self, encoder: TableEncoder | None, rng: np.random.Generator) -> Sequence[View]:
+        """The views that were given, by columns of the features; names are those of a table's columns."""
+        if encoder is None or not _by_name(self.views):
+            names = getattr(self, "feature_names_in_", None)
+            return read_views(self.views, self.n_features_in_, names, rng)
+        names = encoder.feature_names_in_
+        views: Sequence[View] = encoded_views(read_views(self.views, len(names), names, rng), encoder.attributes_)
+        return views
+
+    def _read_table(self, features: Array, y: Any, qid: Any, sample_weight: Any) -> ScoredTable:
+        n = features.shape[0]
+        scores = to_numpy(read_scores(y, n, np.empty(0)))
+        weights = read_weights(sample_weight, n, np.empty(0))
+        queries = None if qid is None else to_numpy(encode_queries(qid, n)[0])
+        if self._ranks and queries is not None:
+            scored = ~np.isnan(scores)
+            refuse_lost_differences(scores[scored], queries[scored])
+        return ScoredTable(as_numbers(features), scores, queries, weights)
+
+    def _with_unscored(self, table: ScoredTable, features: Array, unscored: Any, labels: Any) -> ScoredTable:
+        """The rows of a table, and unscored rows after them; their queries are their own."""
+        if unscored is None:
+            if labels is not None:
+                raise ValueError("unscored_qid was given without unscored.")
+            return table
+        more = as_numbers(read_unscored(self, features, unscored))
+        m = more.shape[0]
+        queries = table.queries
+        if queries is not None:
+            codes = np.arange(m) if labels is None else to_numpy(encode_queries(labels, m, "unscored_qid")[0])
+            queries = np.concatenate([queries, int(queries.max()) + 1 + codes])
+        weights = None if table.weights is None else np.concatenate([table.weights, np.ones(m)])
+        scores = np.concatenate([table.scores, np.full(m, np.nan)])
+        return ScoredTable(stack_rows([table.features, more]), scores, queries, weights)
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, links: Any = None) -> Self:
+        """Add newly scored rows: the average is fitted anew on those that the model has kept and the new ones.
+
+        Encodings, and the unscored rows on which views agree, stay; weights and alphas are chosen again.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored: left out
+        qid : (n,) query labels, needed where the model was fitted with them; the rows form queries of their own
+        sample_weight : (n,) weights
+        links : links between the rows of X, needed where the model was fitted with them: X then holds all linked items, and
+            y is NaN for those that have no new score
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if self._kind == "comparison":
+            raise ValueError("update adds scored rows, but this model was fitted on comparisons; fit it again instead.")
+        if self._model.units is None:
+            raise ValueError("update: the model has too many scored rows to keep them; fit again with all rows.")
+        if (qid is not None) != self._with_queries:
+            how = "with" if self._with_queries else "without"
+            raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+        if (links is not None) != self._with_links:
+            how = "with" if self._with_links else "without"
+            raise ValueError(f"links must be given to update as they were to fit: the model was fitted {how} links.")
+        features = self._read(X)
+        table = self._read_table(features, y, qid, sample_weight)
+        table = replace(table, links=read_link_matrix(links, len(table.scores)))
+        if len(table.scored) == 0:
+            raise ValueError("y has no scored row: every score is NaN, or has weight zero.")
+        encoder, known = self.encoder_, self.table_
+        settings = self._read_settings(encoder)
+        model, average = extended(self._model, table, settings)
+        self._n_scored += len(table.scored)
+        if links is None:
+            self._n_seen += len(table.scored)
+        else:  # linked items are those of `fit`, and perhaps more
+            self._n_seen = max(self._n_seen, len(table.scores))
+            self._n_unscored = max(self._n_seen - self._n_scored, 0)
+        if table.queries is not None:
+            sizes = np.unique(table.queries[table.scored], return_counts=True)[1]
+            self._n_queries += len(sizes)
+            if self._ranks and (sizes == 1).any():
+                warn_user(
+                    f"qid: {count(int((sizes == 1).sum()), 'new row')} of {len(table.scored)} alone in a query, which "
+                    "says nothing about the order; rows of a query that the model knows count as a new query, so to "
+                    "compare them with the old ones fit again with all rows."
+                )
+        self._keep(model, average, settings)
+        self.encoder_, self.table_ = encoder, known
+        return self
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any, *, qid: Any = None, links: Any = None, return_std: bool = False) -> Any:
+        """Scores of the rows of X: higher is better.
+
+        Predictions lie within the range of the scores and one spread beyond.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`. A table goes through the model's `encoder_` first, where it has one
+        qid : (n,) query labels. A ranker that was fitted with queries compares columns within them; without labels it
+            predicts by its other candidates, which then have weights of their own
+        links : links between the rows of X, for a model that was fitted with links; X then holds all items that are to be
+            seen over links, known ones and new ones. A row without links is judged by its own columns; without `links` all
+            rows are, by the candidates that need none, which then have weights of their own
+        return_std : whether to return the standard deviation of a new score of every row too, noise included
+
+        Returns
+        -------
+        (n,), or a tuple of two, in the library, on the device and with the precision of X. O(n r d) for r scored rows,
+        in blocks.
+        """
+        features = self._read(X)
+        numbers, queries = as_numbers(features), self._read_queries(qid, features.shape[0])
+        matrix = self._read_links(links, features.shape[0])
+        mean = _beside(finite_predictions(self._model.predict(numbers, queries, matrix)), features)
+        if not return_std:
+            return mean
+        return mean, _beside(self._model.deviations(numbers, queries, matrix), features)
+
+    def _read_links(self, links: Any, n: int) -> Any:
+        """Links between n new rows, of which there may be none."""
+        if links is not None and not self._with_links:
+            raise ValueError("links: the model was fitted without links, so it cannot use them; fit it with links=.")
+        return read_link_matrix(links, n, may_be_empty=True)
+
+    def _read_queries(self, qid: Any, n: int) -> Index | None:
+        """Query codes, where the model has a use for them."""
+        if qid is None:
+            return None
+        codes = to_numpy(encode_queries(qid, n)[0])
+        return codes if any(encoding.name == QUERY_RANKS for encoding in self._model.encodings) else None
+
+    def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
+        """The probability that row i of X_a is above row i of X_b.
+
+        Parameters
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the order of two newly observed scores, noise included; else for that of the
+            functions
+
+        Returns
+        -------
+        (n,) between 0 and 1, as `predict` returns scores
+        """
+        first, second = self._read(X_a), self._read(X_b)
+        if first.shape[0] != second.shape[0]:
+            raise ValueError(f"X_a has {first.shape[0]} rows and X_b {second.shape[0]}; row i is compared with row i.")
+        chances = self._model.chances(as_numbers(first), as_numbers(second), observed=observed)
+        return _beside(chances, first)
+
+    def explain_pair(
+        self, a: Any, b: Any, *, items: Any = None, names: Any = None, qid: Any = None, links: Any = None
+    ) -> PairExplanation:
+        """Say why one item is above another: by scored or compared item, by view and by column.
+
+        Parameters
+        ----------
+        a, b : one row each, as in `predict`, or row numbers of `items`
+        items : (n, d), rows such as those of `fit`: items of the model that are found among them are called by their names
+        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or their numbers
+        qid, links : of the rows of `items`, as in `predict`; a and b must then be row numbers
+
+        Returns
+        -------
+        PairExplanation
+            Three lists of parts, each of which sums to the difference of the two predictions.
+        """
+        check_is_fitted(self)
+        pair = read_pair(self, a, b, items, names)
+        if pair.numbers is None and not (qid is None and links is None):
+            given = "qid" if links is None else "links"
+            raise ValueError(f"{given} goes with items, and with a and b as their row numbers.")
+        n = 0 if pair.items is None else pair.items.shape[0]
+        queries, matrix = self._read_queries(qid, n), self._read_links(links, n)
+        numbers = replace(pair, rows=as_numbers(pair.rows), items=None if n == 0 else as_numbers(pair.items))
+        view_names = [str(view.name) for view in self._views]
+        items_are = "compared item" if self._kind == "comparison" else "scored item"
+        return explain_average(self._model, numbers, ColumnOwners.of(self), view_names, items_are, queries, matrix)
+
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None, links: Any = None) -> Index:
+        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+
+        Scores are those that leave least uncertainty about all rows of the pool, comparisons those of largest
+        uncertainty. Every question is picked as if those before it had been answered. Of a large pool not all rows are
+        looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
+
+        Parameters
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+        links : as in `predict`
+
+        Returns
+        -------
+        row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
+        """
+        features = as_numbers(self._read(X_pool))
+        matrix = self._read_links(links, features.shape[0])
+        kind = self._kind if kind is None else kind
+        m = features.shape[0]
+        check_question(n, m, kind)
+        rows = sample(m, n)
+        if kind == "comparison":
+            rows = shortlist(lambda: self._model.deviations(features, None, matrix), m, n)
+        _, covariance, noise = self._model.belief(features, rows, matrix)
+        noise = max(noise, 1e-12 * float(np.trace(covariance)), 1e-300)
+        if kind == "comparison":
+            return rows[pairs_to_measure(covariance, 2 * noise, n)]
+        return rows[rows_to_score(covariance, noise, n)]
+
+    def _covariance_of(self, X: Any, links: Any) -> Callable[[Index], FloatArray]:
+        """What gives the covariance (m, m) of the function at chosen rows of X."""
+        features = as_numbers(self._read(X))
+        matrix = self._read_links(links, features.shape[0])
+        return lambda rows: self._model.belief(features, rows, matrix)[1]
+
+    # ---------------------------------------------------------------- what came out
+
+    @property
+    def reason_(self) -> str:
+        """What the average is made of and how good it is, in at most six lines."""
+        check_is_fitted(self)
+        if not self.candidates_:
+            return "There is too little to learn from: the prediction is a constant."
+        lines = [f"An average of {count(len(self._model.candidates), 'model')} out of {len(self.candidates_)}."]
+        largest = [f"{line.weight:.0%} {line.what}" for line in self.candidates_[:MAX_REASONS]]
+        others = "; less for each of the others" if len(self.candidates_) > MAX_REASONS else ""
+        lines.append(f"{'; '.join(largest)}{others}.")
+        lines.append(self._error_sentence())
+        if any(line.candidate.views == "agreement" for line in self.candidates_):
+            share = sum(line.weight for line in self.candidates_ if line.candidate.views == "agreement")
+            lines.append(
+                f"Models whose views agree on unscored rows have {share:.0%} of the weight."
+                if share > 0
+                else "Agreement between the views does not fit the scores, so it has no weight."
+            )
+        if any(line.candidate.hops for line in self.candidates_):
+            share = sum(line.weight for line in self.candidates_ if line.candidate.hops)
+            lines.append(f"Models that use linked rows have {share:.0%} of the weight.")
+        return "\n".join(lines)
+
+    @property
+    def _error_name(self) -> str:
+        """What the held-out error is an error of."""
+        raise AssertionError("a learner says what its error is")
+
+    def _error_sentence(self) -> str:
+        if np.isnan(self.held_out_error_):
+            return "There are too few scores to estimate the error on new rows."
+        meaning = f"{self._error_name}, not used to choose the weights"
+        return f"The held-out error is {held_out_error(self.held_out_error_, None, self._constant_error, meaning)}."
+
+    def summary(self) -> Summary:
+        """The fitted model in words: what it was fitted on, what it is made of, its held-out error.
+
+        Returns
+        -------
+        Summary
+            Print it; notebooks show it as a table.
+        """
+        check_is_fitted(self)
+        return summarise(self)
+
+    def _at_a_glance(self) -> Self:
+        seen = copy(self)
+        seen._training = seen._average = seen._scored_rows = None
+        return seen
+
+    @property
+    def unscored_effect_(self) -> UnscoredEffect | None:
+        """Whether unscored rows helped: the same average with and without them, on folds that chose nothing.
+
+        Computed when first asked for, which takes one more fit; None where nothing can be told: no unscored rows, fewer
+        than four scores, comparisons, a table whose scored rows are all alike, or a model from a file that was saved
+        before it was asked for.
+        """
+        check_is_fitted(self)
+        training = getattr(self, "_training", None)  # is not in a file
+        if self._effect is None and training is not None:
+            self._effect = self._compare_without(training)
+        return self._effect
+
+    def _compare_without(self, table: ScoredTable) -> UnscoredEffect | None:
+        """Fit without unscored rows too, and compare held-out predictions; their folds took no part in any choice.
+
+        A table is encoded without them too.
+        """
+        scored = table.scored
+        if len(scored) == len(table.scores) or len(scored) < FEWEST_HELD_OUT or self._average is None:
+            return None
+        alone = table.take(scored)
+        if table.links is not None:
+            alone = replace(alone, links=table.links[scored][:, scored])
+        encoder = self.encoder_
+        by_number = self.views is not None and not is_named(self.views, "kinds") and not _by_name(self.views)
+        if encoder is not None and self._scored_rows is not None and not by_number:
+            from sklearn.base import clone
+
+            try:
+                with catch_warnings(action="ignore"):  # of columns that hold less without the other rows
+                    encoder = clone(encoder).fit(self._scored_rows)
+            except ValueError:  # without the other rows no column varies: there is no such model to compare with
+                return None
+            alone = replace(alone, features=as_numbers(encoder.transform(self._scored_rows)))
+        _, plain = fit_table(alone, self._read_settings(encoder))
+        if plain is None:
+            return None
+        return unscored_effect_of(self._unit_errors(self._average), self._unit_errors(plain))
+
+    def _unit_errors(self, average: FittedAverage) -> FloatArray:
+        """Held-out errors per row or query: (units,)."""
+        raise AssertionError("a learner says what its error is")
+
+
+def unscored_effect_of(with_rows: FloatArray, without: FloatArray) -> UnscoredEffect | None:
+    """The verdict on errors per unit, with and without unscored rows."""
+    both = np.isfinite(with_rows) & np.isfinite(without)
+    gaps = (without - with_rows)[both]
+    if len(gaps) < 2:
+        return None
+    gap, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    return judged_effect(float(with_rows[both].mean()), float(without[both].mean()), gap, error, len(gaps))
+
+
+def read_link_matrix(links: Any, n: int, *, may_be_empty: bool = False) -> Any:
+    """Checked links between n rows as CSR (n, n), None without; what was ignored is said."""
+    if links is None:
+        return None
+    checked = read_links(links, n, may_be_empty=may_be_empty)
+    if checked.remark():
+        warn_user(f"{checked.remark()}.")
+    return checked.matrix
+
+
+def _stacked_tables(first: Any, second: Any) -> pa.Table:
+    """The rows of one table and then those of another, whose further columns are left out."""
+    first = to_arrow(first)
+    second = to_arrow(second, set(first.column_names))
+    try:
+        for at, name in enumerate(second.column_names):
+            declared = first.schema.field(name).type
+            if pa.types.is_dictionary(declared) and not pa.types.is_dictionary(second.schema.types[at]):
+                second = second.set_column(at, name, second[name].cast(declared.value_type).dictionary_encode())
+        return pa.concat_tables([first, second], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise ValueError(f"unscored does not fit X: {error}.") from error
+
+
+def _by_name(views: Any) -> bool:
+    """Whether views name their columns."""
+    columns = [view.columns for view in views if isinstance(view, View)] if isinstance(views, list | tuple) else []
+    return any(isinstance(column, str) for chosen in columns for column in np.ravel(np.asarray(chosen, dtype=object)))
+
+
+def _beside(values: FloatArray, features: Array) -> Array:
+    """Values (n,) in the library, on the device and with the precision of the features."""
+    return with_precision_of(features, like(values, features))

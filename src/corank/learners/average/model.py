@@ -1,0 +1,693 @@
+"""The fitted average as one model: what goes into a file, predictions, their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+from scipy.special import ndtr
+
+from corank.core.arrays import Array, FloatArray, Index, in_order, is_sparse, runs_of_rows, stack_rows, take
+from corank.core.kernels import squared_norms
+from corank.core.storable import storable
+from corank.core.views import View
+from corank.learners.average.candidates import Candidate, check_candidates, default_candidates
+from corank.learners.average.closed_form import LEAST_SCALE, Units
+from corank.learners.average.encoding import (
+    IDENTITY,
+    QUERY_RANKS,
+    STANDARD,
+    Encoding,
+    ItemIdentity,
+    fit_encoding,
+    rows_over_links,
+)
+from corank.learners.average.expansions import Expansions
+from corank.learners.average.fitting import (
+    FittedAverage,
+    FittedCandidate,
+    base_score,
+    basis_factor,
+    dual_factor,
+    fit_average,
+    sees,
+    side_of,
+)
+from corank.learners.average.similarity import Distances, Encoded, Space, row_products, unit_rows, view_positions
+from corank.links import propagated, spread_matrix
+
+MAX_AGREEING = 1_000  # unscored rows on which views agree: more say little more
+MAX_KEPT = 20_000  # scored rows that are kept for an update
+MAX_POSTERIORS = 8  # heaviest candidates whose posteriors make up the uncertainty
+MAX_POSTERIOR_ENTRIES = 75_000_000  # of their matrices together, 600 MB: three of 5,000 points
+BLOCK_ENTRIES = 2**16  # kernel values at a time: 512 KB, which stay in a cache
+MIN_BLOCK_ROWS = 64
+LEAST_TARGET = 1e-12  # of the size of the scores: smaller differences between them are rounding
+LIKELY_LINKS, UNLIKELY_LINKS = 1.0, 0.05  # priors of candidates over links: where linked rows are alike, and where not
+ALIKE = 4.0  # standard errors by which linked rows must be more alike than others
+MAX_JUDGED_LINKS = 20_000
+KEPT = 0.05  # the share of its own columns that a row keeps when it sees those of others over links
+MAX_SPREAD_ENTRIES = 2e8  # of a sparse matrix that becomes dense over links
+LEAST_DEVIATION = 0.1  # of the held-out error is what a standard deviation is at least
+
+
+@dataclass(frozen=True)
+class ScoredTable:
+    """Rows with their scores.
+
+    features : (n, d) float64 or CSR; scores : (n,), NaN = unscored; queries : (n,) codes or None; weights : (n,) or None
+    links : (n, n) CSR, or None
+    """
+
+    features: Array
+    scores: FloatArray
+    queries: Index | None = None
+    weights: FloatArray | None = None
+    links: sparse.csr_array | None = None
+
+    @property
+    def scored(self) -> Index:
+        """Numbers of the rows that have a score and a weight above 0."""
+        counted = ~np.isnan(self.scores)
+        if self.weights is not None:
+            counted &= self.weights > 0
+        return np.flatnonzero(counted)
+
+    def take(self, rows: Index) -> ScoredTable:
+        """The chosen rows, without links; the table itself where they are all of them."""
+        if np.array_equal(rows, np.arange(len(self.scores))):
+            return self
+        columns = (self.features, self.scores, self.queries, self.weights)
+        return ScoredTable(*(take(values, rows) for values in columns))
+
+
+@dataclass(frozen=True)
+class AverageSettings:
+    """What an average is made of.
+
+    ranks : whether only the order within queries counts
+    views : with columns as numbers; kinds : what each of them holds, where they were found and not declared
+    groups : numbers of the columns that share one scale; identity : of those that say which item a row is
+    candidates : None for the default list
+    """
+
+    ranks: bool
+    fit_intercept: bool = True
+    views: Sequence[View] = ()
+    kinds: Sequence[str] = ()
+    groups: Sequence[Index] = ()
+    candidates: Sequence[Candidate] | None = None
+    seed: int = 0
+    identity: Sequence[int] = ()
+
+    def without_identity(self, features: Array) -> Array:
+        """Features (n, d) in which it does not show which item a row is: encodings leave out columns of one value."""
+        if not self.identity:
+            return features
+        hidden = features.copy()
+        hidden[:, self.identity] = 0.0
+        return hidden
+
+
+class EncodedTable:
+    """All rows of a table by every encoding, each made when it is first asked for, and kept.
+
+    features : (n, d) float64 or CSR; queries : (n,) codes, None without
+    Encodings depend on neither scores nor comparisons: one table serves fits to different ones.
+    """
+
+    def __init__(self, features: Array, queries: Index | None, settings: AverageSettings) -> None:
+        self.features, self._queries, self._settings = features, queries, settings
+        self._encodings: dict[str, Encoding | None] = {}
+        self._rows: dict[str, Array] = {}
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    def encoding(self, name: str) -> Encoding | None:
+        """What columns become, learned from all rows; None where it cannot be had."""
+        if name not in self._encodings:
+            settings = self._settings
+            if name == IDENTITY:
+                fitted: Encoding | None = ItemIdentity(IDENTITY, np.asarray(settings.identity))
+            else:
+                columns = settings.without_identity(self.features)
+                centred, groups = settings.fit_intercept, settings.groups
+                fitted = fit_encoding(name, columns, self._queries, centred=centred, groups=groups)
+            self._encodings[name] = fitted
+        return self._encodings[name]
+
+    def rows(self, name: str) -> Array:
+        """The encoded rows, (n, k); k is 0 where the encoding cannot be had."""
+        if name not in self._rows:
+            encoding = self.encoding(name)
+            none = np.empty((len(self), 0))
+            self._rows[name] = none if encoding is None else encoding.encode(self.features, self._queries)
+        return self._rows[name]
+
+
+@storable("AverageModel")
+@dataclass(frozen=True)
+class AverageModel:
+    """A fitted average.
+
+    encodings : what columns become
+    points : encoded rows of the functions, by the name of the encoding; unscored : those on which views agree
+    view_columns : by the name of the encoding, the encoded columns of every view
+    candidates : those that carry weight, heaviest first; none where there is nothing to learn
+    base, low, high : mean score, and between what predictions lie
+    factor : by which standard deviations are multiplied; least_deviation : what they are at least
+    units : what was fitted, None where the rows are too many to keep
+    scored : encoded scored rows, as `points` where those are all rows
+    hops : numbers of links over which rows see each other, none without links
+    """
+
+    encodings: list[Encoding]
+    points: Mapping[str, Array]
+    unscored: Mapping[str, Array]
+    view_columns: Mapping[str, Sequence[Index]]
+    candidates: list[FittedCandidate]
+    base: float
+    low: float
+    high: float
+    factor: float
+    least_deviation: float
+    units: Units | None
+    scored: Mapping[str, Array] | None
+    hops: list[int]
+
+    # ---------------------------------------------------------------- predictions
+
+    def predict(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
+        """Predictions (n,). O(n r d), in blocks."""
+        side = self._side(queries=queries is not None, links=links is not None)
+        return self._means(self._encoder(features, queries, links), features.shape[0], side)
+
+    def predict_encoded(self, table: EncodedTable) -> FloatArray:
+        """Predictions (n,) of rows, without queries and links, that are encoded already."""
+        rows = {encoding.name: table.rows(encoding.name) for encoding in self.encodings}
+        side = self._side(queries=False, links=False)
+        return self._means(lambda run: {name: matrix[run] for name, matrix in rows.items()}, len(table), side)
+
+    def _means(self, encode: Callable[[slice], Encoded], n: int, side: int) -> FloatArray:
+        if not self.candidates:
+            return np.full(n, self.base)
+        used = [candidate for candidate in self.candidates if candidate.weights[side] > 0]
+        weights = np.asarray([candidate.weights[side] for candidate in used])
+        functions = self._functions(used, side)
+        return _by_rows(lambda rows: weights @ functions(encode(rows)), n, self._block_rows)
+
+    def _side(self, *, queries: bool, links: bool) -> int:
+        """The side of rows that come with query labels or links; an error where no candidate can be had from such rows."""
+        side = side_of(queries=queries, links=links)
+        blind = [
+            c for c in self.candidates if c.weights[side] > 0 and not sees(c.candidate, queries=queries, links=links)
+        ]
+        if blind:
+            missing = "links" if blind[0].candidate.hops else "qid"
+            raise ValueError(f"{missing} must be given: no candidate of this model can do without.")
+        return side
+
+    def _functions(self, used: Sequence[FittedCandidate], side: int) -> Callable[[Encoded], FloatArray]:
+        """A function that predicts encoded rows by every candidate, within the bounds: (C, n)."""
+        expansions = Expansions(used, self.points, self.unscored)
+        multipliers = np.asarray([[candidate.multipliers[side]] for candidate in used])
+
+        def values(encoded: Encoded) -> FloatArray:
+            return np.clip(self.base + multipliers * expansions.values(encoded), self.low, self.high)
+
+        return values
+
+    def encode(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> dict[str, Array]:
+        """Rows by name: by every encoding, those within queries only with query codes, those over links only with links."""
+        encoded = {
+            encoding.name: encoding.encode(features, queries)
+            for encoding in self.encodings
+            if queries is not None or encoding.name != QUERY_RANKS
+        }
+        return encoded | rows_beyond(encoded, self._travels, links)
+
+    @property
+    def _travels(self) -> set[tuple[str, int]]:
+        """Encodings, and the number of links over which rows see them."""
+        names = [encoding.name for encoding in self.encodings]
+        return {(name, hops) for name in names for hops in self.hops if rows_over_links(name, hops) in self.points}
+
+    def _encoder(
+        self, features: Array, queries: Index | None, links: sparse.csr_array | None = None
+    ) -> Callable[[slice], Encoded]:
+        """A function that encodes a run of rows; columns that depend on other rows are encoded once, for all rows."""
+        whole: dict[str, Array] = {
+            e.name: e.encode(features, queries) for e in self.encodings if e.name == QUERY_RANKS and queries is not None
+        }
+        used = {(f.candidate.encoding, f.candidate.hops) for f in self.candidates if f.candidate.hops}
+        if links is not None:
+            spread = {name for name, _ in used}
+            encoded_whole = {e.name: e.encode(features, None) for e in self.encodings if e.name in spread}
+            whole |= rows_beyond(encoded_whole, used, links)
+        others = [encoding for encoding in self.encodings if encoding.name != QUERY_RANKS]
+
+        def encode(rows: slice) -> Encoded:
+            block = take(features, rows)
+            encoded = {encoding.name: encoding.encode(block, None) for encoding in others}
+            return encoded | {name: matrix[rows] for name, matrix in whole.items()}
+
+        return encode
+
+    @property
+    def _block_rows(self) -> int:
+        """Rows at a time, whose kernel values fit into a block."""
+        return max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, len(self.candidates[0].coefficients)))
+
+    # ---------------------------------------------------------------- uncertainty
+
+    @cached_property
+    def _space(self) -> Space:
+        return Space(self.points, self.unscored, self.view_columns)
+
+    @cached_property
+    def _posteriors(self) -> dict[int, CandidatePosterior]:
+        return {}
+
+    def _heaviest(self, side: int) -> tuple[list[CandidatePosterior], FloatArray, Callable[[Encoded], FloatArray]]:
+        """The posteriors that make up the uncertainty, their weights, which sum to 1, and what gives their values."""
+        order = sorted(range(len(self.candidates)), key=lambda number: -self.candidates[number].weights[side])
+        n_points = len(self.candidates[0].coefficients)
+        count = min(MAX_POSTERIORS, max(1, MAX_POSTERIOR_ENTRIES // n_points**2))
+        chosen = [number for number in order[:count] if self.candidates[number].weights[side] > 0]
+        used = [self.candidates[number] for number in chosen]
+        weights = np.asarray([candidate.weights[side] for candidate in used])
+        for number in chosen:
+            if number not in self._posteriors:
+                self._posteriors[number] = CandidatePosterior.of(self.candidates[number], self._space, self.units)
+        posteriors = [self._posteriors[number] for number in chosen]
+        return posteriors, weights / weights.sum(), self._functions(used, side)
+
+    def deviations(self, features: Array, queries: Index | None, links: sparse.csr_array | None = None) -> FloatArray:
+        """Standard deviations (n,) of new scores of the rows, noise included."""
+        n = features.shape[0]
+        if not self.candidates:
+            return np.full(n, self.least_deviation / LEAST_DEVIATION)
+        side = self._side(queries=queries is not None, links=links is not None)
+        posteriors, weights, functions = self._heaviest(side)
+        encode = self._encoder(features, queries, links)
+
+        def deviations(rows: slice) -> FloatArray:
+            encoded = encode(rows)
+            values = functions(encoded)
+            variances = weights @ (values - weights @ values) ** 2
+            distances = Distances(encoded, self.points), Distances(encoded, self.unscored)
+            for posterior, weight in zip(posteriors, weights, strict=True):
+                scale = weight * posterior.fitted.variance(side)
+                variances += scale * (posterior.variances(encoded, *distances) + posterior.fitted.alpha)
+            return self.factor * np.sqrt(variances)
+
+        return np.maximum(_by_rows(deviations, n, self._block_rows), self.least_deviation)
+
+    def belief(
+        self, features: Array, rows: Index, links: sparse.csr_array | None = None
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Mean (n,) and covariance (n, n) of the function at the chosen rows, and the noise variance of a score."""
+        n = len(rows)
+        side = self._side(queries=False, links=links is not None)
+        if not self.candidates:
+            return np.full(n, self.base), np.eye(n), 1.0
+        posteriors, weights, functions = self._heaviest(side)
+        if links is None:
+            encoded = self.encode(take(features, rows), None)
+        else:
+            encoded = {name: take(matrix, rows) for name, matrix in self.encode(features, None, links).items()}
+        values = functions(encoded)
+        mean = weights @ values
+        covariance = (values - mean).T @ ((values - mean) * weights[:, None])
+        noise = 0.0
+        for posterior, weight in zip(posteriors, weights, strict=True):
+            scale = weight * posterior.fitted.variance(side)
+            covariance = covariance + scale * posterior.covariance(encoded)
+            noise += scale * posterior.fitted.alpha
+        return mean, self.factor**2 * covariance, self.factor**2 * noise
+
+    def chances(self, first: Array, second: Array, *, observed: bool) -> FloatArray:
+        """The probability (n,) that rows of `first` are above those of `second`, row by row."""
+        n = first.shape[0]
+        if not self.candidates:
+            return np.full(n, 0.5)
+        side = self._side(queries=False, links=False)
+        posteriors, weights, functions = self._heaviest(side)
+        encode_first, encode_second = self._encoder(first, None), self._encoder(second, None)
+
+        def chances(rows: slice) -> FloatArray:
+            left, right = encode_first(rows), encode_second(rows)
+            gaps = functions(left) - functions(right)
+            mean = weights @ gaps
+            variance = weights @ (gaps - mean) ** 2
+            for posterior, weight in zip(posteriors, weights, strict=True):
+                scale = weight * posterior.fitted.variance(side)
+                variance += scale * posterior.difference_variances(left, right)
+                variance += scale * 2 * posterior.fitted.alpha * observed
+            deviation = self.factor * np.sqrt(np.maximum(variance, LEAST_SCALE))
+            return ndtr(mean / deviation)
+
+        return _by_rows(chances, n, MIN_BLOCK_ROWS)
+
+
+def _by_rows(values: Callable[[slice], FloatArray], n: int, step: int) -> FloatArray:
+    """Values of n rows, so many rows at a time, in threads: (n,)."""
+    runs = runs_of_rows(n, step)
+    return np.concatenate([np.empty(0), *in_order(values, runs, np.empty(0))])
+
+
+@dataclass(frozen=True)
+class CandidatePosterior:
+    """The posterior of the function of a candidate, in units of its amplitude, around its mean over the units.
+
+    root : (k, r) turns kernel values with the points into what the units explain, by its squares
+    mean : (r,) the shares of points in the level that is taken out; kernel_mean : (r,) K mean; mean_square : meanᵀ K mean
+    """
+
+    fitted: FittedCandidate
+    space: Space
+    root: FloatArray
+    kernel_mean: FloatArray
+    mean: FloatArray
+    mean_square: float
+    basis_root: FloatArray | None = None
+
+    @classmethod
+    def of(cls, fitted: FittedCandidate, space: Space, units: Units | None) -> CandidatePosterior:
+        """Factorise the system of a fitted candidate again. O(r³)."""
+        kernel = space.new_kernel(fitted)
+        r = len(kernel)
+        if fitted.basis is not None:
+            gram, directions = fitted.basis
+            basis_root = directions.T
+            lower = basis_factor(gram, fitted.alpha)[0]
+            root = np.sqrt(fitted.alpha) * scipy.linalg.solve_triangular(lower, basis_root, lower=True)
+            has_level = units is None or units.groups is not None or units.second is not None
+            mean = np.full(r, 1 / r if has_level else 0.0)
+            return cls(fitted, space, root, kernel @ mean, mean, float(mean @ kernel @ mean), basis_root)
+        assert units is not None
+        lower = dual_factor(kernel, units, fitted.alpha)[0]
+        root = scipy.linalg.solve_triangular(np.tril(lower), units.root(np.eye(r)), lower=True)
+        mean = np.zeros(r)
+        if units.second is not None:
+            mean = np.full(r, 1 / r)
+        elif units.groups is not None:
+            np.add.at(mean, units.first, units.roots**2 / np.sum(units.roots**2))
+        kernel_mean = kernel @ mean
+        return cls(fitted, space, root, kernel_mean, mean, float(mean @ kernel_mean))
+
+    def variances(self, encoded: Encoded, points: Distances, unscored: Distances) -> FloatArray:
+        """(n,), for the distances of the rows to the points and to the unscored rows."""
+        cross = self.space.kernel_to_scored(self.fitted, points, unscored)
+        prior = self.space.variances(self.fitted, encoded) - 2 * (cross @ self.mean) + self.mean_square
+        cross -= self.kernel_mean
+        return np.maximum(self._explained(prior, cross), 0.0)
+
+    def _explained(self, prior: FloatArray, cross: FloatArray) -> FloatArray:
+        squares: FloatArray = squared_norms(cross @ self.root.T)
+        if self.basis_root is None:
+            return prior - squares
+        outside = np.maximum(prior - squared_norms(cross @ self.basis_root.T), 0.0)
+        return np.asarray(outside + squares)
+
+    def covariance(self, encoded: Encoded) -> FloatArray:
+        """(n, n)."""
+        cross = self.space.cross_kernel(self.fitted, encoded)
+        prior = self.space.square_kernel(self.fitted, encoded)
+        levels = cross @ self.mean
+        prior = prior - levels[:, None] - levels[None, :] + self.mean_square
+        roots = (cross - self.kernel_mean) @ self.root.T
+        if self.basis_root is None:
+            return prior - roots @ roots.T
+        inner = cross @ self.basis_root.T
+        return prior - inner @ inner.T + roots @ roots.T
+
+    def difference_variances(self, left: Encoded, right: Encoded) -> FloatArray:
+        """Variances of the differences between rows of two blocks, row by row: (n,)."""
+        joined = {name: stack_rows([left[name], right[name]]) for name in left}
+        square = self.space.square_kernel(self.fitted, joined)
+        n = len(square) // 2
+        diagonal = np.diag(square)
+        prior = diagonal[:n] + diagonal[n:] - 2 * np.diagonal(square[:n, n:])
+        cross = self.space.cross_kernel(self.fitted, left) - self.space.cross_kernel(self.fitted, right)
+        return np.maximum(self._explained(prior, cross), 0.0)
+
+
+# ---------------------------------------------------------------- from rows to a model
+
+
+def score_units(
+    scores: FloatArray, queries: Index | None, weights: FloatArray | None, settings: AverageSettings
+) -> Units:
+    """Scored rows as units.
+
+    Rankers: the level of every query is free and queries are held out; rows of the only query are held out one by one.
+    Regressors: one level is free, unless there is no intercept; rows are held out one by one, or with their queries.
+    """
+    n = len(scores)
+    roots = np.ones(n) if weights is None else np.sqrt(weights)
+    groups: Index | None = np.zeros(n, dtype=np.int64)
+    folds: Index = np.arange(n)
+    whole = False
+    codes = None if queries is None else np.unique(queries, return_inverse=True)[1]
+    several = codes if codes is not None and int(codes.max()) > 0 else None
+    if settings.ranks and several is not None:
+        groups, folds, whole = several, several, True
+    elif not settings.ranks:
+        groups = groups if settings.fit_intercept else None
+        folds = folds if several is None else several
+    return Units(scores, roots, np.arange(n), None, groups, folds, whole, n, codes)
+
+
+def compared_units(
+    winners: Index, losers: Index, margins: FloatArray, weights: FloatArray, groups: Index, n_items: int
+) -> Units:
+    """Comparisons as units; `groups` (p,) are held out together."""
+    folds = np.unique(groups, return_inverse=True)[1]
+    return Units(margins, np.sqrt(weights), winners, losers, None, folds, True, n_items)
+
+
+def comparable(scores: FloatArray, queries: Index | None) -> Index:
+    """The rows that can be compared with another one of their query; all rows where there is none."""
+    if queries is None:
+        return np.arange(len(scores))
+    codes = np.unique(queries, return_inverse=True)[1]
+    chosen = np.flatnonzero(np.bincount(codes)[codes] > 1)
+    return chosen if len(chosen) else np.arange(len(scores))
+
+
+def fit_table(
+    table: ScoredTable, settings: AverageSettings, encoded: EncodedTable | None = None
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to the scored rows of a table, with encodings from all its rows, made before or here.
+
+    The second value is None where there is nothing to learn: one scored row, or scores that are all tied.
+    """
+    scored = table.scored
+    if settings.ranks and table.queries is not None:
+        scored = scored[comparable(table.scores[scored], table.queries[scored])]
+    unscored = np.flatnonzero(np.isnan(table.scores))
+    queries = table.queries if settings.ranks else None
+    candidates = _candidates(
+        table.features, table.links, settings, has_queries=queries is not None, agree=len(unscored) > 0
+    )
+    rows = EncodedTable(table.features, queries, settings) if encoded is None else encoded
+    space, encodings = _space(rows, table.links, scored, unscored, candidates, settings)
+    chosen = table.take(scored)
+    units = score_units(chosen.scores, chosen.queries, chosen.weights, settings)
+    return fit_space(space, encodings, candidates, units, settings)
+
+
+def fit_items(
+    items: EncodedTable,
+    compared: Index,
+    links: sparse.csr_array | None,
+    units: Units,
+    settings: AverageSettings,
+    *,
+    honest: bool,
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to comparisons of some items, with encodings from all of them.
+
+    units number the compared items; honest : as in `fit_average`
+    """
+    others = np.setdiff1d(np.arange(len(items)), compared)
+    candidates = _candidates(items.features, links, settings, has_queries=False, agree=len(others) > 0)
+    space, encodings = _space(items, links, compared, others, candidates, settings)
+    return fit_space(space, encodings, candidates, units, settings, honest=honest)
+
+
+def _space(
+    table: EncodedTable,
+    links: sparse.csr_array | None,
+    scored: Index,
+    unscored: Index,
+    candidates: Sequence[Candidate],
+    settings: AverageSettings,
+) -> tuple[Space, list[Encoding]]:
+    """Encoded rows, with encodings learned from all rows of a table."""
+    names = dict.fromkeys([*(c.encoding for c in candidates), *([IDENTITY] if settings.identity else [])])
+    encodings = [encoding for encoding in map(table.encoding, names) if encoding is not None]
+    encoded = {encoding.name: table.rows(encoding.name) for encoding in encodings}
+    travels = {(c.encoding, c.hops) for c in candidates if c.hops and c.encoding in encoded}
+    encoded |= rows_beyond(encoded, travels, links)
+    if len(unscored) > MAX_AGREEING:
+        rng = np.random.default_rng([settings.seed, 3])
+        unscored = np.sort(rng.choice(unscored, MAX_AGREEING, replace=False))
+    agreeing = {candidate.rows for candidate in candidates if candidate.needs_unscored}
+    everything = np.array_equal(scored, np.arange(len(table)))
+    space = Space(
+        {name: matrix if everything else take(matrix, scored) for name, matrix in encoded.items()},
+        {name: take(encoded[name], unscored) for name in agreeing & set(encoded)} if len(unscored) else {},
+        {encoding.name: view_positions(encoding, settings.views) for encoding in encodings},
+    )
+    return space, encodings
+
+
+def fit_space(
+    space: Space,
+    encodings: Sequence[Encoding],
+    candidates: Sequence[Candidate],
+    units: Units,
+    settings: AverageSettings,
+    *,
+    honest: bool = True,
+) -> tuple[AverageModel, FittedAverage | None]:
+    """Fit the average to units between encoded rows; honest : as in `fit_average`."""
+    usable = [candidate for candidate in candidates if space.can_build(candidate)]
+    is_kept = units.n_points <= MAX_KEPT
+    constant = AverageModel(
+        encodings=list(encodings),
+        points=space.scored,
+        unscored=space.unscored,
+        view_columns=space.view_columns,
+        candidates=[],
+        base=base_score(units),
+        low=-np.inf,
+        high=np.inf,
+        factor=1.0,
+        least_deviation=LEAST_DEVIATION * float(units.scores.std()),
+        units=units if is_kept else None,
+        scored=space.scored if is_kept else None,
+        hops=sorted({candidate.hops for candidate in usable if candidate.hops}),
+    )
+    spread = float(np.max(np.abs(units.targets), initial=0.0))
+    tied = spread <= LEAST_TARGET * max(float(np.max(np.abs(units.scores))), LEAST_SCALE)
+    if not usable or units.n_free < 1 or int(units.folds.max()) < 1 or tied:
+        return constant, None
+    average = fit_average(space, usable, units, ranks=settings.ranks, seed=settings.seed, honest=honest)
+    judged = average.residuals[np.isfinite(average.residuals)]  # and one as large as the spread, should all be zero
+    size = float(np.sqrt((np.sum(judged**2) + np.var(units.scores)) / (len(judged) + 1)))
+    model = replace(
+        constant,
+        candidates=average.candidates,
+        low=average.low,
+        high=average.high,
+        factor=average.residual_factor,
+        least_deviation=LEAST_DEVIATION * size,
+        points=space.scored if len(average.points) == units.n_points else space.take(average.points).scored,
+    )
+    return model, average
+
+
+def rows_beyond(
+    encoded: Encoded, travels: Collection[tuple[str, int]], links: sparse.csr_array | None
+) -> dict[str, Array]:
+    """Encoded rows that see the columns of others over links, by name.
+
+    travels : the names of encodings, and over how many links
+    """
+    if links is None:
+        return {}
+    spread = spread_matrix(links)
+    seen: dict[str, Array] = {}
+    for name in dict.fromkeys(name for name, _ in travels):
+        rows = encoded[name]
+        if is_sparse(rows) and rows.shape[0] * rows.shape[1] > MAX_SPREAD_ENTRIES:
+            raise ValueError(
+                f"links make a sparse X dense, and {rows.shape[0]:,} rows x {rows.shape[1]:,} columns are too many for that: "
+                "reduce the columns first, for instance with scikit-learn's TruncatedSVD."
+            )
+        hops = sorted(number for other, number in travels if other == name)
+        for number, matrix in propagated(spread, rows, hops, KEPT).items():
+            seen[rows_over_links(name, number)] = matrix
+    return seen
+
+
+def prior_of_links(features: Array, links: sparse.csr_array | None, settings: AverageSettings) -> float:
+    """The prior of candidates over links, before scores are seen.
+
+    Links that join rows which are no more alike than any two are probably noise: the mean cosine between linked rows is
+    compared with that between the same rows at random.
+    """
+    if links is None:
+        return 0.0
+    pairs = sparse.coo_array(sparse.triu(links + links.T))
+    if pairs.nnz == 0:
+        return UNLIKELY_LINKS
+    rng = np.random.default_rng([settings.seed, 4])
+    chosen = rng.choice(pairs.nnz, min(pairs.nnz, MAX_JUDGED_LINKS), replace=False)
+    first, second = pairs.row[chosen], pairs.col[chosen]
+    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    encoding = fit_encoding(STANDARD, settings.without_identity(take(features, used)), None, groups=settings.groups)
+    if encoding is None:
+        return UNLIKELY_LINKS
+    rows = unit_rows(encoding.encode(take(features, used), None))
+    left, right = take(rows, ends[: len(chosen)]), take(rows, ends[len(chosen) :])
+    linked, random = row_products(left, right), row_products(left, take(right, rng.permutation(len(chosen))))
+    error = np.sqrt((linked.var() + random.var()) / len(chosen))
+    return LIKELY_LINKS if linked.mean() - random.mean() > ALIKE * error else UNLIKELY_LINKS
+
+
+def _candidates(
+    features: Array, links: sparse.csr_array | None, settings: AverageSettings, *, has_queries: bool, agree: bool
+) -> list[Candidate]:
+    if settings.candidates is not None:
+        check_candidates(settings.candidates, len(settings.views))
+        if links is None and all(candidate.hops for candidate in settings.candidates):
+            raise ValueError("candidates: all of them see columns over links, but links= is not given.")
+        if not settings.identity and any(candidate.identity for candidate in settings.candidates):
+            raise ValueError(
+                "candidates: identity needs a column that says which item a row is, as in "
+                "encoder=TableEncoder(identity=['name'])."
+            )
+        return list(settings.candidates)
+    kernels = [view.kernel if isinstance(view.kernel, str) else "rbf" for view in settings.views]
+    return default_candidates(
+        is_csr=is_sparse(features),
+        has_queries=has_queries,
+        view_kernels=kernels,
+        kinds=settings.kinds,
+        agree=agree,
+        links_prior=prior_of_links(features, links, settings),
+        identity=len(settings.identity) > 0,
+    )
+
+
+def extended(
+    model: AverageModel, table: ScoredTable, settings: AverageSettings
+) -> tuple[AverageModel, FittedAverage | None]:
+    """The average fitted anew to the rows that a model has kept and those of a table; encodings stay."""
+    assert model.units is not None
+    assert model.scored is not None
+    units = model.units
+    rows = table.scored
+    encoded = model.encode(table.features, table.queries if settings.ranks else None, table.links)
+    scored = {name: stack_rows([matrix, take(encoded[name], rows)]) for name, matrix in model.scored.items()}
+    new = table.take(rows)
+    n_queries = 0 if units.queries is None else int(units.queries.max()) + 1
+    queries = None
+    if units.queries is not None and new.queries is not None:
+        queries = np.concatenate([units.queries, n_queries + new.queries])
+    weights = np.concatenate([units.roots**2, np.ones(len(rows)) if new.weights is None else new.weights])
+    joined = score_units(np.concatenate([units.scores, new.scores]), queries, weights, settings)
+    space = Space(scored, model.unscored, model.view_columns)
+    candidates = _candidates(
+        table.features, table.links, settings, has_queries=QUERY_RANKS in scored, agree=bool(model.unscored)
+    )
+    return fit_space(space, model.encodings, candidates, joined, settings)

@@ -1,0 +1,258 @@
+"""What candidates weigh: by held-out errors and evidence (regression), or mostly by held-out errors (ranking).
+
+With few units every candidate is weighed by its own error; with many, regression weighs candidates as they go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.special import logsumexp, softmax
+
+from corank.core.arrays import FloatArray, Index, Mask
+from corank.core.folds import fold_blocks
+from corank.learners.average.candidates import Candidate
+from corank.learners.average.closed_form import ALPHAS, LEAST_SCALE, ClosedForm, Units, solve_kernel
+from corank.learners.average.similarity import CandidateKernel, Space, relevance
+
+N_CROSS_FITS = (5, 3)  # folds in which relevance is computed without the rows that it is judged by: few rows, many
+MANY_UNITS = 150
+LEAST_SLOPE = 0.1  # of the spread of the scores is what predictions of a ranker spread at least
+ALMOST_RIGHT = 0.2  # of the variance of the scores: an error with which the order is right; what is below it is chance
+ROUNDING = 1e-9  # relative difference of errors that says nothing
+STACKED_UNITS = 500  # from which held-out errors tell which candidates go well together, and not each by itself alone
+SUM_TO_ONE = 1e3  # how much heavier the sum of weights counts than all predictions
+BELIEF = 0.5  # least weight of agreement between declared views, unless scores speak against it
+
+
+@dataclass(frozen=True)
+class Judged(CandidateKernel):
+    """A candidate with its closed form, and held-out predictions that took no part in making it.
+
+    held_out : (N, a) as in `Units.left_out`, cut to the range of the scores and one spread beyond
+    errors : (a,) mean squared held-out errors
+    """
+
+    form: ClosedForm
+    held_out: FloatArray
+    errors: FloatArray
+
+    @property
+    def best(self) -> int:
+        """The alpha of least held-out error; the middle one of several, as where no two comparisons share an item."""
+        least = np.flatnonzero(~(self.errors > (1 + ROUNDING) * self.errors.min()))
+        return int(least[len(least) // 2])
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The weights of candidates.
+
+    shares : (C, a) of every alpha of every candidate; they sum to 1
+    multipliers : (C,) what the predictions of a candidate are multiplied by
+    errors : (C,) held-out errors that the weights come from
+    """
+
+    shares: FloatArray
+    multipliers: FloatArray
+    errors: FloatArray
+
+    @property
+    def weights(self) -> FloatArray:
+        """(C,), their sum is 1."""
+        return np.asarray(self.shares.sum(axis=1))
+
+
+def bounds(units: Units, trust: float = 0.0) -> tuple[float, float]:
+    """The range of the scores and one standard deviation beyond, two for a model that explains everything.
+
+    trust : share of the variance of held-out scores that is explained. Comparisons have no bounds.
+    """
+    if units.second is not None:
+        return -np.inf, np.inf
+    reach = (1 + trust) * float(units.scores.std())
+    return float(units.scores.min()) - reach, float(units.scores.max()) + reach
+
+
+def trust_in(mixture: Mixture, units: Units) -> float:
+    """The share of the variance of held-out scores that the best candidate explains, 0 to 1."""
+    return float(np.clip(1 - np.min(mixture.errors) / max(_variance(units), LEAST_SCALE), 0.0, 1.0))
+
+
+def _variance(units: Units) -> float:
+    """The variance of the scores, within queries where their levels are free."""
+    return float(np.sum(units.centred(units.truth) ** 2) / np.sum(units.roots**2))
+
+
+def judge(space: Space, candidates: Sequence[Candidate], units: Units) -> list[Judged]:
+    """The closed form and the held-out errors of every candidate. O(C N³)."""
+    judged = []
+    total = float(np.sum(units.roots**2))
+    relevant = [candidate for candidate in candidates if candidate.relevance]
+    cross_fitted = _cross_fitted(space, relevant, units)
+    relevances = _relevances(space, relevant, units)
+    for candidate in candidates:
+        factors = relevances[candidate.rows] if candidate.relevance else None
+        built = space.built(candidate, factors)
+        form = solve_kernel(space.kernel(built), units)
+        held_out = _cut(cross_fitted.get(candidate, form.held_out), units)
+        errors = np.sum((units.truth[:, None] - held_out) ** 2, axis=0) / total
+        judged.append(Judged(candidate, built.similarities, form, held_out, errors))
+    return judged
+
+
+def _relevances(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[str, FloatArray]:
+    """The relevance of columns, by the name of the rows that candidates see."""
+    return {name: relevance(units, space.scored[name]) for name in {candidate.rows for candidate in candidates}}
+
+
+def _cut(held_out: FloatArray, units: Units) -> FloatArray:
+    """Held-out predictions within the bounds; of whole queries none farther from 0 than the range of the scores."""
+    low, high = bounds(units)
+    if units.whole:
+        low, high = low - high, high - low
+    return np.clip(held_out, units.roots[:, None] * low, units.roots[:, None] * high)
+
+
+def _cross_fitted(space: Space, candidates: Sequence[Candidate], units: Units) -> dict[Candidate, FloatArray]:
+    """Held-out predictions (N, a) of candidates, relevance computed without the units that are predicted."""
+    predictions = {candidate: np.zeros((len(units), len(ALPHAS))) for candidate in candidates}
+    if not candidates:
+        return predictions
+    for block in coarse_folds(units, N_CROSS_FITS[len(units) > MANY_UNITS]):
+        train = units.take(np.setdiff1d(np.arange(len(units)), block))
+        left = units.take(block)
+        relevances = _relevances(space, candidates, train)
+        for candidate in candidates:
+            kernel = space.kernel(space.built(candidate, relevances[candidate.rows]))
+            form = solve_kernel(kernel, train, with_held_out=False)
+            values = kernel @ train.root_transposed(form.duals)
+            predictions[candidate][block] = left.left_out(values + train.level(values))
+    return predictions
+
+
+def coarse_folds(units: Units, n_folds: int) -> list[Index]:
+    """At most so many unions of folds, neighbours by score kept apart, each the numbers of its units."""
+    count = int(units.folds.max()) + 1
+    n_folds = min(n_folds, count)
+    means = np.bincount(units.folds, units.scores) / np.bincount(units.folds)
+    ranks = np.argsort(np.argsort(means, kind="stable"), kind="stable")
+    return [block for block in fold_blocks((ranks % n_folds)[units.folds], n_folds) if len(block)]
+
+
+def mix(judged: Sequence[Judged], units: Units, *, ranks: bool, allowed: Mask | None = None) -> Mixture:
+    """The weights of the candidates that are allowed.
+
+    ranks : whether only the order within queries counts: then predictions are divided by their spread, and evidence,
+        whose noise is not that of grades, has a say on item effects alone; none where scores are marks, of two values
+    """
+    mask = np.ones(len(judged), dtype=bool) if allowed is None else allowed
+    if ranks:
+        return _mix_by_order(judged, units, mask)
+    least = np.asarray([c.errors[c.best] for c in judged])
+    marks = len(np.unique(units.scores)) <= 2  # yes and no: their noise is not that of the evidence
+    floor = ALMOST_RIGHT * _variance(units) if marks else 0.0
+    held_out = np.stack([c.held_out[:, c.best] for c in judged])
+    if len(units) >= STACKED_UNITS:
+        by_error = np.zeros(len(judged))
+        by_error[mask] = convex_weights(held_out[mask], units.truth)
+    else:
+        by_error = _error_weights(judged, least + floor, units, mask)
+    log_evidence = np.stack([c.form.log_evidence for c in judged])
+    log_evidence[~mask] = -np.inf
+    shares = (0.0 if marks else 0.5) * softmax(log_evidence / 2 + _log_priors(judged)[:, None])
+    for number, candidate in enumerate(judged):
+        shares[number, candidate.best] += (1.0 if marks else 0.5) * by_error[number]
+    squares = (units.truth - held_out) ** 2
+    shares *= _belief(judged, squares, least, units, shares.sum(axis=1), mask)[:, None]
+    return Mixture(shares, np.ones(len(judged)), least)
+
+
+def _mix_by_order(judged: Sequence[Judged], units: Units, mask: Mask) -> Mixture:
+    truth = units.centred(units.truth)
+    held_out = np.stack([units.centred(c.held_out[:, c.best]) for c in judged])
+    spreads = np.sqrt(np.mean(held_out**2, axis=1))
+    usable = mask & (spreads > 1e-8 * spreads.max(initial=0.0)) & (spreads > 0)
+    if not usable.any():
+        usable, spreads = mask, np.ones(len(judged))
+    scaled = held_out / np.where(usable, spreads, 1.0)[:, None]
+    slopes = np.maximum(scaled @ truth / np.maximum(np.sum(scaled**2, axis=1), LEAST_SCALE), 0.0)
+    squares = (truth - slopes[:, None] * scaled) ** 2
+    errors = squares.sum(axis=1) / float(np.sum(units.roots**2))
+    weights = _error_weights(judged, errors + ALMOST_RIGHT * _variance(units), units, usable)
+    weights = _items_by_evidence(judged, weights)
+    weights = weights * _belief(judged, squares, errors, units, weights, usable)
+    combined = weights @ scaled
+    square = float(np.mean(combined**2))
+    slope = float(np.mean(combined * truth)) / max(square, LEAST_SCALE)
+    least = LEAST_SLOPE * np.sqrt(np.mean(truth**2) / max(square, LEAST_SCALE))
+    size = max(slope, least) if square > 0 else 1.0  # nothing is predicted of any unit that is held out
+    multipliers = np.where(usable, size / np.where(usable, spreads, 1.0), 0.0)
+    shares = np.zeros((len(judged), len(judged[0].errors)))
+    shares[np.arange(len(judged)), [c.best for c in judged]] = weights
+    return Mixture(shares, multipliers, errors)
+
+
+def _log_priors(judged: Sequence[Judged]) -> FloatArray:
+    return np.log([judgement.candidate.prior for judgement in judged])
+
+
+def _error_weights(judged: Sequence[Judged], errors: FloatArray, units: Units, mask: Mask) -> FloatArray:
+    """Prior · (error / least error)^(−√units), 0 where not allowed: (C,), their sum is 1."""
+    exponent = np.sqrt(int(units.folds.max()) + 1)
+    logarithms = _log_priors(judged) - exponent * np.log(np.maximum(errors, LEAST_SCALE))
+    return softmax(np.where(mask, logarithms, -np.inf))
+
+
+def convex_weights(predictions: FloatArray, truth: FloatArray) -> FloatArray:
+    """argmin ‖truth − Σ w_c predictions_c‖² over weights (C,) from 0 whose sum is 1, for predictions (C, N)."""
+    size = SUM_TO_ONE * max(float(np.linalg.norm(predictions)), LEAST_SCALE)
+    ones = np.full(len(predictions), size)
+    weights, _ = nnls(np.column_stack([predictions, ones]).T, np.append(truth, size))
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
+
+
+def _items_by_evidence(judged: Sequence[Judged], weights: FloatArray) -> FloatArray:
+    """Weights (C,) of which that of item effects alone is multiplied by their evidence over that of the others.
+
+    Held-out errors say too little about them: of few answers, most are about items that no other answer is about.
+    """
+    alone = np.asarray([c.candidate.identity == 1 for c in judged]) & (weights > 0)
+    others = ~alone & (weights > 0)
+    if not alone.any() or not others.any():
+        return weights
+    evidence = logsumexp([c.form.log_evidence for c in judged], axis=1)
+    mean = logsumexp(evidence[others], b=weights[others] / weights[others].sum())
+    logarithms = np.log(np.maximum(weights, LEAST_SCALE)) + np.where(alone, evidence - mean, 0.0)
+    return softmax(np.where(weights > 0, logarithms, -np.inf))
+
+
+def _belief(
+    judged: Sequence[Judged],
+    squares: FloatArray,
+    errors: FloatArray,
+    units: Units,
+    weights: FloatArray,
+    mask: Mask,
+) -> FloatArray:
+    """What weights are multiplied by, because declared views are believed: (C,).
+
+    Agreement has half of the weight at least, unless its best candidate is worse than the best without agreement by more
+    than one standard error of the difference between folds; then it has none.
+    """
+    agreeing = np.asarray([c.candidate.views == "agreement" for c in judged]) & mask
+    plain = ~agreeing & mask
+    if not agreeing.any() or not plain.any():
+        return np.ones(len(judged))
+    first = int(np.flatnonzero(agreeing)[np.argmin(errors[agreeing])])
+    second = int(np.flatnonzero(plain)[np.argmin(errors[plain])])
+    gaps = np.bincount(units.folds, squares[first] - squares[second])
+    rounding = ROUNDING * squares[second].sum()
+    against = gaps.sum() > max(np.sqrt(len(gaps)) * gaps.std(), rounding)
+    total = float(weights[agreeing].sum())
+    share = 0.0 if against else max(total, BELIEF)
+    return np.where(agreeing, share / max(total, LEAST_SCALE), (1 - share) / max(1 - total, LEAST_SCALE))

@@ -1,0 +1,774 @@
+"""What every learner is: an estimator whose fitted functions are expansions, with checked parameters, `predict`, `score`.
+
+`Learner` is the base of all learners, `OneViewLearner` that of learners that see all columns at once and are fitted in
+ways of their own; `_kernel_learner` holds least squares on one view and on several. `RankerMixin` and `R2Mixin` say
+what `score` is.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import isfunction
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from corank._scikit_learn import BaseEstimator, check_is_fitted
+from corank.core.arrays import (
+    Array,
+    Index,
+    dtype_name,
+    first_appearance,
+    float64,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    sum_of,
+    take,
+    to_numpy,
+    with_precision_of,
+)
+from corank.core.basis import (
+    AUTO_LIMIT,
+    AUTO_SIZE,
+    Basis,
+    FeatureBasis,
+    KernelBasis,
+    Whitening,
+    check_basis,
+    resolve_basis,
+    warn_of_subset,
+)
+from corank.core.folds import Splits
+from corank.core.kernels import Kernel, check_precomputed, is_named, is_registered, kernel_names
+from corank.core.labels import encode_queries
+from corank.core.loss import WEIGHTINGS, Loss, Pointwise, blend
+from corank.core.messages import warn_user
+from corank.core.observations import ComparedRows, Rows, ScoredRows, warn_of_ties
+from corank.core.unscored import UnscoredRows
+from corank.core.views import select
+from corank.describe import Summary, summarise
+from corank.inputs import (
+    is_frame,
+    read_comparisons,
+    read_features,
+    read_rows,
+    read_scores,
+    read_weights,
+    warn_of_scales,
+)
+from corank.learners.pair_explanation import PairExplanation, explain_expansions, read_pair
+from corank.learners.scans import (
+    check_alone,
+    explained_score,
+    from_dask,
+    is_scan,
+    order_score,
+    predict_scan,
+    write_predictions,
+)
+from corank.learners.splits import read_splits
+from corank.learners.update import kept_rows
+from corank.metrics import disagreement_error
+from corank.model_files import Saveable
+from corank.model_files.container import all_or_nothing
+from corank.solve.holdout import SCORINGS
+from corank.solve.prediction import predict_in_blocks
+from corank.solve.systems import PrimalSystem
+from corank.solve.tuning import Training
+
+
+def read_kernel(kernel: Any, degree: Any, coef0: Any, kernel_params: Any) -> Kernel:
+    """The kernel, its width still open."""
+    if isinstance(kernel, str):
+        if kernel not in kernel_names():
+            raise ValueError(f"kernel {kernel!r} is not known; choose from {', '.join(kernel_names())}.")
+    elif not callable(kernel):
+        raise TypeError(f"kernel must be a name or a function, got {kernel!r}.")
+    if kernel_params and isinstance(kernel, str) and not is_registered(kernel):
+        raise ValueError(f"kernel_params go with a kernel function, not with kernel={kernel!r}.")
+    for name, value in (("degree", degree), ("coef0", coef0)):
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"{name} must be a number, got {value!r}.")
+    return Kernel(kernel, None, degree, coef0, dict(kernel_params or {}))
+
+
+def read_comparison(weighting: Any, beta: Any) -> Loss:
+    """What a ranker compares."""
+    if weighting not in WEIGHTINGS:
+        raise ValueError(f"weighting {weighting!r} is not known; use 'size', 'unit' or 'query'.")
+    if not isinstance(beta, Real) or not 0 <= float(beta) <= 1:
+        raise ValueError(f"beta must lie between 0 (ranking) and 1 (regression), got {beta!r}.")
+    return blend(weighting, float(beta))
+
+
+def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Refuse a value that is none of the choices."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise ValueError(f"{name} {value!r} is not known; use {' or '.join(map(repr, choices))}.")
+
+
+def check_weights(comparison: Loss, sample_weight: Any) -> None:
+    """Refuse weights where every query counts the same."""
+    if sample_weight is not None and getattr(comparison, "weighting", None) == "query":
+        raise ValueError(
+            "sample_weight does not go with weighting='query', which gives every query the same weight; "
+            "use weighting='size' or 'unit'."
+        )
+
+
+def candidates(value: Any, name: str, words: tuple[str, ...], *, zero: bool = False) -> float | str | tuple[float, ...]:
+    """A number, one of the words, or a list of numbers; greater than 0, or 0 too where `zero`."""
+    if isinstance(value, str):
+        if value not in words:
+            choices = [*map(repr, words), "a number or a list"]
+            raise ValueError(f"{name} {value!r} is not known; use {', '.join(choices)}.")
+        return value
+    if isinstance(value, Mapping | bool) or value is None:
+        choices = ["a number", *map(repr, words)]
+        raise ValueError(f"{name} must be {', '.join(choices)} or a list of numbers, got {value!r}.")
+    try:
+        numbers = np.asarray(to_numpy(value), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or a list of numbers, got {value!r}.") from error
+    fitting = np.isfinite(numbers) & ((numbers >= 0) if zero else (numbers > 0))
+    if numbers.size == 0 or numbers.ndim > 1 or not np.all(fitting):
+        raise ValueError(f"{name} must be {'0 or more' if zero else 'greater than 0'}, got {value!r}.")
+    return float(numbers) if numbers.ndim == 0 else tuple(float(number) for number in numbers)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number from 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def whole_numbers(value: Any, name: str) -> int | str | tuple[int, ...]:
+    """ "tune", a whole number from 1, or several of them in increasing order."""
+    if is_named(value, "tune"):
+        return "tune"
+    if is_whole(value):
+        return int(value)
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(numbers, list | tuple | range) or not numbers or not all(map(is_whole, numbers)):
+        raise ValueError(f"{name} must be 'tune', a whole number from 1 or a list of them, got {value!r}.")
+    return tuple(sorted({int(number) for number in numbers}))
+
+
+def seed(random_state: Any) -> int:
+    """None means the same choices every time."""
+    if random_state is None:
+        return 0
+    from sklearn.utils import check_random_state
+
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def read_shared_parameters(learner: Any) -> None:
+    """Note what every kernel width must share: the seed, a `cv` that can be read only once, kernel and gamma, checked."""
+    learner._seed = seed(learner.random_state)
+    learner._cv = list(learner.cv) if hasattr(learner.cv, "__next__") else learner.cv
+    learner._given_kernel = read_kernel(learner.kernel, learner.degree, learner.coef0, learner.kernel_params)
+    learner._given_gamma = candidates(learner.gamma, "gamma", learner._gamma_words)
+
+
+PRECOMPUTED = "update cannot extend a precomputed kernel; fit again with the larger matrix."
+
+
+def finite_predictions(values: Array) -> Array:
+    """Predictions as they are, refused where they are not finite."""
+    xp = namespace(values)
+    if not xp.all(xp.isfinite(values)):
+        raise ValueError(
+            "the model gives NaN or infinity on these rows; their numbers, or those of the model, are too large."
+        )
+    return values
+
+
+class BriefRequest:
+    """scikit-learn's `set_fit_request` and its like, with one line of help instead of forty."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        method = self.request.__get__(instance, owner)
+        method.__doc__ = "Say which metadata searches and pipelines hand on: see scikit-learn's metadata routing."
+        return method
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """Parameters of learners that choose by held-out errors; a learner declares its own before them."""
+
+    _gamma_words: ClassVar[tuple[str, ...]] = ("scale", "tune")
+
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    cv: Any = None
+    scoring: Any = None
+    random_state: Any = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BasisParameters(KernelParameters):
+    """Parameters of learners whose basis may be a number of rows."""
+
+    basis_selection: Any = "pivoted"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WidthParameters(BasisParameters):
+    """Parameters of learners with one view, which choose the width of their kernel where scored rows are few."""
+
+    _gamma_words = ("auto", "scale", "tune")
+
+    gamma: Any = "auto"
+
+
+WITH_UNSCORED: dict[str, str | bool] = {"unscored": True, "unscored_qid": True}  # what searches hand on to `fit`
+
+
+class QueryEstimator(BaseEstimator):  # type: ignore[misc]
+    """How scikit-learn sees what learns from queries: `groups=` is their qid, CSR is welcome, y is needed."""
+
+    _learned = "coef_"  # what every fitted one has
+    __metadata_request__fit: ClassVar[dict[str, str | bool]] = {"qid": "groups"}
+    __metadata_request__score: ClassVar[dict[str, str | bool]] = {"qid": "groups", "sample_weight": True}
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for name, request in list(vars(cls).items()):  # scikit-learn has just put them there
+            if name.startswith("set_") and name.endswith("_request"):
+                setattr(cls, name, BriefRequest(request))
+        for name in ("fit", "fit_comparisons", "update", "update_comparisons", "suggest"):
+            if isfunction(vars(cls).get(name)):
+                setattr(cls, name, all_or_nothing(vars(cls)[name]))
+
+    @property
+    def _pairwise(self) -> bool:
+        """Whether X is one square matrix of kernel values."""
+        return False
+
+    def summary(self) -> Summary:
+        """The fitted model in words: what it was fitted on, kernel, basis, what was chosen, held-out error, effect.
+
+        Returns
+        -------
+        Summary
+            Print it; notebooks show it as a table. `corank inspect` says the same of a model file.
+        """
+        check_is_fitted(self)
+        return summarise(self)
+
+    def _read(self, X: Any) -> Array:
+        """The features of new rows."""
+        check_is_fitted(self)
+        return read_features(self, self._as_features(X), reset=False)
+
+    def _as_features(self, X: Any) -> Any:
+        """A table as the features of a model that has a TableEncoder; anything else as it is."""
+        return X if self.encoder_ is None or not is_frame(X) else self.encoder_.transform(X)
+
+    def _at_a_glance(self) -> Self:
+        """The estimator without what is found out only when it is asked for."""
+        return self
+
+    def _html_repr(self) -> str:
+        """scikit-learn's diagram and, once fitted, the summary below it."""
+        from sklearn.utils import estimator_html_repr
+
+        diagram: str = estimator_html_repr(self)
+        return diagram + self._at_a_glance().summary()._repr_html_() if hasattr(self, self._learned) else diagram
+
+    def _get_fitted_attr_html(self, *place: Any, **named: Any) -> Any:
+        """scikit-learn's list of fitted attributes, for which it looks at every property."""
+        return super(QueryEstimator, self._at_a_glance())._get_fitted_attr_html(*place, **named)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._pairwise
+        tags.target_tags.required = True
+        return tags
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """One function Σ c_i k(x, z_i), or Σ c_i x_i.
+
+    coefficients : (r,); points : (r, d) as in KernelBasis, None for the columns themselves
+    columns : of X that it sees, None for all
+    """
+
+    coefficients: Array
+    kernel: Kernel
+    points: Array | None
+    columns: Index | None = None
+
+    def basis(self, reference: Array, whitening: Whitening | None = None) -> Basis:
+        """Its basis beside a reference; `whitening` as its sums were gathered with."""
+        points = self.points
+        if points is None:
+            return FeatureBasis(self.coefficients.shape[0], reference)
+        if not is_sparse(points):
+            points = like(points, reference, dtype_name(points))
+        elif is_foreign(reference):
+            raise ValueError("the model was fitted on a CSR matrix; X must be a NumPy array or CSR.")
+        return KernelBasis(self.kernel, points, own_whitening=whitening)
+
+    def seen(self, features: Array) -> Array:
+        """The columns of X that it sees."""
+        return features if self.columns is None else select(features, self.columns)
+
+    def values(self, features: Array) -> Array:
+        """For the rows of X: (n,) float64, where X is or, for CSR, in NumPy. O(n r d)."""
+        return predict_in_blocks(self.basis(features), like(self.coefficients, features), self.seen(features))
+
+    def basis_values(self, features: Array) -> Array:
+        """k(x, z_i), or x_i, for the rows of X: (n, r); times the coefficients they sum to `values`. O(n r d)."""
+        return self.basis(features).features(self.seen(features))
+
+    def slopes(self, n_columns: int) -> Array | None:
+        """Its slopes along the columns that it sees (k,), of `n_columns` of X; None where it is no linear function."""
+        if self.points is None:
+            return self.coefficients
+        if self.kernel.precomputed:
+            slopes = np.zeros(n_columns if self.columns is None else len(self.columns))
+            slopes[to_numpy(self.points)] = to_numpy(self.coefficients)
+            return slopes
+        if self.kernel.name != "linear":
+            return None
+        return self.kernel.seen((self.kernel.seen(float64(self.points)).T @ self.coefficients)[None, :])[0]
+
+
+class Learner(Saveable, QueryEstimator):
+    """A fitted learner is one expansion, or one per view, and an intercept. A kind of learner adds how it is fitted."""
+
+    _several: ClassVar[bool] = False  # whether fitted attributes are lists with one entry per view
+    _auto_basis = (AUTO_LIMIT, AUTO_SIZE)  # rows up to which basis="auto" takes all of them; how many beyond
+
+    def _comparison(self) -> Loss:
+        """What is compared with what; checks the learner's own parameters."""
+        raise AssertionError("a learner says what it compares")
+
+    def _expansions(self) -> Sequence[Expansion]:
+        """The fitted functions, whose mean is the prediction."""
+        raise AssertionError("a kind of learner says what it has fitted")
+
+    def _weighted_expansions(self) -> list[tuple[float, Expansion]]:
+        """Shares and functions whose sum, with the intercept, is the prediction."""
+        functions = self._expansions()
+        return [(1 / len(functions), function) for function in functions]
+
+    def _per_view(self, name: str) -> Any:
+        """A fitted attribute as a list with one entry per view."""
+        value = getattr(self, name)
+        return value if self._several else [value]
+
+    def _keep_per_view(self, name: str, values: Any) -> None:
+        """Set a fitted attribute from a list with one entry per view, or None."""
+        setattr(self, name, values if self._several or values is None else values[0])
+
+    def _keep_training(self, system: Any, unscored: UnscoredRows, *, in_memory: bool) -> None:
+        """Remember what `update_model` needs: sums, or rows in memory; neither where a model cannot be updated."""
+        views = system.views
+        scored = not isinstance(views[0].problem, ComparedRows)
+        summed = isinstance(system, PrimalSystem)
+        kernels = [getattr(view.basis, "kernel", None) for view in views]
+        statistics = rows = disagreement = None
+        whitenings: list[Whitening | None] = [None for _ in views]
+        if scored and summed:
+            statistics = system.view_statistics()
+            disagreement = system.disagreement if self._several else None
+            whitenings = [view.basis.whitening if isinstance(view.basis, KernelBasis) else None for view in views]
+        elif scored and in_memory and not any(kernel is not None and kernel.precomputed for kernel in kernels):
+            rows = kept_rows(views, unscored) if self._several else [views[0].problem.rows]
+        self._keep_per_view("_statistics", statistics)
+        self._keep_per_view("_rows", rows)
+        self._keep_per_view("_whitenings" if self._several else "_whitening", whitenings)
+        if self._several:
+            self._disagreement: Any = disagreement
+            self._compared: Any = not scored
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, X: Any) -> Array:
+        """Scores of the rows of X, the mean of the views where there are several: higher is better.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor; for a precomputed kernel its values with all rows of `fit`. A table
+            goes through the model's `encoder_` first, where it has one. Or a `corank.scan`; see `predict_to` for more
+            rows than memory
+
+        Returns
+        -------
+        (n,) in the library, on the device and with the precision of X. O(n r d), in blocks: memory does not grow
+        with n beyond the result, and the columns of a view where they lie apart.
+        """
+        X, _, _ = from_dask(X)
+        if is_scan(X):
+            check_is_fitted(self)
+            return predict_scan(self, X)
+        return self._values(self._read(X))
+
+    def predict_to(
+        self, X: Any, path: Any, *, columns: Any = None, name: str = "prediction", overwrite: bool = False
+    ) -> int:
+        """Write the scores of the rows of a scan to a file, chunk by chunk, in the order of the rows.
+
+        Parameters
+        ----------
+        X : corank.scan
+        path : where to write: `.parquet`, `.csv` or `.csv.gz`; the file is there when it is complete, or not at all.
+            Where the scan has a Dask client: a folder, in which every worker writes Parquet files of its own
+        columns : names of columns of the scanned files to write beside the scores; None takes the query column, if any
+        name : what to call the scores
+        overwrite : whether a file that is already there may be replaced
+
+        Returns
+        -------
+        int, the number of rows
+        """
+        check_is_fitted(self)
+        X, _, _ = from_dask(X)
+        if not is_scan(X):
+            raise TypeError("predict_to takes a corank.scan; for rows in memory use predict.")
+        return write_predictions(self, X, path, columns, name, overwrite=overwrite)
+
+    def _values(self, features: Array) -> Array:
+        """Scores of checked features."""
+        parts = [function.values(features) for function in self._expansions()]
+        return self._scores(sum_of(parts) / len(parts), features)
+
+    def _scores(self, values: Array, features: Array) -> Array:
+        """Values of expansions as scores, with the precision of X."""
+        return with_precision_of(features, finite_predictions(values + self.intercept_))
+
+    def explain_pair(self, a: Any, b: Any, *, items: Any = None, names: Any = None) -> PairExplanation:
+        """Say why one item is above another: by the items that the model consists of, by view and by column.
+
+        Parameters
+        ----------
+        a, b : one row each, as in `predict`, or row numbers of `items`
+        items : (n, d), rows such as those of `fit`: items of the model that are found among them are called by their names
+        names : (n,) what the rows of `items` are called; None takes the index of a pandas frame, or their numbers
+
+        Returns
+        -------
+        PairExplanation
+            Three lists of parts, each of which sums to the difference of the two predictions.
+        """
+        check_is_fitted(self)
+        return explain_expansions(self, read_pair(self, a, b, items, names))
+
+    # ---------------------------------------------------------------- update
+
+    def update(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Add newly scored rows to a fitted model.
+
+        Kernel, basis rule, `alpha_` and `agreement_` stay, and so do the unscored rows on which views agree; to choose
+        them anew, fit again. A model on all its rows takes the new ones into its basis; a model on a subset only adds
+        to its sums, however many rows it has seen. Rows with a qid form queries of their own; without one they join
+        the one query of a model fitted without qid.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`
+        y : (n,) scores, NaN = unscored: left out; with several views also one column per view, as in `fit`
+        qid : (n,) query labels, needed where the model was fitted with them
+        sample_weight : (n,) weights
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if self._statistics is None and self._rows is None:
+            raise ValueError(self._why_fixed())
+        comparison = self._comparison()
+        if (qid is not None) != self._with_queries and comparison.needs_queries:
+            how = "with" if self._with_queries else "without"
+            raise ValueError(f"qid must be given to update as it was to fit: the model was fitted {how} qid.")
+        check_weights(comparison, sample_weight)
+        self._grow(X, y, qid, sample_weight)
+        return self
+
+    def _warn_of_nothing_new(self, rows: Sequence[Rows]) -> None:
+        """Say so where new rows, one set per view, can be compared with nothing."""
+        problems = [ScoredRows(scored, self._comparison()) for scored in rows if len(scored)]
+        if self._with_queries and all(problem.is_tied for problem in problems):
+            warn_user(
+                "update: no two of the new rows can be compared, so nothing was learned from them. New rows form "
+                "queries of their own; to add to a query that is already known, fit again with all rows."
+            )
+
+    def _why_fixed(self) -> str:
+        """Why a model without sums and rows cannot be updated."""
+        raise AssertionError("a kind of learner says what it cannot add to")
+
+    def _grow(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> None:
+        """Add rows to what was kept, and solve again."""
+        raise AssertionError("a kind of learner says how it grows")
+
+
+class OneViewLearner(Learner):
+    """A learner that sees all columns at once. A kind of learner adds how a checked problem is fitted."""
+
+    @property
+    def _pairwise(self) -> bool:
+        return is_named(self.kernel, "precomputed")
+
+    @property
+    def _centred(self) -> bool:
+        return bool(getattr(self, "fit_intercept", False))
+
+    def _expansions(self) -> list[Expansion]:
+        return [Expansion(self.coef_, self._kernel, self.basis_points_)]
+
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on the rows that have a score.
+
+        Parameters
+        ----------
+        X : (n, d) array, frame, CSR or tensor
+        y : (n,) scores, NaN = unscored (left out, but may be in the dictionary of a pursuit)
+        qid : (n,) query labels, any hashable, in any order; None = one query. For a regressor, rows with the same label
+            are held out together, nothing else
+        sample_weight : (n,) weights of the squared errors; of rankers a pair counts the product of its two. They are
+            weights of the rows that make components, and the noise variance of a Gaussian process is divided by them
+
+        Returns
+        -------
+        self
+        """
+        loss = self._comparison()
+        check_weights(loss, sample_weight)
+        everything, rows = read_rows(self, X, y, qid, sample_weight)
+        level = ScoredRows(rows, loss).mean_score if self._centred else 0.0
+        rows = rows.lowered(level)
+        problem = ScoredRows(rows, loss, level)
+        warn_of_ties(problem)
+        training = Training(problem, to_numpy(rows.index), everything, rows.weights)
+        return self._fit_training(training, with_queries=qid is not None, level=level)
+
+    def _fit_comparisons(self, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any) -> Self:
+        self._comparison()
+        everything = read_features(self, X, reset=True)
+        problem, used = compared_rows(everything, X, winners, losers, margins, weights, qid)
+        return self._fit_training(Training(problem, used, everything), with_queries=qid is not None)
+
+    def _fit_training(self, training: Training, *, with_queries: bool, level: float = 0.0) -> Self:
+        """Fit a checked problem, whose scores had a level taken out."""
+        raise AssertionError("a kind of learner says how it is fitted")
+
+    def _read_kernel(self, training: Training) -> Kernel:
+        """The kernel, its width still open; checks `scoring`, and the matrix where it is given."""
+        kernel = read_kernel(self.kernel, self.degree, self.coef0, self.kernel_params)
+        check_choice(self.scoring, "scoring", (None, *SCORINGS))
+        if kernel.precomputed:
+            check_precomputed(training.everything)
+        elif getattr(self, "dictionary", None) is None and not is_named(self.gamma, "columns"):
+            warn_of_scales(training.everything, self.kernel)
+        return kernel
+
+    def _shared_settings(self, training: Training) -> dict[str, Any]:
+        """Parameters that learners with held-out errors share, checked against the rows."""
+        return {
+            "kernel": self._read_kernel(training),
+            "gamma": candidates(self.gamma, "gamma", ("scale", "tune")),
+            "scoring": self.scoring or "squared",
+            "seed": seed(self.random_state),
+        }
+
+    def _splits(self, training: Training) -> Index | Splits | None:
+        """What `cv` asks to hold out, None for the default."""
+        return read_splits(self.cv, training.problem, training.index, training.everything.shape[0])
+
+    def _basis_rows(self, training: Training) -> Any:
+        """What `basis` asks for, checked against the rows; says so where "auto" takes some of them."""
+        check_choice(self.basis_selection, "basis_selection", ("pivoted", "random"))
+        n = len(training.index)
+        spec = check_basis(self.basis, training.everything.shape[0], n)
+        resolved = resolve_basis(spec, n, *self._auto_basis)
+        warn_of_subset(spec, resolved, n)
+        if is_named(resolved, "features") and self.kernel != "linear":
+            raise ValueError(f"basis='features' needs kernel='linear', got kernel={self.kernel!r}.")
+        return resolved
+
+    def _keep_basis(self, basis: Any, rows: Index | None) -> None:
+        """Remember the basis of the function: its kernel, its points and their row numbers."""
+        self.basis_ = rows
+        self.basis_points_ = basis.points if isinstance(basis, KernelBasis) else None
+        self._kernel = basis.kernel if isinstance(basis, KernelBasis) else Kernel("linear")
+        self.gamma_: Any = self._kernel.gamma
+
+    def _keep_counts(self, training: Training, *, with_queries: bool, level: float) -> None:
+        """Remember how many rows and queries there were, and the level of their scores."""
+        self._level, self._with_queries = level, with_queries
+        self._n_seen = training.everything.shape[0]
+        self._n_scored = len(training.index)
+        self._n_queries = training.problem.n_queries
+        self.encoder_ = self.table_ = None  # those of a loaded model belong to what it was fitted on before
+
+
+def _split_by_groups() -> bool:
+    """Whether scikit-learn, up the stack, splits rows by groups, of which the learner hears only by metadata routing."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            more = frame.f_locals.get("params")
+            groups = more.get("groups") if isinstance(more, dict) else frame.f_locals.get("groups")
+            if groups is not None:
+                return True
+        frame = frame.f_back
+    return False
+
+
+def compared_rows(
+    features: Array, X: Any, winners: Any, losers: Any, margins: Any, weights: Any, qid: Any
+) -> tuple[ComparedRows, Index]:
+    """Checked comparisons between rows of X, whose features were read, and the numbers of the rows in any of them."""
+    n = features.shape[0]
+    first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
+    groups = comparison_groups(first, second, n, qid)
+    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    items = features if len(used) == n else take(features, used)
+    split = len(first)
+    problem = ComparedRows(items, ends[:split], ends[split:], size, weight, groups, named=qid is not None)
+    return problem, used
+
+
+def comparison_groups(winners: Array, losers: Array, n_rows: int, qid: Any) -> Array:
+    """What is held out together: the comparisons of a query, else those of the same two items."""
+    if qid is None:
+        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        groups, _ = first_appearance(low * n_rows + high)
+        return groups
+    queries = to_numpy(encode_queries(qid, n_rows)[0])
+    if np.any(queries[winners] != queries[losers]):
+        row = int(np.argmax(queries[winners] != queries[losers]))
+        raise ValueError(f"comparison {row} is between rows of two queries: {winners[row]} and {losers[row]} of X.")
+    groups, _ = first_appearance(queries[winners])
+    return groups
+
+
+class ComparisonMixin:
+    """`fit_comparisons` for learners with one view."""
+
+    _fit_comparisons: Callable[..., Any]
+
+    @all_or_nothing
+    def fit_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        r"""Fit on explicit comparisons: rows `winners` of X beat rows `losers`.
+
+        .. math:: \min_f \sum_k w_k \big(\text{margin}_k - (f(x_{win}) - f(x_{lose}))\big)^2 + \alpha \|f\|^2
+
+        on the components of the rows that are compared, where the learner makes any.
+
+        Parameters
+        ----------
+        X : (n, d) items
+        winners, losers : (p,) row numbers of X, or labels of the index of a pandas frame (not whole numbers)
+        margins : (p,) >= 0, by how much; default 1, 0 = a tie
+        weights : (p,) >= 0; the noise variance of a Gaussian process is divided by them
+        qid : (n,) one label per row of X; comparisons of one query are held out together
+
+        Returns
+        -------
+        self
+        """
+        fitted: Self = self._fit_comparisons(X, winners, losers, margins, weights, qid)
+        return fitted
+
+
+class RankerMixin:
+    """What is compared and `score`, for learners whose predictions are compared within queries.
+
+    `_predicts_within_queries` : whether predictions depend on query labels too
+    """
+
+    weighting: Any
+    _with_queries: bool
+    _predicts_within_queries: ClassVar[bool] = False
+
+    def _comparison(self) -> Loss:
+        return read_comparison(self.weighting, getattr(self, "beta", 0.0))
+
+    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """1 − disagreement: the mean share of rightly ordered pairs in a query; 0.5 is chance.
+
+        Parameters
+        ----------
+        X : (n, d), or a `corank.scan`, which brings its scores and queries
+        y : (n,) scores, NaN left out
+        qid : (n,) query labels; None = one query
+        sample_weight : (n,) weights
+
+        Returns
+        -------
+        float
+        """
+        X, y, qid = from_dask(X, y, qid)
+        if is_scan(X):
+            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+            if self._with_queries and not X.has_queries:
+                warn_user("The model was fitted with queries but the scan has none: all rows count as one query.")
+            return order_score(self, X)
+        within = {"qid": qid} if self._predicts_within_queries else {}
+        predictions = self.predict(X, **within)  # type: ignore[attr-defined]
+        if qid is None and not self._with_queries and _split_by_groups():
+            warn_user(
+                "groups= splits the rows, but does not reach the ranker: it is fitted and scored as if all rows were one "
+                "query. Turn on sklearn.set_config(enable_metadata_routing=True) and pass params={'groups': groups}."
+            )
+        if qid is None and self._with_queries:
+            warn_user(
+                "The model was fitted with qid but is scored without: all rows count as one query. In a search or "
+                "cross-validation turn on sklearn.set_config(enable_metadata_routing=True) and pass groups=."
+            )
+        return 1.0 - float(disagreement_error(y, predictions, qid=qid, sample_weight=sample_weight))
+
+
+class R2Mixin:
+    """What is compared and `score`, for learners whose predictions are compared with the scores themselves."""
+
+    def _comparison(self) -> Loss:
+        return Pointwise()
+
+    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """R² of the predictions on the rows that have a score; qid plays no part.
+
+        Parameters
+        ----------
+        X : (n, d), or a `corank.scan`, which brings its scores and queries
+        y : (n,) scores, NaN left out
+        qid : ignored; taken so that searches can hand it to every learner
+        sample_weight : (n,) weights
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score
+
+        X, y, qid = from_dask(X, y, qid)
+        if is_scan(X):
+            check_alone(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+            return explained_score(self, X)
+        predictions = to_numpy(self.predict(X))  # type: ignore[attr-defined]
+        scores = to_numpy(read_scores(y, len(predictions), np.empty(0)))
+        scored = ~np.isnan(scores)
+        weights = read_weights(sample_weight, len(scores), np.empty(0))
+        own = None if weights is None else weights[scored]
+        return float(r2_score(scores[scored], predictions[scored], sample_weight=own))

@@ -1,0 +1,352 @@
+"""What Gaussian processes share: predictions with their uncertainty, probabilities of comparisons, what to ask next.
+
+`EvidenceLearner` has what follows from a posterior; `EvidenceLearner` the parameters of learners that are fitted by
+evidence (kernel width, variances, a basis whose covariance can be had) and what an update checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtr
+
+from corank._scikit_learn import check_is_fitted
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    runs_of_rows,
+    sum_of,
+    take,
+    to_numpy,
+    with_precision_of,
+)
+from corank.core.basis import KernelBasis, make_basis
+from corank.core.kernels import Kernel, finite_values, is_named
+from corank.core.messages import warn_user
+from corank.inputs import read_comparisons
+from corank.learners.base import PRECOMPUTED, Expansion, OneViewLearner, check_choice, comparison_groups, seed
+from corank.learners.suggest import Question, check_question, sample, shortlist
+from corank.solve.posterior import GaussianPart, Widths
+from corank.solve.questions import pairs_to_compare, rows_to_score
+from corank.solve.tuning import Training, kernels_to_try
+
+BLOCK_ENTRIES = 2**22  # kernel values at a time: 32 MB
+MIN_BLOCK_ROWS = 64  # however many basis points there are: smaller blocks cost more than their memory
+MAX_COLUMNS_WITH_WIDTHS = 500  # that can have a width each: the search has as many parameters
+CONSTANT_COLUMN_SCALE = 1e-3  # the scale of a column that never changes, which no width can be learned for
+WIDTHS: dict[str, Widths] = {"tune": "one", "columns": "each", "scale": "given"}
+
+
+def _chance_above_zero(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """The probability that a normal variable is above 0; ½ for mean and variance 0."""
+    scale = np.sqrt(variance)
+    z = np.divide(mean, scale, out=np.where(mean == 0, 0.0, np.copysign(np.inf, mean)), where=scale > 0)
+    return ndtr(z)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class EvidenceParameters:
+    """Parameters that Gaussian processes share, beside those that they learn from the evidence."""
+
+    kernel: Any = "rbf"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Any = None
+    basis_selection: Any = "pivoted"
+    random_state: Any = None
+
+
+class EvidenceLearner(OneViewLearner):
+    """A Gaussian process whose kernel is learned from the evidence. A learner adds its likelihood.
+
+    Its function has a Gaussian posterior, or a mixture of a few of them: the fitted `_parts`, on `basis_points_`.
+    """
+
+    _auto_basis = (2_000, 500)  # items up to which all of them span the function; how many do beyond
+    scoring = None  # the evidence takes the place of held-out errors
+    weighting = "size"  # of scores, where they are compared
+    _kind: Question  # what it was fitted on
+    _n_comparisons: int
+    _parts: list[GaussianPart]
+
+    def _variance(self, name: str) -> float | None:
+        """The parameter of that name as a variance, None to learn it."""
+        value = getattr(self, name)
+        if isinstance(value, str):
+            check_choice(value, name, ("tune",))
+            return None
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"{name} must be 'tune' or a number greater than 0, got {value!r}.")
+        return float(value)
+
+    def _start(self, training: Training) -> tuple[KernelBasis, Index, Widths]:
+        """The basis, with the kernel at the start of the search, its rows in X, and which widths are learned."""
+        kernel, widths = self._read_kernel(training), self._widths()
+        if widths == "each" and kernel.name != "rbf":
+            raise ValueError(f"gamma='columns' goes with kernel='rbf' only, got kernel={self.kernel!r}.")
+        if not kernel.has_width:
+            widths = "given"
+        columns = training.everything.shape[1]
+        if widths == "each" and columns > MAX_COLUMNS_WITH_WIDTHS:
+            raise ValueError(
+                f"gamma='columns' learns one width per column, but X has {columns:,}; use gamma='tune', or at most "
+                f"{MAX_COLUMNS_WITH_WIDTHS} columns."
+            )
+        spec = self._basis_rows(training)
+        if is_named(spec, "features"):
+            raise ValueError("basis='features' does not go with Gaussian processes; use kernel='linear' alone.")
+        basis_seed = seed(self.random_state)
+        gamma = "scale" if isinstance(self.gamma, str) else float(self.gamma)
+        kernel = kernels_to_try(training, kernel, gamma, spec, basis_seed)[0]
+        features = training.problem.features
+        basis, rows = make_basis(
+            spec, kernel, features, training.index, training.everything, self.basis_selection, basis_seed
+        )
+        assert isinstance(basis, KernelBasis)
+        assert rows is not None
+        if not kernel.precomputed and not is_sparse(features):
+            kernel = self._without_constants(kernel, features, widths)
+        return replace(basis, kernel=kernel), rows, widths
+
+    def _without_constants(self, kernel: Kernel, features: Array, widths: Widths) -> Kernel:
+        """The kernel with columns that never change near 0, where they stay, if every column has a width of its own."""
+        xp = namespace(features)
+        varies = to_numpy(xp.max(features, axis=0) > xp.min(features, axis=0))
+        if not varies.any():
+            warn_user("X: all columns are constant over the rows that count, so nothing can be learned from them.")
+        if widths != "each" or varies.all():
+            return kernel
+        scales = np.where(varies, 1.0, CONSTANT_COLUMN_SCALE)
+        return replace(kernel, scales=tuple(scales.tolist()))
+
+    def _widths(self) -> Widths:
+        """Which kernel widths `gamma` asks to learn."""
+        if isinstance(self.gamma, str):
+            check_choice(self.gamma, "gamma", tuple(WIDTHS))
+            return WIDTHS[self.gamma]
+        gamma: Any = self.gamma
+        if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
+            raise ValueError(f"gamma must be 'tune', 'columns', 'scale' or a number greater than 0, got {gamma!r}.")
+        return "given"
+
+    def _set_kernel(self, kernel: Kernel) -> None:
+        """Set the kernel and `gamma_`, which has one entry per column where each has a width."""
+        self._kernel = kernel
+        self.gamma_: Any = kernel.gamma
+        if kernel.scales is not None:
+            assert kernel.gamma is not None
+            self.gamma_ = kernel.gamma * np.asarray(kernel.scales) ** 2
+
+    def update_comparisons(
+        self, X: Any, winners: Any, losers: Any, *, margins: Any = None, weights: Any = None, qid: Any = None
+    ) -> Self:
+        """Add comparisons to a model that was fitted on comparisons; kernel, amplitude and noise stay.
+
+        Parameters
+        ----------
+        X : (n, d) items; those with the very features of items of the model are those items
+        winners, losers : (p,) row numbers of this X, or labels of its index
+        margins, weights : (p,) as in `fit_comparisons`
+        qid : (n,) as in `fit_comparisons`, needed where the model was fitted with it
+
+        Returns
+        -------
+        self
+        """
+        self._check_answers(margins, weights)
+        check_is_fitted(self)
+        if self._kernel.precomputed:
+            raise ValueError(PRECOMPUTED)
+        if self._kind == "score":
+            raise ValueError("update_comparisons: this model was fitted on scores; use update.")
+        if (qid is not None) != self._with_queries:
+            how = "with" if self._with_queries else "without"
+            raise ValueError(f"qid must be given to update_comparisons as it was to fit: {how} qid.")
+        features = self._read(X)
+        n = features.shape[0]
+        first, second, size, weight = read_comparisons(winners, losers, margins, weights, n, X)
+        comparison_groups(first, second, n, qid)  # refuses those between two queries
+        n_added = self._extend(features, first, second, size, weight)
+        self._n_seen += n_added
+        self._n_scored += n_added
+        return self
+
+    def _check_answers(self, margins: Any, weights: Any) -> None:
+        """Refuse margins or weights that the likelihood has no place for."""
+
+    def _extend(self, features: Array, winners: Index, losers: Index, margins: FloatArray, weights: FloatArray) -> int:
+        """Add comparisons between items, and solve again; the number of items that are new."""
+        raise AssertionError("a Gaussian process says how comparisons are added")
+
+    def _why_fixed(self) -> str:
+        if self._kernel.precomputed:
+            return PRECOMPUTED
+        return "update adds scored rows, but this model was fitted on comparisons; use update_comparisons."
+
+    def _warn_of_bounds(self, names: tuple[str, ...]) -> None:
+        """Say which parameters the search would have driven further."""
+        for name in names:
+            warn_user(
+                f"{name} was tuned to the end of its range: the data do not determine it. Give {name} a number, or give "
+                "more data."
+            )
+
+    # ---------------------------------------------------------------- what follows from the posterior
+
+    @property
+    def _answer_noise(self) -> float:
+        """The noise variance of one observed difference."""
+        raise AssertionError("a Gaussian process says how noisy answers are")
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Scores of the rows of X: the mean of the posterior, higher is better.
+
+        Parameters
+        ----------
+        X : (n, d), as in `fit`; for the scores alone also a `corank.scan`
+        return_std : whether to return the standard deviation of each score too
+        return_cov : whether to return the covariance of all scores too
+
+        Returns
+        -------
+        (n,), or a tuple of it and (n,) or (n, n), in the library, on the device and with the precision of X. The level
+        of the scores is not determined by comparisons, so much of a standard deviation may be that of the level: for
+        two items see `predict_comparison`.
+        """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: ask for one of them; the first is the root of the diagonal.")
+        if not return_std and not return_cov:
+            return super().predict(X)
+        features = self._read(X)
+        if return_cov:
+            self._demand_rows("return_cov")
+            mean, covariance = self._belief(features)
+            return self._scores(mean, features), with_precision_of(features, covariance)
+        self._demand_rows("return_std")
+        mean, variance = self._moments(features)
+        return self._scores(mean, features), with_precision_of(features, namespace(variance).sqrt(variance))
+
+    def _weighted_expansions(self) -> list[tuple[float, Expansion]]:
+        return [
+            (gaussian.weight, Expansion(gaussian.coefficients, gaussian.kernel, self.basis_points_))
+            for gaussian in self._parts
+        ]
+
+    def _values(self, features: Array) -> Array:
+        means = [function.values(features) for _, function in self._weighted_expansions()]
+        return self._scores(self._mixed(means), features)
+
+    def _demand_rows(self, name: str) -> None:
+        """Refuse what a precomputed kernel cannot answer."""
+        if self._kernel.precomputed:
+            raise ValueError(
+                f"{name} needs kernel values of the new rows with each other, which a precomputed kernel does not hand "
+                "over; fit on the rows themselves with a kernel function."
+            )
+
+    def _blocks(self, n: int) -> list[slice]:
+        """n rows in runs whose kernel values with the basis fit into a block."""
+        step = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(1, int(self._parts[0].coefficients.shape[0])))
+        return runs_of_rows(n, step)
+
+    def _moments(self, features: Array) -> tuple[Array, Array]:
+        """Mean and variance at the rows, block by block: (n,) each."""
+        means, variances = [], []
+        for rows in self._blocks(features.shape[0]):
+            block = take(features, rows)
+            moments = [gaussian.moments(block, self._points(features)) for gaussian in self._parts]
+            mean = self._mixed([centre for centre, _ in moments])
+            means.append(mean)
+            variances.append(self._mixed([variance + (centre - mean) ** 2 for centre, variance in moments]))
+        xp = namespace(means[0])
+        return xp.concat(means), xp.concat(variances)
+
+    def _belief(self, features: Array) -> tuple[Array, Array]:
+        """Mean (n,) and covariance (n, n) of the mixture."""
+        beliefs = [gaussian.covariance(features, self._points(features)) for gaussian in self._parts]
+        mean = self._mixed([centre for centre, _ in beliefs])
+        covariances = [
+            covariance + (centre - mean)[:, None] * (centre - mean)[None, :] for centre, covariance in beliefs
+        ]
+        return mean, finite_values(self._mixed(covariances))
+
+    def _points(self, features: Array) -> Array:
+        """The basis points in the library and on the device of the features."""
+        (function,) = self._expansions()
+        return function.basis(features).points  # type: ignore[union-attr]
+
+    def _mixed(self, values: list[Array]) -> Array:
+        """The sum of one array per Gaussian, by their weights."""
+        shares = [gaussian.weight * value for gaussian, value in zip(self._parts, values, strict=True)]
+        return sum_of(shares)
+
+    def predict_comparison(self, X_a: Any, X_b: Any, observed: bool = False) -> Array:
+        """The probability that row i of X_a beats row i of X_b.
+
+        Parameters
+        ----------
+        X_a, X_b : (n, d)
+        observed : whether to ask for the outcome of one more noisy comparison; else for the order of the true scores
+
+        Returns
+        -------
+        (n,) between 0 and 1, as `predict` returns scores
+        """
+        first, second = self._read(X_a), self._read(X_b)
+        self._demand_rows("predict_comparison")
+        n = first.shape[0]
+        if n != second.shape[0]:
+            raise ValueError(f"X_a has {n} rows and X_b {second.shape[0]}; row i is compared with row i.")
+        if is_foreign(first) != is_foreign(second):
+            raise ValueError("X_a and X_b must come from one library: both tensors, or neither.")
+        noise = self._answer_noise if observed else 0.0
+        total, points = np.zeros(n), self._points(first)
+        for rows in self._blocks(n):
+            for gaussian in self._parts:
+                gap, variance = gaussian.differences(take(first, rows), take(second, rows), points)
+                total[rows] += gaussian.weight * _chance_above_zero(to_numpy(gap), to_numpy(variance) + noise)
+        return with_precision_of(first, like(total, first))
+
+    def suggest(self, X_pool: Any, n: int = 1, kind: str | None = None) -> Index:
+        """What to ask next about the rows of a pool: the questions whose answers say most about the function.
+
+        Comparisons are those about which the model is unsure because it knows too little, not because the two are
+        equally good (BALD); scores are those that leave least uncertainty about all rows of the pool. Every question is
+        picked as if those before it had been answered. The same pool gives the same questions. Of a large pool not all
+        rows are looked at: for comparisons 1,000 with the largest uncertainty, for scores 2,000 that stand for all.
+
+        Parameters
+        ----------
+        X_pool : (m, d) rows that could be asked about
+        n : how many questions
+        kind : "comparison" (which of two is better), "score" (how good is one); None = what the model was fitted on
+
+        Returns
+        -------
+        row numbers of X_pool: (n, 2) for comparisons, (n,) for scores
+        """
+        features = self._read(X_pool)
+        self._demand_rows("suggest")
+        kind = self._kind if kind is None else kind
+        check_question(n, features.shape[0], kind)
+        m = features.shape[0]
+        rows = shortlist(lambda: to_numpy(self._moments(features)[1]), m, n) if kind == "comparison" else sample(m, n)
+        mean, covariance = (to_numpy(moment) for moment in self._belief(take(features, rows)))
+        noise = max(self._answer_noise, 1e-12 * float(np.trace(covariance)))
+        if kind == "comparison":
+            return rows[self._pairs_to_ask(mean, covariance, noise, n)]
+        centred = covariance - covariance.mean(axis=0)  # the level says nothing about the order
+        centred = centred - centred.mean(axis=1, keepdims=True)
+        return rows[rows_to_score(centred, noise / 2, n)]
+
+    def _pairs_to_ask(self, mean: FloatArray, covariance: FloatArray, noise: float, n: int) -> Index:
+        """Pairs (n, 2) whose answers tell most."""
+        return pairs_to_compare(mean / noise**0.5, covariance / noise, n)

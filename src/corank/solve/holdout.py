@@ -1,0 +1,764 @@
+"""Held-out errors of every pair of alpha and agreement, and the pair to take.
+
+`held_out` knows four ways to the same errors, and takes the cheapest that serves:
+
+* "kernel": units (scored rows, comparisons) are deleted rows of the kernel between units, one decomposition per ratio
+  of agreement and alpha. For few units beside the features or unscored rows.
+* "inverse": units are deleted from one decomposition per agreement of the whole system.
+* "sums": models without a fold come from the sums of the other folds. For many units in few folds.
+* "refit": one fit per split, with the sums over unscored rows kept. For splits that are no folds, and for losses without
+  a closed form.
+
+Whole queries, single rows and single comparisons are deleted rows of the root J; items of one query are not, because
+the query's mean and weight change with them (docs/mathematics.md, section 3). Kernel and basis are kept throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from corank.core.arrays import (
+    Array,
+    FloatArray,
+    Index,
+    block_of,
+    device,
+    in_order,
+    like,
+    namespace,
+    segment_sum,
+    sum_of,
+    take,
+    take_columns,
+    to_numpy,
+    zeros_beside,
+)
+from corank.core.basis import Basis, KernelBasis
+from corank.core.folds import (
+    MAX_UNIT_FEATURES,
+    UNITS_PER_FEATURE,
+    Folding,
+    Splits,
+    fold_blocks,
+    has_item_form,
+    split_units,
+)
+from corank.core.observations import Problem, ScoredRows
+from corank.core.sums import BLOCK_ENTRIES, Statistics
+from corank.solve.co_kernel import CoKernel, Spectrum, grouped_by_ratio
+from corank.solve.systems import DualSystem, PrimalSystem, ViewData, block_diagonal, mean_score
+
+Scoring: TypeAlias = Literal["squared", "rescaled", "disagreement"]
+SCORINGS: tuple[Scoring, ...] = ("squared", "rescaled", "disagreement")
+Way: TypeAlias = Literal["kernel", "inverse", "sums", "refit"]
+
+MAX_FOLDS_WITH_SUMS = 20  # more of them are left out one by one, or summed in several passes: sums take memory
+# Predictions whose squares are less than this share of the squared scores are zero but for rounding, which grows with the
+# level of the scores: 1e-22 where they lie 1e4 times their spread from zero.
+ROUNDING = 1e-20
+EQUAL = 1e-9  # relative difference of two errors up to which they are the same but for rounding
+
+
+# ---------------------------------------------------------------- errors and choices
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Pairs of parameters, agreement by agreement."""
+
+    alphas: FloatArray
+    agreements: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return len(self.alphas) * len(self.agreements)
+
+    def pair(self, number: int) -> tuple[float, float]:
+        """(alpha, agreement)."""
+        row, column = divmod(int(number), len(self.alphas))
+        return float(self.alphas[column]), float(self.agreements[row])
+
+    def pairs_at(self, agreements: FloatArray) -> Index:
+        """The numbers of the pairs with these agreements."""
+        rows = np.flatnonzero(np.isin(self.agreements, agreements))
+        return (rows[:, None] * len(self.alphas) + np.arange(len(self.alphas))).ravel()
+
+    def alphas_of(self, pairs: Index) -> FloatArray:
+        """The alphas of numbered pairs."""
+        return self.alphas[pairs % len(self.alphas)]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Errors (folds, pairs) summed over a fold, and how much each fold counts (folds,)."""
+
+    errors: FloatArray
+    sizes: FloatArray
+
+    @classmethod
+    def rescaled(
+        cls, target: FloatArray, cross: FloatArray, square: FloatArray, sizes: FloatArray, *, least: float = 0.0
+    ) -> HeldOut:
+        """The loss ‖J (s − slope·f)‖² of predictions f under the one slope per pair that fits all folds best.
+
+        An order does not depend on the scale of f, but the plain loss blames alpha for shrinking it.
+
+        Parameters
+        ----------
+        target : (g,) or (g, k), ‖J s‖² of each fold
+        cross : (g, k), (J s)·(J f)
+        square : (g, k), ‖J f‖²
+        sizes : (g,) how much each fold counts; folds of size 0 are left out
+        least : the smallest slope; −1 where s stands for what f leaves, s − f, which keeps the digits of small losses
+        """
+        target = target if target.ndim == 2 else target[:, None]
+        square = np.where(square.sum(axis=0) > ROUNDING * target.sum(axis=0), square, 0.0)
+        slope = best_slope(cross, square, least)
+        counts = sizes > 0
+        errors = np.maximum(target - 2 * slope * cross + slope**2 * square, 0.0)
+        return cls(errors[counts], sizes[counts])
+
+    @property
+    def mean(self) -> FloatArray:
+        """Error of every pair: (pairs,)."""
+        return np.asarray(self.errors.sum(axis=0) / self.sizes.sum())
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Standard error of the mean, over folds: (pairs,)."""
+        k = len(self.sizes)
+        if k < 2:
+            return np.full(self.errors.shape[1], np.nan)
+        spread = self.errors - self.sizes[:, None] * self.mean
+        return np.asarray(np.sqrt((spread**2).sum(axis=0) * k / (k - 1)) / self.sizes.sum())
+
+
+def best_slope(cross: FloatArray, square: FloatArray, least: float = 0.0) -> FloatArray:
+    """argmin Σ_g ‖J s − slope·J f‖² from cross = (J s)·(J f) and square = ‖J f‖² (g, k), not below `least`: (k,).
+
+    0 where all predictions are 0.
+    """
+    a, b = cross.sum(axis=0), square.sum(axis=0)
+    return np.asarray(np.maximum(np.divide(a, b, out=np.zeros_like(b), where=b > 0), least))
+
+
+def best_position(error: FloatArray, alpha: FloatArray) -> int:
+    """The smallest error; among equals the largest alpha, the simplest model."""
+    least = np.nanmin(error)
+    ties = np.flatnonzero(error <= least + EQUAL * abs(least))
+    return int(ties[np.argmax(alpha[ties])])
+
+
+def chosen_position(held: HeldOut, alphas: FloatArray, scoring: Scoring) -> int:
+    """The least error. For "rescaled" the largest alpha within one standard error of it, paired by what was held out.
+
+    Where predictions may be rescaled a large alpha costs nothing by shrinking them, and few scores cannot tell it from
+    a smaller one: then the simpler model is taken.
+    """
+    best = best_position(held.mean, alphas)
+    if scoring != "rescaled" or len(held.sizes) < 2:
+        return best
+    gap = HeldOut(held.errors - held.errors[:, best : best + 1], held.sizes)
+    close = np.flatnonzero(gap.mean <= gap.standard_error)
+    return int(close[np.argmax(alphas[close])]) if len(close) else best
+
+
+def chosen_pair(held: HeldOut, grid: Grid, pairs: Index, scoring: Scoring) -> int:
+    """Of these pairs the one to take: an alpha for each agreement, then the agreement of least error."""
+    rows = pairs // len(grid.alphas)
+    best = []
+    for row in np.unique(rows):
+        candidates = pairs[rows == row]
+        errors = HeldOut(held.errors[:, candidates], held.sizes)
+        best.append(int(candidates[chosen_position(errors, grid.alphas_of(candidates), scoring)]))
+    numbers = np.asarray(best)
+    return int(numbers[best_position(held.mean[numbers], grid.alphas_of(numbers))])
+
+
+@dataclass(frozen=True)
+class FoldErrors:
+    """Errors (folds, pairs) and sizes (folds,).
+
+    Where one slope is to be found for all folds: ‖J r‖² as errors, cross = (J r)·(J f) and square = ‖J f‖², r = s − f.
+    """
+
+    errors: FloatArray
+    sizes: FloatArray
+    cross: FloatArray | None = None
+    square: FloatArray | None = None
+
+
+def pooled(tables: Sequence[FoldErrors]) -> HeldOut:
+    """All tables as one; folds in which nothing can be told apart are left out."""
+    errors = np.concatenate([table.errors for table in tables])
+    sizes = np.concatenate([table.sizes for table in tables])
+    cross = [table.cross for table in tables if table.cross is not None]
+    square = [table.square for table in tables if table.square is not None]
+    if cross:
+        return HeldOut.rescaled(errors, np.concatenate(cross), np.concatenate(square), sizes, least=-1.0)
+    return HeldOut(errors[sizes > 0], sizes[sizes > 0])
+
+
+def errors_of(problem: Any, predictions: Array, folds: Index, scoring: Scoring, offsets: FloatArray) -> FoldErrors:
+    """The errors of held-out predictions (n_units, pairs), which contain the offset (folds,) of their fold.
+
+    `folds` has one number per unit, −1 for units that were never held out.
+    """
+    if problem.groups is None:  # items of the only query are compared within their fold
+        problem = problem.regrouped(np.where(folds < 0, folds.max() + 1, folds))
+    if scoring == "disagreement":
+        kept = np.flatnonzero(folds >= 0)
+        shares = problem.take(kept).misordered(take(predictions, kept))
+        shares = shares[np.isfinite(shares).all(axis=1)]
+        return FoldErrors(shares, np.ones(len(shares)))
+    n_folds = int(folds.max()) + 1
+    sizes = [float(problem.freedom(block)) if len(block) else 0.0 for block in fold_blocks(folds, n_folds)]
+    residuals = problem.residuals(predictions)
+    numbers = like(np.where(folds < 0, n_folds, folds), residuals, "int64")
+
+    def sums(values: Array) -> FloatArray:
+        return to_numpy(segment_sum(values, numbers, n_folds + 1))[:n_folds]
+
+    errors = sums(residuals * residuals)
+    if scoring == "squared":
+        return FoldErrors(errors, np.asarray(sizes))
+    by_unit = like(np.where(folds < 0, 0.0, offsets[folds]), predictions)
+    fitted = problem.unit_root(predictions - by_unit[:, None])
+    return FoldErrors(errors, np.asarray(sizes), sums(residuals * fitted), sums(fitted * fitted))
+
+
+def view_errors(
+    problems: Sequence[Any],
+    folding: Folding,
+    predictions: Sequence[Array],
+    offsets: FloatArray,
+    scoring: Scoring,
+    *,
+    together: bool,
+) -> list[FoldErrors]:
+    """Errors of the mean of the views where all have the same scores (`together`), else of every view by itself."""
+    if together and len(predictions) > 1:
+        predictions = [sum_of(predictions) / len(predictions)]
+    return [
+        errors_of(problem, values, codes, scoring, offsets)
+        for problem, codes, values in zip(problems, folding.codes, predictions, strict=False)
+        if len(codes)
+    ]
+
+
+# ---------------------------------------------------------------- every way
+
+
+def held_out(
+    system: DualSystem | PrimalSystem,
+    folds: Folding | Splits,
+    grid: Grid,
+    *,
+    scoring: Scoring,
+    centred: bool,
+) -> HeldOut:
+    """The held-out errors of every pair of parameters.
+
+    Parameters
+    ----------
+    folds : unions of whole groups or items of the only query; or splits of the units
+    centred : whether the mean score of the rows that are kept is taken out first (regression with an intercept)
+    """
+    way = hold_out_way(system, folds)
+    if way == "refit" or not isinstance(folds, Folding):
+        return pooled(_refitted(system, folds, grid, scoring, centred))
+    if way == "sums":
+        assert isinstance(system, PrimalSystem)
+        return pooled(_errors_from_sums(system, folds, grid, scoring, centred))
+    offsets = kept_means(system.targets, folds.blocks()) if centred else np.zeros(folds.n_folds)
+    if way == "kernel":
+        predictions = left_out(system.cokernel, folds, grid, offsets)
+    else:
+        predictions = _left_out_per_agreement(system, folds, grid, offsets)
+    return pooled(view_errors(system.problems, folds, predictions, offsets, scoring, together=system.same_scores))
+
+
+def hold_out_way(system: DualSystem | PrimalSystem, folds: Folding | Splits) -> Way:
+    """The cheapest way that serves these folds."""
+    if not isinstance(folds, Folding):
+        return "refit"
+    summed = system if isinstance(system, PrimalSystem) else None
+    if summed is not None and summed.has_fold_sums:
+        return "sums"
+    if folds.items and not has_item_form(system.problems):
+        return "refit" if summed is None else "sums"
+    if system.few_units:
+        return "kernel"
+    weighting = getattr(getattr(system.problems[0], "comparison", None), "weighting", "size")
+    if folds.items and weighting != "size":  # without items the others weigh something else beside the disagreement
+        return "kernel" if summed is None else "sums"
+    return "sums" if summed is not None and _wants_sums(summed, folds) else "inverse"
+
+
+def _wants_sums(system: PrimalSystem, folds: Folding) -> bool:
+    """Whether models from sums are cheaper than leaving units out, which is cubic in the size of a fold."""
+    size, largest = system.size, max(len(block) for block in folds.blocks())
+    if folds.n_folds > MAX_FOLDS_WITH_SUMS:
+        return largest > 4 * size
+    held = system.n_units * size // len(system.views)
+    return largest > size or system.n_units > UNITS_PER_FEATURE * size or held > MAX_UNIT_FEATURES
+
+
+def kept_means(targets: Array, blocks: Sequence[Index]) -> FloatArray:
+    """The mean score of what is kept when a block is left out, where single rows count: (blocks,)."""
+    products = to_numpy(targets * targets[:, 1:])  # w s and w
+    kept = products.sum(axis=0) - np.stack([products[block].sum(axis=0) for block in blocks])
+    return np.asarray(kept[:, 0] / np.where(kept[:, 1] > 0, kept[:, 1], 1.0))
+
+
+def in_place(blocks: Sequence[Index], values: Sequence[Array], n: int) -> Array:
+    """The rows (m, a) of each block where they belong, zeros where there is no block: (n, a)."""
+    xp = namespace(values[0])
+    placed = np.concatenate(blocks)
+    others = np.setdiff1d(np.arange(n), placed)
+    zeros = zeros_beside((len(others), values[0].shape[1]), values[0])
+    return take(xp.concat([*values, zeros], axis=0), np.argsort(np.concatenate([placed, others])))
+
+
+def leave_out(
+    vectors: Array,
+    weights: Array,
+    targets: Array,
+    blocks: Sequence[Index],
+    *,
+    projected: Array | None = None,
+    complement: bool = False,
+) -> list[Array]:
+    """Residuals of each block under the model fitted without it, for every alpha.
+
+    With S = V diag(w) Vᵀ = (J K Jᵀ + alpha I)⁻¹ they are (S_UU)⁻¹ (S y)_U; with `complement`, S = I − V diag(w) Vᵀ.
+    O(n k m) per alpha for n rows in blocks of m.
+
+    Parameters
+    ----------
+    vectors : (n, k)
+    weights : (k, a), one column per alpha
+    targets : (n, t)
+    blocks : row numbers, disjoint
+    projected : (k, t), Vᵀ y over all rows where `vectors` and `targets` are some of them
+
+    Returns
+    -------
+    list of (m, a, t), one per block
+    """
+    xp = namespace(vectors)
+    (k, a), t = weights.shape, targets.shape[1]
+    projected = vectors.T @ targets if projected is None else projected
+    filtered = xp.reshape(weights[:, :, None] * projected[:, None, :], (k, a * t))
+    results: dict[int, Array] = {}
+    sizes = np.asarray([len(block) for block in blocks])
+    for m in (int(size) for size in np.unique(sizes) if size):
+        alike = np.flatnonzero(sizes == m)
+        step = max(1, BLOCK_ENTRIES // 2 // (m * k))
+        for begin in range(0, len(alike), step):
+            members = alike[begin : begin + step]
+            rows = np.concatenate([blocks[i] for i in members])
+            chosen, shape = take(vectors, rows), (len(members), m)
+            right = xp.reshape(chosen @ filtered, (*shape, a, t))
+            if complement:
+                right = xp.reshape(take(targets, rows), (*shape, 1, t)) - right
+            if m == 1:
+                inner = (chosen * chosen) @ weights
+                solved = right / (1 - inner if complement else inner)[:, None, :, None]
+            else:
+                cube = xp.reshape(chosen, (*shape, k))
+                columns = [_solve_blocks(cube, weights[:, j], right[:, :, j, :], complement) for j in range(a)]
+                solved = xp.stack(columns, axis=2)
+            results.update((int(i), solved[position, ...]) for position, i in enumerate(members))
+    empty = zeros_beside((0, a, t), vectors)
+    return [results.get(i, empty) for i in range(len(blocks))]
+
+
+def _solve_blocks(cube: Array, weights: Array, right: Array, complement: bool) -> Array:
+    """(S_UU)⁻¹ right for one alpha: cube (blocks, m, k), right (blocks, m, t)."""
+    xp = namespace(cube)
+    inner = (cube * weights[None, None, :]) @ xp.matrix_transpose(cube)
+    if complement:
+        inner = xp.eye(inner.shape[1], dtype=inner.dtype, device=device(inner))[None, :, :] - inner
+    return xp.linalg.solve(inner, right)
+
+
+# ---------------------------------------------------------------- deleted rows
+
+
+def left_out(cokernel: CoKernel, folding: Folding, grid: Grid, offsets: FloatArray) -> list[Array]:
+    """Held-out predictions from the kernel between units: (n_v, pairs) per view."""
+    groups = grouped_by_ratio(grid.alphas, grid.agreements)
+
+    def residuals_at(group: tuple[float, Index]) -> Array:
+        ratio, pairs = group
+        return _left_out_of_dual(cokernel, cokernel.spectrum(ratio), folding, grid.alphas_of(pairs), offsets)
+
+    residuals = list(in_order(residuals_at, groups, cokernel.targets))
+    return _predictions_of(cokernel.problems, _in_order_of_pairs(residuals, groups), items=folding.items)
+
+
+def _in_order_of_pairs(columns: Sequence[Array], groups: Sequence[tuple[float, Index]]) -> Array:
+    """Columns (n, k) of every group of pairs as one matrix (n, pairs)."""
+    order = np.argsort(np.concatenate([pairs for _, pairs in groups]))
+    return take_columns(namespace(columns[0]).concat(columns, axis=1), order)
+
+
+def inverse_weights(values: Array, alphas: FloatArray) -> Array:
+    """1 / (eigenvalue + alpha): (k, a)."""
+    return 1 / (values[:, None] + like(alphas, values)[None, :])
+
+
+def without_offsets(left: Sequence[Array], blocks: Sequence[Index], offsets: FloatArray, n: int) -> Array:
+    """Residuals of the scores less those of the mean that was taken out, where they belong: (n, a)."""
+    residuals = [
+        both[..., 0] - float(o) * both[..., 1] if o else both[..., 0] for both, o in zip(left, offsets, strict=True)
+    ]
+    return in_place(blocks, residuals, n)
+
+
+def _predictions_of(problems: Sequence[Any], residuals: Array, *, items: bool) -> list[Array]:
+    """Predictions of every view's units from residuals of all of them, stacked."""
+    ends = np.cumsum([0, *(problem.targets.shape[0] for problem in problems)])
+    return [
+        (problem.predictions_of_items if items else problem.predictions)(residuals[begin:end, :])
+        for problem, (begin, end) in zip(problems, pairwise(ends), strict=True)
+    ]
+
+
+def _items_left_out(
+    problems: Sequence[Any], values: Array, vectors: Array, alphas: FloatArray, blocks: Sequence[Index]
+) -> Array:
+    """√w (s − f − level) of items left out of the only query of every view: (N, a).
+
+    J = √within P D^½: with the level of the query taken out of the eigenvectors they diagonalise the bordered system of
+    docs/mathematics.md, section 3, in which alpha is divided by what the query costs without the items.
+    """
+    levels = _levels(problems)
+    xp = namespace(levels)
+    roots = [problem.operator.root_weights * problem.reference for problem in problems]
+    targets = xp.concat(roots)[:, None]
+    vectors = vectors - levels @ (levels.T @ vectors)
+    operator = problems[0].operator
+    values = values / operator.within[0]
+    n_first = len(problems[0].rows)
+    projected = vectors.T @ targets
+    chosen = [block for block in blocks if len(block)]
+    residuals = []
+    for block in chosen:
+        first = block[block < n_first]
+        weights = take(operator.root_weights, first)
+        total = operator.totals - xp.sum(weights * weights)
+        _, within = operator.comparison.scales(total, operator.counts - float(len(first)))
+        (left,) = leave_out(
+            vectors, inverse_weights(values, alphas / float(within[0])), targets, [block], projected=projected
+        )
+        residuals.append(left[..., 0])
+    return in_place(chosen, residuals, targets.shape[0])
+
+
+def _levels(problems: Sequence[Any]) -> Array:
+    """Unit vectors of the level of every view's only query: (N, M)."""
+    return block_diagonal([problem.operator.direction[:, None] for problem in problems])
+
+
+def _left_out_per_agreement(
+    system: DualSystem | PrimalSystem, folding: Folding, grid: Grid, offsets: FloatArray
+) -> list[Array]:
+    """Held-out predictions from one decomposition per agreement: (n_v, pairs) per view."""
+    if isinstance(system, DualSystem):
+        left_at = _left_out_of_dual
+    elif folding.items:
+        left_at = _items_left_out_of_primal
+        system.all_unit_features  # noqa: B018 made once, before threads need it
+    else:
+        left_at = _left_out_of_primal
+        system.right()
+        if system.n_units * system.size // len(system.views) <= MAX_UNIT_FEATURES:
+            system.all_unit_features  # noqa: B018
+
+    def residuals_at(agreement: float) -> Array:
+        return left_at(system, system.spectrum(float(agreement)), folding, grid.alphas, offsets)
+
+    residuals = list(in_order(residuals_at, grid.agreements, system.problems[0].targets))
+    stacked = namespace(residuals[0]).concat(residuals, axis=1)
+    return _predictions_of(system.problems, stacked, items=folding.items)
+
+
+def _left_out_of_dual(
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
+) -> Array:
+    """From the decomposition of the whole, or of the kernel between units, restricted to the units."""
+    n, blocks = system.targets.shape[0], folding.blocks()
+    vectors = spectrum.vectors[:n, :]
+    if folding.items:
+        return _items_left_out(system.problems, spectrum.values, vectors, alphas, blocks)
+    left = leave_out(vectors, inverse_weights(spectrum.values, alphas), system.targets, blocks)
+    return without_offsets(left, blocks, offsets, n)
+
+
+def _left_out_of_primal(
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
+) -> Array:
+    """From the decomposition of the sums, in a second pass over the units. O(n r (r + d + m a))."""
+    projected = system.projected_targets(spectrum.vectors)
+    weights = inverse_weights(spectrum.values, alphas)
+    blocks = folding.blocks()
+    starts = np.cumsum([0, *(len(codes) for codes in folding.codes)])
+    places, residuals = [], []
+    for folds in _fold_batches(blocks, system):
+        _, units = folding.units(folds)
+        rows, targets = _unit_roots(system, spectrum.vectors, units)
+        inner = folding.take(units).blocks()
+        left = leave_out(rows, weights, targets, inner, projected=projected, complement=True)
+        places.append(np.concatenate([start + own for start, own in zip(starts, units, strict=False)]))
+        residuals.append(without_offsets(left, inner, offsets[folds], len(places[-1])))
+    return in_place(places, residuals, int(starts[-1]))
+
+
+def _fold_batches(blocks: Sequence[Index], system: PrimalSystem) -> Iterator[Index]:
+    """All folds where the features of their units are held, else runs of folds with about one block of features."""
+    present = np.flatnonzero([len(block) > 0 for block in blocks])
+    if "all_unit_features" in vars(system):
+        yield present
+        return
+    rows = np.cumsum([len(blocks[int(fold)]) for fold in present])
+    numbers = rows * system.size // (4 * BLOCK_ENTRIES)
+    yield from np.split(present, np.flatnonzero(np.diff(numbers)) + 1)
+
+
+def _unit_roots(system: PrimalSystem, vectors: Array, units: Sequence[Index]) -> tuple[Array, Array]:
+    """J Φ V and (J s, J 1) of chosen units, which are whole groups: (N, k), (N, 2)."""
+    roots, targets = [], []
+    for v, (view, span, chosen) in enumerate(zip(system.views, system.spans, units, strict=True)):
+        if "all_unit_features" in vars(system):
+            problem, features = view.problem, system.all_unit_features[v]
+            if len(chosen) < features.shape[0]:
+                problem, features = problem.take(chosen), take(features, chosen)
+        else:
+            problem, features = view.problem.take(chosen), system.unit_features(v, chosen)
+        roots.append(problem.unit_root(features @ vectors[span, :]))
+        targets.append(problem.targets)
+    xp = namespace(vectors)
+    return xp.concat(roots, axis=0), xp.concat(targets, axis=0)
+
+
+def _items_left_out_of_primal(
+    system: Any, spectrum: Spectrum, folding: Folding, alphas: FloatArray, offsets: FloatArray
+) -> Array:
+    """I − V Vᵀ orthogonal to the levels: the levels are taken out like directions without a penalty."""
+    blocks = folding.blocks()
+    every = [np.arange(len(codes)) for codes in folding.codes]
+    rows, targets = _unit_roots(system, spectrum.vectors, every)
+    levels = _levels(system.problems)
+    weights = inverse_weights(spectrum.values, alphas)
+    xp, n_levels = namespace(rows), levels.shape[1]
+    left = leave_out(
+        xp.concat([rows, levels], axis=1),
+        xp.concat([weights, like(np.ones((n_levels, len(alphas))), weights)], axis=0),
+        targets[:, :1],
+        blocks,
+        projected=xp.concat(
+            [system.projected_targets(spectrum.vectors)[:, :1], zeros_beside((n_levels, 1), rows)], axis=0
+        ),
+        complement=True,
+    )
+    return in_place(blocks, [residuals[..., 0] for residuals in left], targets.shape[0])
+
+
+# ---------------------------------------------------------------- sums of folds
+
+CoefficientsWithout: TypeAlias = Callable[[int], tuple[Sequence[Array], float]]
+
+
+def losses_from_sums(
+    statistics: Sequence[Statistics], without: CoefficientsWithout, n_folds: int, scoring: Scoring
+) -> list[FoldErrors]:
+    """The losses of every fold under coefficients that did not see it, from its sums: one table per entry.
+
+    Parameters
+    ----------
+    statistics : one or more sets of sums
+    without : the number of a fold → coefficients (r, pairs) for every set of sums, and the mean that was taken out
+    """
+
+    def products(fold: int) -> list[tuple[list[FloatArray], float]]:
+        coefficients, offset = without(fold)
+        result = []
+        for sums, columns in zip(statistics, coefficients, strict=True):
+            gram = sums.of(fold)
+            values = [gram.loss(columns, offset)]
+            if scoring == "rescaled":
+                values += gram.explained(columns, offset)
+            result.append(([to_numpy(value) for value in values], float(gram.freedom)))
+        return result
+
+    present = [fold for fold in range(n_folds) if any(sums.of(fold).freedom > 0 for sums in statistics)]
+    results = list(in_order(products, present, statistics[0].queries[0].matrix))
+    tables = []
+    for number in range(len(statistics)):
+        rows = [result[number] for result in results]
+        sizes = np.asarray([size for _, size in rows])
+        errors, *others = np.stack([values for values, _ in rows], axis=1) if rows else np.zeros((1, 0, 1))
+        tables.append(FoldErrors(errors, sizes, *others))
+    return tables
+
+
+def _errors_from_sums(
+    system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool
+) -> list[FoldErrors]:
+    """Errors of models from the sums of all folds but one."""
+    runs = _with_fold_sums(system, folding)
+    if scoring != "disagreement":
+        return [table for part, folds in runs for table in _losses(part, folds, grid, scoring, centred)]
+    predictions: list[Any] = [0.0 for _ in system.views]
+    for part, folds in runs:
+        values = _predictions_from_sums(part, folds, grid, centred)
+        predictions = [before + more for before, more in zip(predictions, values, strict=True)]
+    offsets = np.zeros(folding.n_folds)
+    return view_errors(system.problems, folding, predictions, offsets, scoring, together=system.same_scores)
+
+
+def _with_fold_sums(system: PrimalSystem, folding: Folding) -> Iterator[tuple[PrimalSystem, Folding]]:
+    """The system with sums of all folds but one; very many folds in several passes, some of them at a time."""
+    if system.has_fold_sums:
+        yield system, folding
+    elif folding.n_folds <= MAX_FOLDS_WITH_SUMS:
+        system.gather(folding)
+        yield system, folding
+    else:
+        for first in range(0, folding.n_folds, MAX_FOLDS_WITH_SUMS - 1):
+            part = PrimalSystem(system.views, system.unscored, disagreement=system.disagreement)
+            folds = folding.only(first, first + MAX_FOLDS_WITH_SUMS - 1)
+            part.gather(folds)
+            yield part, folds
+
+
+def _losses(system: PrimalSystem, folding: Folding, grid: Grid, scoring: Scoring, centred: bool) -> list[FoldErrors]:
+    n_views = len(system.views)
+    joint = len(system.statistics) == 1
+
+    def without(fold: int) -> tuple[Sequence[Array], float]:
+        white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
+        if joint:
+            return [white if n_views == 1 else white / n_views], offset
+        return [white[span, :] for span in system.spans], offset
+
+    return losses_from_sums(system.statistics, without, folding.n_folds, scoring)
+
+
+def _predictions_from_sums(system: PrimalSystem, folding: Folding, grid: Grid, centred: bool) -> list[Array]:
+    """Every fold under the coefficients that did not see it, in a second pass: (n_v, pairs) per view."""
+
+    def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
+        white, offset = system.path_without(fold, grid.alphas, grid.agreements, centred=centred)
+        coefficients = [
+            view.basis.whitening.matrix @ white[span, :] for view, span in zip(system.views, system.spans, strict=True)
+        ]
+        parts = zip(system.views, coefficients, left, strict=True)
+        return [unit_predictions(view.problem, view.basis, columns, units) + offset for view, columns, units in parts]
+
+    return _placed(folding, of_fold)
+
+
+def _placed(folding: Folding, of_fold: Callable[[int, Sequence[Index]], Sequence[Array]]) -> list[Array]:
+    """Predictions of every fold, given its units of every view, where they belong: (n_v, pairs) per view."""
+    blocks = [fold_blocks(codes, folding.n_folds) for codes in folding.codes]
+    by_fold = [of_fold(fold, left) for fold, left in enumerate(zip(*blocks, strict=True))]
+    return [
+        in_place(own, values, len(codes))
+        for own, values, codes in zip(blocks, zip(*by_fold, strict=True), folding.codes, strict=True)
+    ]
+
+
+def unit_predictions(problem: Problem, basis: Basis, coefficients: Array, units: Index) -> Array:
+    """Predictions of units for columns of basis coefficients (r, a): (len(units), a)."""
+    step = max(64, BLOCK_ENTRIES // basis.size)
+    rows = [
+        problem.unit_features(basis.features, units[begin : begin + step]) @ coefficients
+        for begin in range(0, len(units), step)
+    ]
+    return namespace(coefficients).concat(rows, axis=0) if rows else coefficients[:0, :]
+
+
+# ---------------------------------------------------------------- refitting
+
+
+def _refitted(
+    system: DualSystem | PrimalSystem, folds: Folding | Splits, grid: Grid, scoring: Scoring, centred: bool
+) -> list[FoldErrors]:
+    """One fit per fold or split: of rows scored in any view, or of comparisons."""
+    problems = system.problems
+
+    def refit(kept: Sequence[Index], left: Sequence[Index]) -> tuple[list[Array], float]:
+        if any(len(units) == 0 for units in kept):
+            raise ValueError("cv leaves a view without scored rows to train on.")
+        offset = 0.0
+        if centred:
+            offset = mean_score([problem.take(units) for problem, units in zip(problems, kept, strict=True)])
+        return _refitted_predictions(system, kept, left, grid, offset), offset
+
+    together = system.same_scores
+    if isinstance(folds, Folding):
+        offsets = np.zeros(folds.n_folds)
+
+        def of_fold(fold: int, left: Sequence[Index]) -> list[Array]:
+            predictions, offsets[fold] = refit(folds.units(np.asarray([fold]))[0], left)
+            return predictions
+
+        return view_errors(problems, folds, _placed(folds, of_fold), offsets, scoring, together=together)
+    tables: list[FoldErrors] = []
+    for train, test in folds:
+        left = split_units(problems, test)
+        predictions, offset = refit(split_units(problems, train), left)
+        judged = [v for v, units in enumerate(left) if len(units)]
+        tested = [problems[v].take(left[v]) for v in judged]
+        codes = [np.zeros(len(left[v]), dtype=np.int64) for v in judged]
+        predictions = [predictions[v] for v in judged]
+        tables += view_errors(tested, Folding(codes), predictions, np.full(1, offset), scoring, together=together)
+    return tables
+
+
+def _refitted_predictions(
+    system: DualSystem | PrimalSystem, kept: Sequence[Index], left: Sequence[Index], grid: Grid, offset: float
+) -> list[Array]:
+    """Predictions for the units left by models fitted on the units kept, every pair: one (n, pairs) per view."""
+    views = system.views
+    xp = namespace(views[0].problem.reference)
+    if system.few_units:
+        groups = grouped_by_ratio(grid.alphas, grid.agreements)
+        found = [system.cokernel.predictions(kept, left, grid.alphas_of(pairs), r, offset) for r, pairs in groups]
+        return [_in_order_of_pairs(columns, groups) for columns in zip(*found, strict=True)]
+    restricted = [_restricted(view, units, system) for view, units in zip(views, kept, strict=True)]
+    again: DualSystem | PrimalSystem
+    if isinstance(system, DualSystem):
+        again = DualSystem(restricted, system.unscored)
+    else:
+        again = PrimalSystem(restricted, system.unscored, disagreement=system.disagreement)
+    if isinstance(again, PrimalSystem) and len(grid.alphas) == 1 and len(grid.agreements) > 1:
+        paths = [again.agreement_path(float(grid.alphas[0]), grid.agreements, offset)]
+    else:
+        paths = [again.path(grid.alphas, float(agreement), offset) for agreement in grid.agreements]
+    result = []
+    for v, (view, units) in enumerate(zip(views, left, strict=True)):
+        coefficients = xp.concat([path[v] for path in paths], axis=1)
+        result.append(unit_predictions(view.problem, restricted[v].basis, coefficients, units) + offset)
+    return result
+
+
+def _restricted(view: ViewData, units: Index, system: DualSystem | PrimalSystem) -> ViewData:
+    """The view with some of its units; in the dual form rows leave its basis with them."""
+    basis = view.basis
+    if isinstance(system, DualSystem) and isinstance(view.problem, ScoredRows) and isinstance(basis, KernelBasis):
+        points = np.concatenate([units, np.arange(len(view.problem.rows), basis.size)])
+        gram = basis.own_gram
+        if gram is not None:
+            gram = block_of(gram, points, points)
+        basis = KernelBasis(basis.kernel, take(basis.points, points), gram)
+    return replace(view, problem=view.problem.take(units), basis=basis)

@@ -1,0 +1,99 @@
+"""What was tried while tuning, with its held-out error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from corank.core.arrays import FloatArray
+from corank.core.storable import storable
+from corank.solve.holdout import HeldOut
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@storable("Path")
+@dataclass(frozen=True)
+class Path:
+    """Everything that was tried.
+
+    Attributes
+    ----------
+    alpha : (a,) candidates
+    gamma : (a,) kernel widths that go with them, NaN where the kernel has none
+    error : (a,) held-out error
+    standard_error : (a,) of that error, over what was held out
+    best : position of the chosen one
+    scoring : what the error is: "squared" (held-out loss), "rescaled" (the same under the best factor) or
+        "disagreement"
+    constant : the same error of a function that is constant: what any model should beat
+    agreement : (a,) that go with them, for learners with several views
+    n_components, n_atoms : (a,) numbers that go with them, for learners on components or atoms
+    """
+
+    alpha: FloatArray
+    gamma: FloatArray
+    error: FloatArray
+    standard_error: FloatArray
+    best: int
+    scoring: str
+    constant: float
+    agreement: FloatArray | None = None
+    n_components: FloatArray | None = None
+    n_atoms: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        errors: HeldOut,
+        best: int,
+        scoring: str,
+        constant: float,
+        *,
+        alpha: FloatArray | float,
+        gamma: float | None,
+        **numbers: FloatArray,
+    ) -> Self:
+        """The path of held-out errors (a,); alpha may be one for all, gamma is None where the kernel has no width."""
+        count = errors.errors.shape[1]
+        return cls(
+            alpha=np.full(count, alpha),
+            gamma=np.full(count, np.nan if gamma is None else gamma),
+            error=errors.mean,
+            standard_error=errors.standard_error,
+            best=best,
+            scoring=scoring,
+            constant=constant,
+            **numbers,
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Held-out error against what was tuned, as `corank.report.plot_path` draws it.
+
+        Parameters
+        ----------
+        ax : matplotlib axis, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        ax
+        """
+        from corank.report.axes import draw_path  # plots are above everything that computes
+
+        return draw_path(self, ax)
+
+
+def joined_path(paths: Sequence[Any], best: int | None = None) -> Any:
+    """The paths of several kernel widths as one; None for no paths. best : number of the path to take, None: least error."""
+    if len(paths) < 2:
+        return paths[0] if paths else None
+    if best is None:
+        best = int(np.argmin([float(path.error[path.best]) for path in paths]))
+    columns = [name for name, value in vars(paths[best]).items() if isinstance(value, np.ndarray)]
+    joined: Any = {name: np.concatenate([getattr(path, name) for path in paths]) for name in columns}
+    return replace(paths[best], **joined, best=sum(len(path.error) for path in paths[:best]) + paths[best].best)

@@ -1,0 +1,356 @@
+"""How alpha, agreement and kernel width are chosen: by held-out error, for one view and for several.
+
+`tune` takes a problem and settings and gives a solution. Rows in memory (`HeldProblem`) and rows of a scan that do not
+fit into memory (`ScannedProblem` in `corank.streaming.fits`) are two kinds of problem: each says which views and kernel
+widths there are, makes the system of one of them, and says what is held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from corank.core.arrays import Array, Index, add_diagonal, namespace, take
+from corank.core.basis import BasisSpec, candidate_rows
+from corank.core.folds import Folding, Splits, default_folding, given_folding, has_item_form, same_scores
+from corank.core.kernels import Kernel, scale_gamma
+from corank.core.observations import Problem
+from corank.solve.descent import descend
+from corank.solve.effect import Evidence
+from corank.solve.holdout import EQUAL, MAX_FOLDS_WITH_SUMS, Grid, HeldOut, Scoring, chosen_pair, held_out, hold_out_way
+from corank.solve.path import Path, joined_path
+from corank.solve.systems import DualSystem, PrimalSystem, Unscored, ViewData
+
+Candidates: TypeAlias = float | str | tuple[float, ...]
+
+GRID = np.logspace(-6, 3, 20)  # of alpha, in units of the mean eigenvalue of the loss
+STEP = GRID[1] / GRID[0]
+AGREEMENTS = np.r_[0.0, 10.0 * STEP ** (2.0 * np.arange(-4, 5))]  # in units of where both losses weigh the same
+GAMMA_STEPS = 4.0 ** np.arange(-3, 4)  # around gamma="scale"
+MAX_KEPT_SIZE = 2_000  # rows of the matrix of a system that a model keeps to judge fixed parameters with
+
+
+def constant_error(problems: Sequence[Problem], offset: float, scoring: str) -> float:
+    """The error of a constant: ‖J (s − offset)‖² over the rank of the loss, or one half of the pairs.
+
+    From the scored rows of all views; of one view where all have the same scores.
+    """
+    if scoring == "disagreement":
+        return 0.5
+    loss = size = 0.0
+    for problem in problems[:1] if same_scores(problems) else problems:
+        targets = problem.targets
+        loss += float(namespace(targets).sum((targets[:, 0] - offset * targets[:, 1]) ** 2))
+        size += problem.freedom()
+    return loss / max(size, 1.0)
+
+
+# ---------------------------------------------------------------- one problem with one view
+
+
+@dataclass(frozen=True)
+class Training:
+    """A problem of one view, and where its rows lie in what the user handed over.
+
+    index : (n,) row numbers in X; everything : X; weights : (n,) or None
+    """
+
+    problem: Problem
+    index: Index
+    everything: Array
+    weights: Array | None = None
+
+
+@dataclass(frozen=True)
+class KernelSettings:
+    """What a learner with one kernel was asked for, checked.
+
+    kernel : its width still open; gamma : a number, "scale", "tune" or candidates
+    """
+
+    kernel: Kernel
+    gamma: Candidates
+    scoring: Scoring
+    seed: int
+
+    @property
+    def tunes_width(self) -> bool:
+        """Whether the kernel width is chosen by held-out error."""
+        return self.gamma == "tune" or isinstance(self.gamma, tuple)
+
+
+def untuned_width(gamma: Candidates) -> Candidates:
+    """The width where nothing can be held out: the first of a list, or that of the scale of the rows."""
+    return gamma[0] if isinstance(gamma, tuple) else "scale" if gamma == "tune" else gamma
+
+
+def kernels_to_try(training: Training, kernel: Kernel, gamma: Candidates, spec: BasisSpec, seed: int) -> list[Kernel]:
+    """The kernel with every width to try, on a basis as `spec` says."""
+    if not kernel.has_width:
+        return [kernel]
+    if isinstance(gamma, float | tuple):
+        widths = np.atleast_1d(gamma)
+    else:
+        features, n = training.problem.features, len(training.index)
+        size = n if isinstance(spec, str) else spec if isinstance(spec, int) else len(spec)
+        rows = candidate_rows(training.index, size, seed)
+        if len(rows) == n:
+            scale = scale_gamma(features, training.weights)
+        else:
+            weights = take(training.weights, rows)
+            scale = scale_gamma(take(features, rows), weights)
+        widths = scale * (GAMMA_STEPS if gamma == "tune" else np.ones(1))
+    return [replace(kernel, gamma=float(width)) for width in widths]
+
+
+# ---------------------------------------------------------------- problems
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a learner was asked for, checked.
+
+    alpha, agreement : a number, "tune" or candidates
+    centred : whether the mean score is taken out first and put back (an intercept)
+    compared : whether held-out errors are wanted although neither alpha nor agreement is chosen by them
+    solver, max_iter, tol : how the chosen parameters are solved for; see `CoRLS`
+    """
+
+    alpha: Candidates
+    agreement: Candidates = 0.0
+    scoring: Scoring = "squared"
+    centred: bool = False
+    seed: int = 0
+    compared: bool = False
+    solver: str = "direct"
+    max_iter: int = 1000
+    tol: float = 1e-8
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything is chosen by held-out error."""
+        return self.compared or not (isinstance(self.alpha, float) and isinstance(self.agreement, float))
+
+
+@dataclass(frozen=True)
+class HeldProblem:
+    """Views of rows in memory.
+
+    choices : the views with every choice of kernel widths
+    dual : whether the basis of every view is its scored and all unscored rows, or the columns of one view
+    splits : what `read_splits` read, None for the default
+    """
+
+    choices: Iterable[Sequence[ViewData]]
+    unscored: Unscored | None = None
+    dual: bool = False
+    splits: Index | Splits | None = None
+
+    def prepared(
+        self, views: Sequence[ViewData], settings: Settings
+    ) -> tuple[DualSystem | PrimalSystem, Folding | Splits | None]:
+        """The system and its folds; sums of folds are gathered in the same pass as the system."""
+        dual = self.dual
+        if len(views) == 1:  # more comparisons than rows are cheaper by rows
+            dual = dual and views[0].problem.operator.n_roots <= views[0].basis.size
+        system = DualSystem(views, self.unscored) if dual else PrimalSystem(views, self.unscored)
+        if not settings.tunes:
+            return system, None
+        folds = self._folds(system, settings.seed)
+        if (
+            isinstance(system, PrimalSystem)
+            and isinstance(folds, Folding)
+            and folds.n_folds <= MAX_FOLDS_WITH_SUMS
+            and hold_out_way(system, folds) == "sums"
+        ):
+            system.gather(folds)
+        return system, folds
+
+    def _folds(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | Splits | None:
+        if self.splits is not None:
+            return given_folding(system.problems, self.splits, items=system.groups is None)
+        return self._default_folding(system, seed)
+
+    def _default_folding(self, system: DualSystem | PrimalSystem, seed: int) -> Folding | None:
+        n_features = system.size if isinstance(system, PrimalSystem) else None
+        return default_folding(system.problems, system.groups, seed, n_features=n_features)
+
+    def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
+        """From the scored rows."""
+        return constant_error(system.problems, offset, scoring)
+
+    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
+        """The kernel between units where they are few, else the errors, or the system as long as it is small."""
+        system, errors = trial.system, trial.errors
+        folding = self._folds(system, settings.seed) if trial.folds is None else trial.folds
+        if folding is not None and not isinstance(folding, Folding):
+            folding, errors = self._default_folding(system, settings.seed), None
+        if folding is not None and folding.items and not has_item_form(system.problems):
+            folding = None
+        few = folding is not None and system.few_units
+        # what is missing is made when it is asked for, as long as it is no burden to keep
+        source: Any = system if system.size <= MAX_KEPT_SIZE else None
+        if errors is not None and (few or 0.0 in trial.grid.agreements):
+            source = system.cokernel if few else None
+        return evidence_of(trial, settings, source, None if few else errors, folding)
+
+
+def evidence_of(
+    trial: Trial, settings: Settings, source: Any, errors: HeldOut | None, folding: Folding | None
+) -> Evidence:
+    """What a trial leaves behind to judge its choice; see `Evidence`."""
+    return Evidence(
+        source=source,
+        found=errors,
+        folding=folding,
+        grid=trial.grid,
+        scoring=settings.scoring,
+        centred=settings.centred,
+        seed=settings.seed,
+    )
+
+
+class TuningProblem(Protocol):
+    """Views of rows, with every choice of kernel widths."""
+
+    @property
+    def choices(self) -> Iterable[Sequence[ViewData]]:
+        """The views with every choice of kernel widths."""
+        ...
+
+    def prepared(self, views: Sequence[ViewData], settings: Settings) -> tuple[Any, Folding | Splits | None]:
+        """The system of the views, and what is held out."""
+        ...
+
+    def constant(self, system: Any, offset: float, scoring: Scoring) -> float:
+        """The held-out error of a constant."""
+        ...
+
+    def evidence(self, trial: Trial, settings: Settings) -> Evidence:
+        """What stays behind to judge the choice."""
+        ...
+
+
+# ---------------------------------------------------------------- tuning
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice of kernel widths: its system, and the errors of its pairs of parameters; None where there are none."""
+
+    system: Any
+    folds: Folding | Splits | None
+    grid: Grid
+    errors: HeldOut | None
+    best: int = -1
+
+    @property
+    def error(self) -> float:
+        """The least error, infinite where there is none."""
+        return float("inf") if self.errors is None else float(self.errors.mean[self.best])
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fitted model's numbers, and how they came about.
+
+    coefficients : (r_v,) per view
+    gradient : what a descent left, relative to the right-hand side, where that is above its tolerance; else 0
+    """
+
+    views: Sequence[ViewData]
+    coefficients: list[Array]
+    intercept: float
+    alpha: float
+    agreement: float
+    path: Path | None
+    trial: Trial
+    n_iter: int
+    gradient: float
+
+    @property
+    def system(self) -> Any:
+        """The system that was solved."""
+        return self.trial.system
+
+
+def tune(problem: TuningProblem, settings: Settings) -> Solution:
+    """Choose what is to be tuned by held-out error, then solve.
+
+    Choices come one by one, and only the best so far is kept: each holds a factorised system. Among equals it is the first:
+    rounding does not choose.
+    """
+    best: Trial | None = None
+    paths: list[Path] = []
+    number = 0  # of the path of the best
+    for views in problem.choices:
+        system, folds = problem.prepared(views, settings)
+        grid = parameter_grid(system, settings)
+        trial = Trial(system, folds, grid, None)
+        if folds is not None:
+            errors = held_out(system, folds, grid, scoring=settings.scoring, centred=settings.centred)
+            if len(errors.sizes):  # else nothing that was held out can be told apart
+                trial = replace(
+                    trial, errors=errors, best=chosen_pair(errors, grid, np.arange(grid.size), settings.scoring)
+                )
+                paths.append(_path(problem, trial, settings))
+        if best is None or trial.error < (1 - EQUAL) * best.error:
+            best, number = trial, max(len(paths) - 1, 0)
+        if trial.errors is None:
+            break
+    assert best is not None
+    return _solved(best, joined_path(paths, number), settings)
+
+
+def parameter_grid(system: DualSystem | PrimalSystem, settings: Settings) -> Grid:
+    """The alphas and agreements to try; "tune" makes both step alike, so that many pairs share their ratio."""
+    alphas = GRID * system.scale if isinstance(settings.alpha, str) else np.atleast_1d(settings.alpha)
+    if not isinstance(settings.agreement, str):
+        return Grid(alphas, np.atleast_1d(settings.agreement))
+    scale = system.agreement_scale
+    if scale > 0 and isinstance(settings.alpha, str):  # onto the grid of the alphas
+        scale = float(alphas[0] * STEP ** np.round(np.log(scale / alphas[0]) / np.log(STEP)))
+    return Grid(alphas, AGREEMENTS * scale if scale > 0 else np.zeros(1))
+
+
+def _path(problem: TuningProblem, trial: Trial, settings: Settings) -> Path:
+    grid, errors = trial.grid, trial.errors
+    assert errors is not None
+    pairs = np.asarray([grid.pair(number) for number in range(grid.size)])
+    offset = trial.system.mean_score if settings.centred else 0.0
+    width = getattr(getattr(trial.system.views[0].basis, "kernel", None), "gamma", None)
+    constant = problem.constant(trial.system, offset, settings.scoring)
+    alphas, agreements = pairs.T
+    return Path.of(errors, trial.best, settings.scoring, constant, alpha=alphas, gamma=width, agreement=agreements)
+
+
+def _solved(trial: Trial, path: Path | None, settings: Settings) -> Solution:
+    """The solution of a trial at its best pair of parameters."""
+    system, grid = trial.system, trial.grid
+    alpha, agreement = grid.pair(trial.best if trial.errors is not None else grid.size - 1)
+    if trial.errors is None and isinstance(settings.alpha, str):
+        alpha = system.scale
+    if trial.errors is None and isinstance(settings.agreement, str):
+        agreement = 0.0  # no held-out error shows that agreement helps
+    offset = system.mean_score if settings.centred else 0.0
+    n_iter, gradient = 1, 0.0
+    if settings.solver == "direct":
+        coefficients = system.solve(alpha, agreement, offset)
+    elif settings.solver == "partitioned":
+        coefficients = system.solve_partitioned(alpha, agreement, offset)
+    else:
+        descent = descend(
+            add_diagonal(system.matrix(agreement), alpha),
+            system.right(offset),
+            system.ends,
+            max_iter=settings.max_iter,
+            tol=settings.tol,
+            accelerated=settings.solver == "accelerated",
+        )
+        coefficients = system.to_bases(descent.solution)
+        n_iter, gradient = descent.n_iter, descent.gradient if descent.gradient > settings.tol else 0.0
+    vectors = [columns[:, 0] for columns in coefficients]
+    return Solution(system.views, vectors, offset, alpha, agreement, path, trial, n_iter, gradient)

@@ -1,0 +1,116 @@
+"""Closed forms of the average against literal refitting and densities."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import null_space
+from scipy.stats import multivariate_normal
+
+from corank.learners.average.closed_form import Units, solve_kernel
+
+rng = np.random.default_rng(3)
+N = 14
+X = rng.standard_normal((N, 3))
+KERNEL = np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+SCORES = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(N)
+WEIGHTS = rng.uniform(0.5, 2.0, N)
+QUERIES = np.repeat([0, 1, 2, 3], [3, 4, 5, 2])
+ROWS, ONE = np.arange(N), np.zeros(N, dtype=np.int64)
+WINNERS, LOSERS = rng.integers(0, 7, 12), rng.integers(7, 14, 12)
+
+
+def rows(groups, folds, whole):
+    return Units(SCORES, np.sqrt(WEIGHTS), ROWS, None, groups, folds, whole, N)
+
+
+CASES = {
+    "rows one by one": rows(ONE, ROWS, False),
+    "rows in folds": rows(ONE, QUERIES, False),
+    "without intercept": rows(None, ROWS, False),
+    "whole queries": rows(QUERIES, QUERIES, True),
+    "pairs of queries": rows(QUERIES, QUERIES // 2, True),
+    "comparisons": Units(np.ones(12), np.sqrt(WEIGHTS[:12]), WINNERS, LOSERS, None, np.arange(12) // 2, True, N),
+}
+cases = pytest.mark.parametrize("units", CASES.values(), ids=CASES)
+
+
+def literal_predictions(units, alpha):
+    """The minimiser of Σ w (s − b_group − f)² + alpha |f|², by its normal equations, at all points, without a level."""
+    K, w = KERNEL, units.roots**2
+    features = units.differences(K)
+    design = features
+    penalty = alpha * K
+    if units.groups is not None:
+        design = np.hstack([features, np.eye(units.n_groups)[units.groups]])
+        penalty = np.block(
+            [[alpha * K, np.zeros((N, units.n_groups))], [np.zeros((units.n_groups, N + units.n_groups))]]
+        )
+    system = design.T @ (w[:, None] * design) + penalty
+    solution = np.linalg.lstsq(system, design.T @ (w * units.scores), rcond=None)[0]
+    level = solution[N] if units.groups is not None and units.n_groups == 1 else 0.0
+    return K @ solution[:N] + level
+
+
+@cases
+def test_held_out_predictions_equal_refitting_without_the_fold(units):
+    form = solve_kernel(KERNEL, units)
+    for number, alpha in enumerate(form.alphas[5:12], start=5):
+        for fold in np.unique(units.folds):
+            kept, left = np.flatnonzero(units.folds != fold), np.flatnonzero(units.folds == fold)
+            expected = units.take(left).left_out(literal_predictions(units.take(kept), alpha))
+            np.testing.assert_allclose(form.held_out[left, number], expected, atol=1e-6)
+
+
+@cases
+def test_solutions_equal_literal_minimisers(units):
+    form = solve_kernel(KERNEL, units)
+    values = KERNEL @ units.root_transposed(form.duals)
+    expected = literal_predictions(units, form.alphas[8])
+    gaps = units.centred(units.roots * units.differences(values[:, 8])) - units.centred(
+        units.roots * units.differences(expected)
+    )
+    np.testing.assert_allclose(gaps, 0, atol=1e-7)
+
+
+@cases
+def test_evidence_is_the_largest_density_of_the_contrasts(units):
+    form = solve_kernel(KERNEL, units)
+    free = np.eye(len(units))
+    if units.groups is not None:
+        free = null_space((np.eye(units.n_groups)[units.groups] * units.directions[:, None]).T)
+    contrasts = free.T @ units.targets
+    n = len(contrasts)
+    for number in (4, 8, 12):
+        covariance = free.T @ units.matrix(KERNEL) @ free + form.alphas[number] * np.eye(n)
+        amplitude = contrasts @ np.linalg.solve(covariance, contrasts) / n
+        density = multivariate_normal(np.zeros(n), amplitude * covariance).logpdf(contrasts)
+        constant = -0.5 * n * (np.log(2 * np.pi) + 1)
+        np.testing.assert_allclose(form.amplitude[number], amplitude, rtol=1e-8)
+        np.testing.assert_allclose(form.log_evidence[number] + constant, density, atol=1e-6)
+
+
+def test_variances_of_held_out_residuals_are_those_of_a_gaussian_process():
+    units = CASES["without intercept"]
+    form = solve_kernel(KERNEL, units)
+    row, number = 4, 8
+    kept = np.delete(ROWS, row)
+    noise = form.alphas[number] / WEIGHTS
+    inner = KERNEL[np.ix_(kept, kept)] + np.diag(noise[kept])
+    cross = KERNEL[row, kept]
+    variance = KERNEL[row, row] - cross @ np.linalg.solve(inner, cross) + noise[row]
+    expected = form.amplitude[number] * variance * WEIGHTS[row]
+    np.testing.assert_allclose(form.variance[row, number], expected, rtol=1e-8)
+
+
+@cases
+@pytest.mark.parametrize("size", [1e-50, 1.0, 1e4, 1e60])
+def test_rows_that_are_all_alike_are_predicted_by_their_level_whatever_the_size_of_the_scores(units, size):
+    alike = 0.0 if units.groups is None and units.second is None else 0.7  # without a free level only zeros say nothing
+    form = solve_kernel(np.full((N, N), alike), replace(units, scores=units.scores * size))
+    assert all(np.isfinite(values).all() for values in (form.log_evidence, form.amplitude, form.variance, form.duals))
+    for fold in np.unique(units.folds):
+        kept, left = units.take(np.flatnonzero(units.folds != fold)), units.folds == fold
+        level = np.average(kept.scores, weights=kept.roots**2) if units.groups is not None and not units.whole else 0.0
+        expected = units.roots[left, None] * level
+        np.testing.assert_allclose(form.held_out[left] / size, expected + np.zeros_like(form.alphas), atol=1e-9)

@@ -1,0 +1,96 @@
+"""Averages of thousands of scored rows: more of them never make the model worse, nor its matrices too large."""
+
+import numpy as np
+import pytest
+
+from corank import AutoRanker, AutoRegressor, Candidate
+from corank.learners.average import fitting
+from corank.learners.average.weighing import convex_weights
+
+NARROW = [Candidate(kernel="rbf", width=0.5), Candidate(kernel="laplacian", width=2.0)]
+
+
+def rough_surface(n, seed):
+    """Rows (n, 5) and scores (n,) of a function with more edges than 500 points can follow."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-2, 2, (n, 5))
+    largest = np.abs(rows).max(axis=1)
+    return rows, largest * np.sign(rows[:, 0] * rows[:, 1]) + 0.01 * rng.standard_normal(n)
+
+
+def test_scores_beyond_2000_do_not_make_the_error_jump():
+    X, y = rough_surface(3_100, seed=1)
+    errors = []
+    for n in (1_900, 2_100):
+        model = AutoRegressor(candidates=NARROW, random_state=0).fit(X[:n], y[:n])
+        errors.append(np.sqrt(np.mean((model.predict(X[2_100:]) - y[2_100:]) ** 2)))
+    assert errors[1] <= 1.01 * errors[0]
+
+
+def test_queries_beyond_2000_rows_do_not_make_the_order_worse():
+    X, y = rough_surface(3_100, seed=2)
+    queries = np.arange(len(y)) // 20
+    scores = []
+    for n in (1_900, 2_100):
+        model = AutoRanker(candidates=NARROW, random_state=0).fit(X[:n], y[:n], qid=queries[:n])
+        scores.append(model.score(X[2_100:], y[2_100:], qid=queries[2_100:]))
+    assert scores[1] >= scores[0] - 0.005
+
+
+def test_convex_weights_have_the_least_squared_error():
+    rng = np.random.default_rng(5)
+    truth = rng.standard_normal(60)
+    predictions = np.stack([truth + noise * rng.standard_normal(60) for noise in (0.5, 0.7, 1.0, 4.0)])
+    weights = convex_weights(predictions, truth)
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1)
+    least = np.sum((truth - weights @ predictions) ** 2)
+    others = rng.dirichlet(np.full(4, 0.7), 20_000)
+    assert least <= np.min(np.sum((truth - others @ predictions) ** 2, axis=1))
+
+
+def test_one_good_model_keeps_its_weight_among_many_that_explain_nothing():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((2_100, 12))
+    y = np.sin(3 * X[:, 0]) * np.sign(X[:, 1]) + 0.8 * rng.standard_normal(2_100)
+    narrow = Candidate(kernel="laplacian", width=0.5)
+    blind = [Candidate(kernel="rbf", width=float(width)) for width in np.geomspace(4, 64, 30)]
+    model = AutoRegressor(candidates=[*blind, narrow], random_state=0).fit(X, y)
+    assert next(line.weight for line in model.candidates_ if line.candidate == narrow) > 0.45
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Fifty rows count as many, a hundred as too many to be all points of a model."""
+    for name, value in {
+        "MAX_WEIGHED": 20,
+        "MAX_WEIGHED_OF_MANY": 40,
+        "MANY_ROWS": 50,
+        "MAX_DUAL": 100,
+        "N_BASIS": 60,
+    }.items():
+        monkeypatch.setattr(fitting, name, value)
+
+
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize(("n", "weighed", "points"), [(50, 20, 50), (51, 40, 51), (100, 40, 100), (101, 40, 60)])
+def test_rows_that_weigh_candidates_and_points_of_the_model_by_number_of_rows(n, weighed, points):
+    X, y = rough_surface(n, seed=3)
+    model = AutoRegressor(random_state=0).fit(X, y)
+    assert len(model._average.judged_units) == weighed
+    assert len(model._average.points) == points
+    mean, deviation = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (deviation > 0).all()
+
+
+def test_comparisons_of_few_items_take_matrices_of_the_items(memory_limit):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((150, 3))
+    ends = rng.integers(0, 150, (12_000, 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    better = X[ends[:, 0], 0] > X[ends[:, 1], 0]
+    winners, losers = np.where(better, ends.T, ends.T[::-1])
+    with memory_limit(250):  # a matrix of all comparisons would take 1,150 MB
+        model = AutoRanker(candidates=NARROW, random_state=0).fit_comparisons(X, winners, losers)
+    assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.95
