@@ -1,7 +1,7 @@
 """Bytes that are no requests, or half of one, sent to the page of `corank ask` without its token.
 
-A case is one connection: the bytes of altered requests in pieces, as the network brings them. Nothing is let in, nothing
-fails, nothing is told on the terminal, and there is one answer at most.
+A case is one connection: the bytes of altered requests in pieces, as the network brings them.
+Nothing is let in, nothing fails, nothing is told on the terminal, and there is one answer at most.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ BEGINNINGS = (
 def run(rng_seed: int, count: int) -> list[str]:
     """Findings of so many cases."""
     table = pa.table({"name": ["a", "b", "c"]})
-    server = PageServer(Page(interview := Interview(table, id="name"), Cards(table, interview.names, "name")))
+    server = PageServer(
+        Page(interview := Interview(table, id="name"), Cards(table, interview.names, "name"))
+    )
     findings = []
     try:
         server._server.config.load()
@@ -99,7 +101,9 @@ class Wire(asyncio.Transport):
 
 def _finding_in_case(server: PageServer, seed: int) -> str | None:
     rng = np.random.default_rng(seed)
-    content = b"".join(_request(rng, server._server.config.app) for _ in range(int(rng.integers(1, 4))))
+    content = b"".join(
+        _request(rng, server._server.config.app) for _ in range(int(rng.integers(1, 4)))
+    )
     if rng.random() < 0.5:
         content = changed_bytes(rng, content)
     if rng.random() < 0.2:
@@ -119,7 +123,9 @@ def _finding_in_case(server: PageServer, seed: int) -> str | None:
 async def _answered(server: PageServer, content: bytes, n_pieces: int) -> bytes:
     """What is sent to a stranger who sends something in so many pieces and then goes away."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda loop, context: logging.getLogger("asyncio").error("%s", context))
+    loop.set_exception_handler(
+        lambda loop, context: logging.getLogger("asyncio").error("%s", context)
+    )
     protocol = Connection(server._server.config, server._server.server_state, {}, loop)
     wire = Wire(loop, protocol)
     protocol.connection_made(wire)
@@ -143,7 +149,9 @@ def _request(rng: Rng, app: Any) -> bytes:
     own = f"127.0.0.1:{app._port}"
     host = own if rng.random() < 0.7 else _pick(rng, HOSTS)
     first = f"{_pick(rng, METHODS)} {_pick(rng, PATHS)} HTTP/1.1\r\nHost: {host}\r\n"
-    headers = b"".join(_pick(rng, HEADERS) for _ in range(int(rng.integers(4)))).replace(b"HERE", own.encode())
+    headers = b"".join(_pick(rng, HEADERS) for _ in range(int(rng.integers(4)))).replace(
+        b"HERE", own.encode()
+    )
     return first.encode("latin-1", "replace") + headers + b"\r\n" + bytes(_pick(rng, BODIES))
 
 

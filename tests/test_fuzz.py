@@ -50,7 +50,9 @@ def test_answers_that_were_findings(path, kind, tmp_path):
     assert ask.answers_examined(tmp_path / "answers.csv", kind, np.random.default_rng(0)) == []
 
 
-@pytest.mark.parametrize(("fuzzer", "count"), [(ask, 24), (connections, 60), (models, 60), (tables, 8)])
+@pytest.mark.parametrize(
+    ("fuzzer", "count"), [(ask, 24), (connections, 60), (models, 60), (tables, 8)]
+)
 def test_a_few_cases(fuzzer, count):
     assert fuzzer.run(31_000, count) == []
 

@@ -1,4 +1,6 @@
-"""The file of answers: what is confirmed is never lost, an undo is a line, one process writes, half a line harms nothing."""
+"""The file of answers: what is confirmed is never lost, an undo is a line, one process writes, half
+a line harms nothing.
+"""
 
 import errno
 import os
@@ -11,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from corank.interview import Answer, AnswersChanged, AnswersFile, AnswersInUse, is_answers_file, read_answers
+from corank.interview import (
+    Answer,
+    AnswersChanged,
+    AnswersFile,
+    AnswersInUse,
+    is_answers_file,
+    read_answers,
+)
 from corank.interview.answers import HEADER
 from corank.tables import TableError
 
@@ -81,7 +90,9 @@ def test_what_an_answer_says_about_pairs(given, comparisons, ties):
 
 def test_an_undo_is_a_line_and_goes_back_answer_by_answer(path):
     with AnswersFile(path) as file:
-        first, second, third = (file.append("compare", pair, "first", person=pair[0]) for pair in ("ab", "cd", "ae"))
+        first, second, third = (
+            file.append("compare", pair, "first", person=pair[0]) for pair in ("ab", "cd", "ae")
+        )
         assert file.undo() == third
         assert file.undo() == second
         fourth = file.append("compare", "fg", "first")
@@ -138,8 +149,17 @@ def test_a_file_saved_by_a_spreadsheet_is_read(path):
 
 
 def test_damaged_lines_are_reported(path):
-    lines = (b"2,com\0pare", b"\xff\xfe", b'3,"compare', b"four" + compare(4).encode()[1:], b"9" * 5000, b"x" * 200_000)
-    path.write_bytes(b"\n".join([HEADER.encode(), compare(1).encode(), b"", *lines, compare(8).encode(), b""]))
+    lines = (
+        b"2,com\0pare",
+        b"\xff\xfe",
+        b'3,"compare',
+        b"four" + compare(4).encode()[1:],
+        b"9" * 5000,
+        b"x" * 200_000,
+    )
+    path.write_bytes(
+        b"\n".join([HEADER.encode(), compare(1).encode(), b"", *lines, compare(8).encode(), b""])
+    )
     log = read_answers(path)
     assert [answer.number for answer in log.answers] == [1, 8]
     assert log.broken == [4, 5, 6, 7, 8, 9]
@@ -311,7 +331,10 @@ def test_what_others_have_written_stays_and_no_answer_is_lost(path, change, edit
         before = path.read_bytes()
         change(path, edit(before))
         for _ in range(2):
-            with pytest.raises(AnswersChanged, match=r"answers\.csv was changed by another program.* [Ss]tart again"):
+            with pytest.raises(
+                AnswersChanged,
+                match=r"answers\.csv was changed by another program.* [Ss]tart again",
+            ):
                 file.append("compare", "cd", "second")
             with pytest.raises(AnswersChanged):
                 file.undo()
@@ -432,7 +455,9 @@ class FullDisk:
 
 
 def fill_disk(file, n_bytes=0):
-    """Room for so many bytes is left for an open file of answers; returns a function that makes more."""
+    """Room for so many bytes is left for an open file of answers; returns a function that makes
+    more.
+    """
     disk, file._file = file._file, FullDisk(file._file, n_bytes)
 
     def clear():
@@ -444,8 +469,12 @@ def fill_disk(file, n_bytes=0):
 LINE = len(compare(2)) + 1
 
 
-@pytest.mark.parametrize("n_bytes", [0, 20, LINE - 1], ids=["at once", "within a line", "before its end"])
-@pytest.mark.parametrize("end", ["\n", ""], ids=["after whole lines", "after a line without its end"])
+@pytest.mark.parametrize(
+    "n_bytes", [0, 20, LINE - 1], ids=["at once", "within a line", "before its end"]
+)
+@pytest.mark.parametrize(
+    "end", ["\n", ""], ids=["after whole lines", "after a line without its end"]
+)
 def test_an_answer_that_could_not_be_written_leaves_nothing(path, n_bytes, end):
     whole = write(path, compare(1), end=end).read_bytes()
     with AnswersFile(path) as file:
@@ -453,7 +482,8 @@ def test_an_answer_that_could_not_be_written_leaves_nothing(path, n_bytes, end):
         with pytest.raises(OSError, match="space"):
             file.append("compare", "cd", "first")
         assert path.read_bytes() == whole
-        assert [answer.number for answer in read_answers(path).answers] == [1]  # what a restart would find
+        # what a restart would find
+        assert [answer.number for answer in read_answers(path).answers] == [1]
         clear()
         given = file.append("compare", "cd", "second")
         assert file.log.answers[1:] == [given]
@@ -499,7 +529,8 @@ def test_a_file_that_could_not_be_written_again_is_not_there_by_half(path, monke
             assert list(path.parent.iterdir()) == [path]
             path.unlink()
         given.append(file.append("compare", "cd", "second"))
-        del refused  # whoever keeps the error, as a debugger does, is not in the way of the next answer
+        # whoever keeps the error, as a debugger does, is not in the way of the next answer
+        del refused
     assert read_answers(path).answers == given
 
 
@@ -560,8 +591,13 @@ def test_an_answer_whose_way_to_the_disk_fails_is_not_in_the_file(tmp_path, monk
     with AnswersFile(tmp_path / "a.csv") as file:
         file.append("compare", ("a", "b"), "first")
         with monkeypatch.context() as broken:
-            broken.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(5, "broken disk")))
+            broken.setattr(
+                os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(5, "broken disk"))
+            )
             with pytest.raises(OSError, match="broken disk"):
                 file.append("compare", ("a", "c"), "first")
         file.append("compare", ("a", "c"), "second")
-    assert [answer.answer for answer in read_answers(tmp_path / "a.csv").answers] == ["first", "second"]
+    assert [answer.answer for answer in read_answers(tmp_path / "a.csv").answers] == [
+        "first",
+        "second",
+    ]

@@ -1,4 +1,6 @@
-"""Connections to the page on this machine: strangers neither keep the owner out nor write to the owner's terminal."""
+"""Connections to the page on this machine: strangers neither keep the owner out nor write to the
+owner's terminal.
+"""
 
 import contextlib
 import http.client
@@ -22,7 +24,11 @@ def limits(monkeypatch):
     """`limits(seconds=…, strangers=…, per_address=…)`: those of connections without the token."""
 
     def set_limits(**values):
-        names = {"seconds": "STRANGER_SECONDS", "strangers": "MAX_STRANGERS", "per_address": "MAX_PER_ADDRESS"}
+        names = {
+            "seconds": "STRANGER_SECONDS",
+            "strangers": "MAX_STRANGERS",
+            "per_address": "MAX_PER_ADDRESS",
+        }
         for name, value in values.items():
             monkeypatch.setattr(served, names[name], value)
 
@@ -55,11 +61,15 @@ TOKENS = {}
 
 @pytest.fixture
 def connect(port):
-    """`connect(sent, address)`: a connection from an address of this machine on which so much was sent."""
+    """`connect(sent, address)`: a connection from an address of this machine on which so much was
+    sent.
+    """
     with contextlib.ExitStack() as open_until_the_end:
 
         def connected(sent=b"", address="127.0.0.1"):
-            connection = socket.create_connection(("127.0.0.1", port), PATIENCE, source_address=(address, 0))
+            connection = socket.create_connection(
+                ("127.0.0.1", port), PATIENCE, source_address=(address, 0)
+            )
             open_until_the_end.enter_context(connection)
             connection.sendall(sent)
             return connection
@@ -115,7 +125,9 @@ def ended(connection):
 # ---- who is kept out, and who is not
 
 
-@pytest.mark.parametrize("sent", [b"", HALF, b"POST /messages HTTP/1.1\r\nContent-Length: 9000\r\n"])
+@pytest.mark.parametrize(
+    "sent", [b"", HALF, b"POST /messages HTTP/1.1\r\nContent-Length: 9000\r\n"]
+)
 def test_strangers_with_half_a_request_do_not_keep_the_owner_out(port, connect, owner, sent):
     before = owner.socket
     for number in range(210):
@@ -157,7 +169,9 @@ def test_strangers_of_many_addresses_are_few_together(limits, connect, owner):
 def test_the_owner_may_have_more_connections_than_strangers(limits, port):
     limits(per_address=3, strangers=6, seconds=0.05)
     with contextlib.ExitStack() as open_until_the_end:
-        owners = [open_until_the_end.enter_context(contextlib.closing(Owner(port))) for _ in range(8)]
+        owners = [
+            open_until_the_end.enter_context(contextlib.closing(Owner(port))) for _ in range(8)
+        ]
         sockets = [owner.socket for owner in owners]
         for owner in owners:
             owner.say({"action": "start"})
@@ -174,18 +188,28 @@ def test_a_stranger_has_one_answer_per_connection(port, connect):
 # ---- what is on the terminal
 
 REQUESTS = {
-    "WebSocket": b"GET / HTTP/1.1\r\nHost: HERE\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
-    "another protocol": b"GET / HTTP/1.1\r\nHost: HERE\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    "WebSocket": (
+        b"GET / HTTP/1.1\r\nHost: HERE\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ),
+    "another protocol": (
+        b"GET / HTTP/1.1\r\nHost: HERE\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    ),
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "a control character": b"GET /\x1b[31m HTTP/1.1\r\nHost: HERE\r\n\r\n",
     "endless headers": b"GET / HTTP/1.1\r\nHost: HERE\r\nX: " + b"x" * 200_000,
     "two hosts": b"GET / HTTP/1.1\r\nHost: HERE\r\nHost: HERE\r\n\r\n",
-    "chunks that are none": b"POST / HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
-    "chunks of a request that has no body": b"HEAD / HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+    "chunks that are none": (
+        b"POST / HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"
+    ),
+    "chunks of a request that has no body": (
+        b"HEAD / HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"
+    ),
     "a length that is none": b"POST / HTTP/1.1\r\nHost: HERE\r\nContent-Length: -1\r\n\r\n",
     "something after an answer": b"GET / HTTP/1.1\r\nHost: HERE\r\n\r\n\x00\x00\x00\r\n\r\n",
-    "continue?": b"POST / HTTP/1.1\r\nHost: HERE\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+    "continue?": (
+        b"POST / HTTP/1.1\r\nHost: HERE\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    ),
     "HTTP/1.0": b"GET / HTTP/1.0\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }

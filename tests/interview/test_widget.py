@@ -1,4 +1,6 @@
-"""The page as a widget in a notebook: messages in both directions, and imports that wait until they are needed."""
+"""The page as a widget in a notebook: messages in both directions, and imports that wait until they
+are needed.
+"""
 
 import re
 import subprocess
@@ -40,10 +42,15 @@ def test_messages_are_answered_and_news_are_sent(widget):
     assert not start["about"]["download"]
     assert widget.fresh.wait(10)
     widget.fresh.clear()
-    widget._handle_custom_msg({"action": "answer", "number": start["question"]["number"], "answer": "second"}, [])
+    widget._handle_custom_msg(
+        {"action": "answer", "number": start["question"]["number"], "answer": "second"}, []
+    )
     assert widget.fresh.wait(10)
     assert widget.interview.log.answers == [((0, 1), "second", "", None)]
-    assert [card["title"] for card in next(m for m in widget.sent if "answers" in m)["question"]["cards"]] == [
+    assert [
+        card["title"]
+        for card in next(m for m in widget.sent if "answers" in m)["question"]["cards"]
+    ] == [
         "cat",
         "dog",
     ]
@@ -51,7 +58,11 @@ def test_messages_are_answered_and_news_are_sent(widget):
 
 
 def test_nonsense_is_refused_in_words(widget):
-    for message in ("start", {"action": "answer"}, {"action": "answer", "number": 1, "answer": "fifth"}):
+    for message in (
+        "start",
+        {"action": "answer"},
+        {"action": "answer", "number": 1, "answer": "fifth"},
+    ):
         widget._handle_custom_msg(message, [])
         assert widget.sent[-1]["error"]
 
@@ -82,9 +93,15 @@ def test_answers_stay_in_the_file_that_is_named(tmp_path, monkeypatch):
         assert read_answers(path).answers == given
         path.write_text("mine")
         answer_first(shown)
-        assert re.search(r"not saved: .*answers\.csv was changed .*answers-kept-1\.csv", sent[-1]["error"])
+        assert re.search(
+            r"not saved: .*answers\.csv was changed .*answers-kept-1\.csv", sent[-1]["error"]
+        )
         assert path.read_text() == "mine"
-        assert read_answers(tmp_path / "answers-kept-1.csv").answers == shown.interview.log.answers == given
+        assert (
+            read_answers(tmp_path / "answers-kept-1.csv").answers
+            == shown.interview.log.answers
+            == given
+        )
         path.unlink()
     finally:
         shown.close()
@@ -104,7 +121,13 @@ def test_without_anywidget_there_is_a_sentence(monkeypatch):
 
 
 def test_importing_corank_imports_neither_servers_nor_widgets():
-    program = "import corank, corank.interview, sys; print({'starlette', 'uvicorn', 'anywidget'} & set(sys.modules))"
+    program = (
+        "import corank, corank.interview, sys; print({'starlette', 'uvicorn', 'anywidget'} &"
+        " set(sys.modules))"
+    )
     assert (
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
     )

@@ -1,1 +1,3 @@
-"""corank over Flower: three sites that keep their data. Folders as `corank federated init` makes them."""
+"""corank over Flower: three sites that keep their data. Folders as `corank federated init` makes
+them.
+"""

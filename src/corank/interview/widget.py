@@ -1,4 +1,6 @@
-"""The page as a widget in a notebook: the same module shows it, and messages go through the notebook's own channel."""
+"""The page as a widget in a notebook: the same module shows it, and messages go through the
+notebook's own channel.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]
         self.send(reply)
 
     def ranking(self) -> Any:
-        """The latest ranking as a table of pyarrow: rank, name, score, its standard deviation, and between which ranks."""
+        """The latest ranking as a table of pyarrow: rank, name, score, its standard deviation, and
+        between which ranks.
+        """
         return self._page.ranking_table()
 
     def save(self, path: str | PathLike[str], overwrite: bool = False) -> None:
@@ -60,7 +64,8 @@ class AskWidget(anywidget.AnyWidget):  # type: ignore[misc]
     def close(self) -> None:
         """Stop learning, and let another process write to the file of answers."""
         self._page.end()
-        with suppress(OSError, AnswersInUse):  # what it lacks is in a copy, and refused answers were told
+        # what it lacks is in a copy, and refused answers were told
+        with suppress(OSError, AnswersInUse):
             self.interview.ensure_saved()
         self.interview.close()
         super().close()
